@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MAX_CHARACTERS = 10_000_000
+MAX_CHARACTERS = 5_000_000
 """A longer text is refused. The largest robots known are below 1 MB; meshes belong in files."""
 
 ROOT_JOINT_NAME = "root_joint"
@@ -199,12 +199,12 @@ def _check_choice(argument, value, choices):
 _REQUIRED = object()
 _TEXT = 0
 
-# What is read of each element: attribute -> (how many numbers, what stands for a missing one).
-# A default of None leaves the attribute out: the specification's own default then holds.
+# What is read of each element: attribute -> (what it holds, what stands for a missing one).
+# It holds a text, one of several words, or so many numbers. A default of None leaves the attribute out: the specification's own default then holds.
 _ATTRIBUTES = {
     "robot": {"name": (_TEXT, _REQUIRED)},
     "link": {"name": (_TEXT, _REQUIRED)},
-    "joint": {"name": (_TEXT, _REQUIRED), "type": (_TEXT, _REQUIRED)},
+    "joint": {"name": (_TEXT, _REQUIRED), "type": (SUPPORTED, _REQUIRED)},
     "inertial": {},
     "origin": {"xyz": (3, None), "rpy": (3, None)},
     "mass": {"value": (1, _REQUIRED)},
@@ -226,6 +226,7 @@ _CHILDREN = {
     "robot": {"link": False, "joint": False},
     "link": {"inertial": False},
     "inertial": {"origin": False, "mass": True, "inertia": False},
+    "fixed joint": {"origin": False, "parent": True, "child": True},
     "joint": {
         "origin": False,
         "parent": True,
@@ -274,7 +275,7 @@ def _decode(data):
         encoding = declared.group(1).decode("ascii") if declared else "utf-8"
     try:
         return data.decode(encoding)
-    except (LookupError, UnicodeDecodeError) as error:
+    except (LookupError, UnicodeError) as error:
         raise UrdfError(
             f"the description cannot be decoded as {encoding}: {error}; "
             "save it as UTF-8 or correct the encoding in its XML declaration"
@@ -323,10 +324,11 @@ def _needed(element, inside, warnings):
     tag = _local_name(element)
     copy = ElementTree.Element(tag)
     where = f"<{tag}>{inside}"
-    for attribute, (count, default) in _ATTRIBUTES[tag].items():
+    for attribute, (holds, default) in _ATTRIBUTES[tag].items():
         value = element.get(attribute)
         if value is not None:
-            copy.set(attribute, _checked_value(value, count, f"{attribute} of {where}"))
+            _check_value(value, holds, f"{attribute} of {where}")
+            copy.set(attribute, value)
         elif default is _REQUIRED:
             raise UrdfError(f"{where} has no attribute {attribute}; add it")
         elif default is not None:
@@ -343,7 +345,8 @@ def _needed(element, inside, warnings):
 
 def _needed_children(element, where, warnings):
     """The children that are read: of the URDF's own namespace; where one is meant, the first."""
-    expected = _CHILDREN.get(_local_name(element), {})
+    kind = "fixed joint" if element.get("type") == "fixed" else _local_name(element)
+    expected = _CHILDREN.get(kind, {})
     kept, seen = [], set()
     for child in element:
         tag = _local_name(child)
@@ -360,28 +363,30 @@ def _needed_children(element, where, warnings):
     return kept
 
 
-def _checked_value(value, count, where):
+def _check_value(value, holds, where):
     if "${" in value or "$(" in value:
         raise UrdfError(f"{where} is {value!r}; run the xacro command first")
-    if count == _TEXT:
+    if holds is SUPPORTED:
+        if value not in SUPPORTED:
+            raise UrdfError(f"{where} is {value!r}; supported: {', '.join(SUPPORTED)}")
+    elif holds == _TEXT:
         if not value.strip():
             raise UrdfError(f"{where} is empty; give it a value")
-        return value
-    words = value.split()
-    if len(words) != count:
-        raise UrdfError(f"{where} is {value!r}; expected {_numbers(count)}")
-    for word in words:
-        _check_number(word, where)
-    return " ".join(words)
+    else:
+        words = value.split()
+        if len(words) != holds:
+            raise UrdfError(f"{where} is {value!r}; expected {_numbers(holds)}")
+        for word in words:
+            _check_number(word, where)
 
 
 def _check_number(word, where):
     try:
-        number = math.nan if "_" in word else float(word)
+        good = math.isfinite(float(word)) and "_" not in word  # Python alone reads 1_000
     except ValueError:
-        raise UrdfError(f"{where} has {word!r}; expected a number") from None
-    if not math.isfinite(number):
-        raise UrdfError(f"{where} has {word!r}; expected a finite number")
+        good = False
+    if not good:
+        raise UrdfError(f"{where} has {word!r}; expected a finite number, such as 0.5")
 
 
 def _numbers(count):
@@ -392,13 +397,13 @@ def _numbers(count):
 
 
 def _check_one_tree(robot):
-    """Check names, types and how links hang together; return the root link's name."""
+    """Check names and how links hang together; return the root link's name."""
     links = _by_name(robot.links, "links")
     joints = _by_name(robot.joints, "joints")
     if not links:
         raise UrdfError(f'robot "{robot.name}" has no links; expected at least one')
     for joint in joints.values():
-        _check_joint(joint, links)
+        _check_ends(joint, links)
     parent_of = _parents(joints.values())
     roots = [name for name in links if name not in parent_of]
     if len(roots) > 1:
@@ -419,11 +424,7 @@ def _by_name(elements, what):
     return named
 
 
-def _check_joint(joint, links):
-    if joint.type not in SUPPORTED:
-        raise UrdfError(
-            f'joint "{joint.name}" is of type {joint.type!r}; supported: {", ".join(SUPPORTED)}'
-        )
+def _check_ends(joint, links):
     for end, link in (("parent", joint.parent), ("child", joint.child)):
         if link not in links:
             raise UrdfError(
@@ -609,8 +610,10 @@ def _limits(joint, warnings):
 
 # ---------------------------------------------------------------------------- inertias
 
-# How much of its largest moment a written inertia may miss physics by: rounding in the text.
-_INERTIA_TOLERANCE = 1e-6
+# What a written inertia may miss physics by: rounding in the text, as a part of its largest
+# moment, and moments too small to matter, kg m^2.
+_INERTIA_ROUNDING = 1e-6
+_INERTIA_NOTHING = 1e-15
 
 
 def _lumped(links, seats, count, warnings):
@@ -639,7 +642,7 @@ def _link_inertia(link, warnings):
 
 def _check_rotational(link, rotational, warnings):
     low, middle, high = np.linalg.eigvalsh(rotational)
-    allowed = _INERTIA_TOLERANCE * max(abs(low), abs(high))
+    allowed = _INERTIA_ROUNDING * max(abs(low), abs(high)) + _INERTIA_NOTHING
     if low < -allowed:
         warnings.append(
             f'inertia of link "{link}" is not positive semidefinite: '
@@ -648,8 +651,8 @@ def _check_rotational(link, rotational, warnings):
     elif high - middle - low > allowed:
         warnings.append(
             f'inertia of link "{link}" breaks the triangle inequality: its largest principal '
-            f"moment {high:.3g} kg m^2 is above the sum of the others, {middle + low:.3g}, "
-            f"by {(high - middle - low) / high:.2%}"
+            f"moment {high:.3g} kg m^2 exceeds the sum of the others by "
+            f"{high - middle - low:.3g} kg m^2"
         )
 
 
@@ -724,8 +727,7 @@ def _mimics(robot, moving):
     index = {joint.name: number for number, joint in enumerate(moving)}
     rules = {}  # joint name -> (name of its driver, multiplier, offset), chains resolved
     for joint in joints.values():
-        if joint.type != "fixed":
-            _resolve(joint, joints, rules)
+        _resolve(joint, joints, rules)
     return [_rule(joint, rules, index) for joint in moving]
 
 
