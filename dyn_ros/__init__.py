@@ -1,6 +1,13 @@
 """dyn_ros: a robot's dynamics as it moves."""
 import pkgutil
 
+from .algorithms import *                           # noqa: F403
+from .algorithms import __all__ as _algorithms
+from .model import Data, Model, UrdfError
+
+__version__ = "0.1.0"
+__all__ = ["Data", "Model", "UrdfError", *_algorithms]
+
 # The generated msg and srv modules are installed beside this file; imported from
 # the source tree, they are found in the installed copy instead.
 __path__ = pkgutil.extend_path(__path__, __name__)

@@ -1,0 +1,490 @@
+"""From Python to a kernel and back: what every algorithm shares.
+
+An algorithm is a kernel (one argument, a ``Robot``), the inputs that it reads and the results
+that it leaves. ``Algorithm`` compiles it twice. The first serves one state: compiled code
+looks at the caller's objects, and where each is a plain float64 array of the right length
+with finite numbers it copies them in and runs. Anything else is left to Python, which
+converts what it can and says what is wrong with the rest. The second serves a batch, eight
+states at a time, on any number of threads.
+"""
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import carray, types
+from numba.core import cgutils
+from numba.extending import NativeValue, intrinsic, models, register_model, unbox
+
+from ..model import layout
+from ..model.data import Data
+from ..model.layout import GIVEN, NUNIT, STATUS, Robot
+from ..spatial.compiler import JIT, Entry, kernel
+from ..spatial.lanes import LANES, all_above, lift, load
+
+ALGORITHMS = {}
+UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
+_REFUSED = -1
+_log = logging.getLogger("dyn_ros")
+
+
+# --- a caller's object, seen by its address
+
+class _ObjectType(types.Type):
+    def __init__(self):
+        super().__init__(name="python_object_address")
+
+
+_object = _ObjectType()
+
+
+@register_model(_ObjectType)
+class _ObjectModel(models.PrimitiveModel):
+    def __init__(self, manager, fe_type):
+        super().__init__(manager, fe_type, manager[types.intp].get_value_type())
+
+
+@unbox(_ObjectType)
+def _unbox_object(typ, obj, c):
+    return NativeValue(c.builder.ptrtoint(obj, c.context.get_value_type(types.intp)))
+
+
+def _cast(to):
+    @intrinsic
+    def cast(typing, address):
+        def codegen(context, builder, sig, args):
+            ty = context.get_value_type(to)
+            return args[0] if to == types.intp else builder.inttoptr(args[0], ty)
+        return to(address), codegen
+    return cast
+
+
+_address_of = _cast(types.intp)
+_to_integers = _cast(types.CPointer(types.int64))
+_to_int32 = _cast(types.CPointer(types.int32))
+_to_floats = _cast(types.CPointer(types.float64))
+
+
+@kernel
+def _integers(address, count):
+    return carray(_to_integers(address), (count,), np.int64)
+
+
+@kernel
+def _floats(address, count):
+    return carray(_to_floats(address), (count,), np.float64)
+
+
+# Data._links
+_MODEL, _NONE, _NDARRAY, _FLOAT64, _INTS, _CONSTANTS, _WORK = range(7)
+# The head of every NumPy array since 1.0 (PyArrayObject_fields), in words of 8 bytes
+_TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _ARRAY_FLAGS = 1, 2, 3, 4, 7, 8
+_CONTIGUOUS_ALIGNED = 0x0101
+
+
+def _layout_is_known():
+    """Whether arrays lie in memory as the fast path reads them."""
+    import ctypes
+    import sys
+    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    array = np.zeros((2, 3))
+    words = (ctypes.c_int64 * 9).from_address(id(array))
+    shape = (ctypes.c_int64 * 2).from_address(words[_SHAPE])
+    return (words[_TYPE] == id(np.ndarray) and words[_DATA] == array.ctypes.data
+            and words[_NDIM] & 0xFFFFFFFF == 2 and tuple(shape) == (2, 3)
+            and words[_DTYPE] == id(np.dtype(np.float64))
+            and words[_ARRAY_FLAGS] & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED)
+
+
+_FAST = JIT and _layout_is_known()
+
+
+@kernel
+def _take(links, r, thing, field, matrix):
+    """Copy one input into the work space; False where Python has to look at it."""
+    address = _address_of(thing)
+    if address == links[_NONE]:
+        return True
+    head = _integers(address, 9)
+    if head[_TYPE] != links[_NDARRAY] or head[_DTYPE] != links[_FLOAT64]:
+        return False
+    numbers = carray(_to_int32(address), (18,), np.int32)
+    if numbers[2 * _ARRAY_FLAGS] & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
+        return False
+    size = r.ints[layout.SIZE + field]
+    shape = _integers(head[_SHAPE], 2)
+    if matrix:
+        if numbers[2 * _NDIM] != 2 or shape[0] * 6 != size or shape[1] != 6:
+            return False
+    elif numbers[2 * _NDIM] != 1 or shape[0] != size:
+        return False
+    source = _floats(head[_DATA], size)
+    start = r.ints[layout.OFFSET + field]
+    doubt = 0.0
+    for k in range(size):
+        x = source[k]
+        r.work[start + k] = x
+        doubt += x * 0.0
+    r.ints[GIVEN] |= 1 << field
+    return doubt == 0.0
+
+
+@kernel
+def _quaternions_are_unit(r, field):
+    """Whether every quaternion in a field like q has length one, in every lane."""
+    first = r.ints.shape[0] - r.ints[NUNIT]
+    start = r.ints[layout.OFFSET + field]
+    for n in range(first, r.ints.shape[0]):
+        k = start + r.ints[n]
+        x, y, z, w = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2),
+                      load(r.work, k + 3))
+        e = x * x + y * y + z * z + w * w - 1.0
+        if not all_above(lift(UNIT_TOLERANCE * UNIT_TOLERANCE, e), e * e):
+            return False
+    return True
+
+
+@kernel
+def _gather(source, first, last, r, start):
+    """Rows first ... of a batch into the lanes; the last row again where there are no more."""
+    for lane in range(LANES):
+        row = min(first + lane, last)
+        for k in range(source.shape[1]):
+            r.work[start + k, lane] = source[row, k]
+
+
+@kernel
+def _scatter(r, start, target, first, last):
+    for lane in range(min(LANES, last + 1 - first)):
+        for k in range(target.shape[1]):
+            target[first + lane, k] = r.work[start + k, lane]
+
+
+@kernel
+def _finite(r, start, count):
+    doubt = 0.0 * load(r.work, start)
+    for k in range(1, count):
+        doubt = doubt + 0.0 * load(r.work, start + k)
+    return all_above(lift(1.0, doubt), doubt)
+
+
+def _one_state(run, fields):
+    """The compiled call for one state: from the caller's objects to the kernel."""
+    padded = tuple(fields) + (-1,) * (4 - len(fields))
+    f0, f1, f2, f3 = padded
+    m0, m1, m2, m3 = (_is_matrix(f) for f in padded)
+    u0, u1, u2, u3 = (_is_configuration(f) for f in padded)
+    required = sum(1 << f for f in fields if not _is_optional(f))
+
+    def one(address, model, a, b, c, d):
+        links = _integers(address, 7)
+        header = _integers(links[_INTS], layout.TREE)
+        table = layout.TREE + layout.TREE_ROW * (header[layout.NJOINTS] + 1) + header[NUNIT]
+        ints = _integers(links[_INTS], table)
+        # no bounds are checked, so a length that is surely enough does
+        r = Robot(ints, _floats(links[_CONSTANTS], table * layout.FLOATS_ROW),
+                  _floats(links[_WORK], 1 << 40))
+        r.ints[GIVEN] = 0
+        r.ints[STATUS] = 0
+        fine = _address_of(model) == links[_MODEL]
+        if f0 >= 0:
+            fine = fine and _take(links, r, a, f0, m0)
+        if f1 >= 0:
+            fine = fine and _take(links, r, b, f1, m1)
+        if f2 >= 0:
+            fine = fine and _take(links, r, c, f2, m2)
+        if f3 >= 0:
+            fine = fine and _take(links, r, d, f3, m3)
+        if not fine or r.ints[GIVEN] & required != required:
+            return _REFUSED
+        if ((u0 and not _quaternions_are_unit(r, f0))
+                or (u1 and not _quaternions_are_unit(r, f1))):
+            return _REFUSED
+        run(r)
+        return r.ints[STATUS]
+    return one
+
+
+def _each_state(run, fields, results):
+    """The compiled call for a batch, from row ``start`` to row ``stop``."""
+    fields, results = tuple(fields), tuple(results)
+    configurations = tuple(_is_configuration(f) for f in fields)
+
+    def each(ints, floats, work, inputs, outputs, start, stop):
+        r = Robot(ints, floats, work)
+        r.ints[GIVEN] = 0
+        r.ints[STATUS] = 0
+        for n in range(len(inputs)):
+            if inputs[n].shape[1] > 0:
+                r.ints[GIVEN] |= 1 << fields[n]
+        for first in range(start, stop, LANES):
+            for n in range(len(inputs)):
+                size = inputs[n].shape[1]
+                where = ints[layout.OFFSET + fields[n]]
+                _gather(inputs[n], first, stop - 1, r, where)
+                if size > 0 and not _finite(r, where, size):
+                    return _REFUSED
+                if configurations[n] and not _quaternions_are_unit(r, fields[n]):
+                    return _REFUSED
+            run(r)
+            if r.ints[STATUS] != 0:
+                return r.ints[STATUS]
+            for n in range(len(outputs)):
+                _scatter(r, ints[layout.OFFSET + results[n]], outputs[n], first, stop - 1)
+        return 0
+    return each
+
+
+# --- an algorithm
+
+def _is_matrix(field):
+    return field >= 0 and len(layout.FIELDS[field].shape) == 2
+
+
+def _is_configuration(field):
+    return field >= 0 and layout.FIELDS[field].shape == ("nq",)
+
+
+def _is_optional(field):
+    return field == layout.F_EXT
+
+
+def _argument(field):
+    return layout.FIELDS[field].name.lstrip("_")
+
+
+class Algorithm:
+    """A kernel that can be called on one state or on a batch.
+
+    Parameters
+    ----------
+    name : str
+        Name of the public function that calls it.
+    run : kernel
+        Takes a ``Robot``, reads the inputs and leaves the results; says ``fail`` where a joint
+        makes the result singular.
+    inputs : sequence of int
+        Fields that the caller gives, at most four, in the order of the arguments.
+    results : sequence of int
+        Fields that it returns: one array, or a tuple of them.
+    """
+
+    def __init__(self, name, run, inputs, results):
+        self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
+        links = [_object] * 4
+        matrices = types.Array(types.float64, 2, "C")
+        self._one = Entry(f"{name}-one", _one_state(run, inputs),
+                          types.int64(types.int64, _object, *links), nogil=False)
+        self._each = Entry(f"{name}-each", _each_state(run, inputs, results), types.int64(
+            types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C"), matrices,
+            types.UniTuple(matrices, len(inputs)), types.UniTuple(matrices, len(results)),
+            types.int64, types.int64), nogil=True)
+        self._run = run
+        ALGORITHMS[name] = self
+
+    def compile(self, batch, before_compiling=None):
+        """Make the call for one state, or for a batch, ready; True where it was compiled."""
+        entry = self._each if batch else self._one
+        return (batch or _FAST) and entry.load(before_compiling)
+
+    def caller(self):
+        """What the public function calls: ``(model, data, threads, *inputs)`` -> results."""
+        names = tuple(layout.FIELDS[f].name for f in self.results)
+        only = names[0] if len(names) == 1 else None
+        one = None
+
+        def call(model, data, threads, a, b=None, c=None, d=None):
+            nonlocal one
+            try:
+                if one(data._address, model, a, b, c, d) == 0:
+                    if only:
+                        return getattr(data, only)
+                    return tuple([getattr(data, name) for name in names])
+            except (AttributeError, TypeError):     # not a Data; not compiled yet
+                pass
+            batched, values = self._checked(model, data, (a, b, c, d))
+            if batched:
+                return self._run_batch(data, values, threads)
+            self._run_one(data, values)
+            one = self._one.call
+            return call_results(data)
+
+        def call_results(data):
+            found = tuple([getattr(data, name) for name in names])
+            return found[0] if only else found
+
+        return call
+
+    def _announce(self):
+        _log.warning("dyn_ros: compiling %s for this machine, once; `dyn_ros precompile` "
+                     "compiles everything ahead", self.name)
+
+    def _run_one(self, data, values):
+        """Run on checked arrays."""
+        if _FAST:
+            self.compile(False, self._announce)
+            padded = tuple(values) + (None,) * (4 - len(values))
+            status = self._one.call(data._address, data.model, *padded)
+        else:
+            ints, work = data._ints, data._work
+            ints[GIVEN] = ints[STATUS] = 0
+            for field, value in zip(self.inputs, values):
+                if value is not None:
+                    start = ints[layout.OFFSET + field]
+                    work[start:start + value.size] = value.ravel()
+                    ints[GIVEN] |= 1 << field
+            self._run(Robot(ints, data.model._floats, work))
+            status = ints[STATUS]
+        self._raise_where_singular(data.model, status)
+
+    def _run_batch(self, data, values, threads):
+        """Run on checked arrays that each have a leading axis; new arrays come back."""
+        if not isinstance(threads, (int, np.integer)) or threads < 1:
+            raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
+        self.compile(True, self._announce)
+        size = max(len(value) for value in values if value is not None)
+        inputs = tuple(np.zeros((size, 0)) if value is None else value.reshape(size, -1)
+                       for value in values)
+        shapes = [getattr(data, layout.FIELDS[f].name).shape for f in self.results]
+        outputs = tuple(np.empty((size, *shape)) for shape in shapes)
+        flat = tuple(output.reshape(size, -1) for output in outputs)
+        step = -(-size // threads // LANES) * LANES or LANES
+        starts = range(0, size, step)
+
+        def part(start):
+            ints, work = data._batch_space(start // step)
+            return self._each.call(ints, data.model._floats, work, inputs, flat, start,
+                                   min(start + step, size))
+
+        if len(starts) > 1:
+            for n in range(len(starts)):
+                data._batch_space(n)                # one thread alone may add to the list
+            with ThreadPoolExecutor(len(starts)) as pool:
+                states = list(pool.map(part, starts))
+        else:
+            states = [part(start) for start in starts]
+        self._raise_where_singular(data.model, max(states, default=0))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _raise_where_singular(self, model, status):
+        if status:
+            name = model.joint_names[status - 1]
+            raise np.linalg.LinAlgError(
+                f"{self.name}: joint {name!r} moves no inertia, so its acceleration is not "
+                "determined; give its link a mass and an inertia, or the joint an armature")
+
+    def _checked(self, model, data, values):
+        """The inputs as float64 arrays, all with a leading axis or none, or an error."""
+        if not isinstance(data, Data):
+            raise TypeError(f"data: expected dyn_ros.Data(model), got {type(data).__name__}")
+        if data.model is not model:
+            raise ValueError(f"data: made for {data.model!r}, which is not the model given, "
+                             f"{model!r}; make dyn_ros.Data(model) once for each model")
+        arrays = [_as_array(model, field, value) for field, value in zip(self.inputs, values)]
+        sizes = {_argument(f): len(x) for f, (x, batched) in zip(self.inputs, arrays) if batched}
+        if not sizes:
+            return False, [x for x, _ in arrays]
+        if len(set(sizes.values())) > 1:
+            raise ValueError("batch: expected the same number of states in each argument, got "
+                             + ", ".join(f"{name}: {n}" for name, n in sizes.items()))
+        size = next(iter(sizes.values()))
+        return True, [x if batched or x is None
+                      else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
+                      for x, batched in arrays]
+
+
+def _as_array(model, field, value):
+    """(float64 array, whether it has a batch axis); ValueError names what is wrong."""
+    name = _argument(field)
+    if value is None and _is_optional(field):
+        return None, False
+    shape = (model.njoints, 6) if _is_matrix(field) else (
+        (model.nq,) if _is_configuration(field) else (model.nv,))
+    expected = f"{name}: expected shape {shape}, or {('B', *shape)} for a batch"
+    try:
+        array = np.asarray(value)
+    except ValueError as error:                     # a ragged list
+        raise ValueError(f"{expected}, got {type(value).__name__}: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    batched = array.ndim == len(shape) + 1
+    if array.shape[batched:] != shape:
+        raise ValueError(f"{expected}, got {array.shape}")
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    _require_finite(name, array, model, field)
+    if _is_configuration(field):
+        _require_unit_quaternions(name, array, model)
+    return array, batched
+
+
+def _coordinate(model, field, index):
+    """What a number of an input is called, for messages."""
+    if _is_matrix(field):
+        return f"joint {model.joint_names[index[-2]]!r}"
+    if _is_configuration(field):
+        owners = [i for i in range(model.njoints)
+                  if model.idx_q[i] <= index[-1] < model.idx_q[i] + model.nqs[i]]
+        return f"joint {model.joint_names[owners[0]]!r}"
+    return f"{model.velocity_names[index[-1]]!r}"
+
+
+def _require_finite(name, array, model, field):
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        index = tuple(int(n) for n in bad[0])
+        where = ", ".join(map(str, index))
+        raise ValueError(f"{name}: expected finite numbers, got {name}[{where}] = {array[index]} "
+                         f"({_coordinate(model, field, index)})")
+
+
+def _require_unit_quaternions(name, array, model):
+    for k in model._unit_quaternions:
+        lengths = np.linalg.norm(array[..., k:k + 4], axis=-1)
+        bad = np.argwhere(~(np.abs(lengths**2 - 1.0) < UNIT_TOLERANCE))
+        if len(bad):
+            index = tuple(int(n) for n in bad[0])
+            row = "".join(f"{n}, " for n in index)
+            raise ValueError(
+                f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}] "
+                f"({_coordinate(model, layout.Q, (k,))}), got length "
+                f"{float(lengths[index]):.9g}; normalise it")
+
+
+def precompile(names=None, batch=True, progress=None):
+    """Compile algorithms into the cache, so that no later call has to wait for it.
+
+    Parameters
+    ----------
+    names : sequence of str, optional
+        Names of public functions, such as ``"crba"``; all where it is not given.
+    batch : bool
+        Compile the calls for batches too.
+    progress : callable, optional
+        Called as ``progress(done, total, name)`` before each compilation and, with name
+        ``""``, at the end.
+
+    Returns
+    -------
+    list of str
+        The names that had to be compiled; empty where the cache held them all.
+
+    Raises
+    ------
+    ValueError
+        For a name that is no algorithm; lists those there are.
+    """
+    unknown = set(names or ()) - set(ALGORITHMS)
+    if unknown:
+        raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; there are: "
+                         + ", ".join(sorted(ALGORITHMS)))
+    todo = [(ALGORITHMS[name], lanes) for name in (names or ALGORITHMS)
+            for lanes in ((False, True) if batch else (False,))]
+    compiled = []
+    for done, (algorithm, lanes) in enumerate(todo):
+        if progress:
+            progress(done, len(todo), algorithm.name)
+        if algorithm.compile(lanes) and algorithm.name not in compiled:
+            compiled.append(algorithm.name)
+    if progress:
+        progress(len(todo), len(todo), "")
+    return compiled

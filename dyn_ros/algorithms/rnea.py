@@ -1,0 +1,131 @@
+"""Inverse dynamics by the recursive Newton-Euler algorithm, and what follows from it.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
+"""
+from ..model.joints import add_subspace_transpose_times, joint_placement, subspace_times
+from ..model.layout import (A, F_EXT, GRAVITY, INERTIA, JOINT_A, JOINT_F, JOINT_V, LIMI, Q,
+                            TAU_IN, V, armature, at, clear, constants, field, given, increase,
+                            njoints, nv, parent)
+from ..spatial.algebra import (Motion, force_add, force_cross, force_sub, load3, load_force,
+                               load_inertia, load_motion, load_se3, momentum, motion_add,
+                               motion_cross, scale, store_se3, store_spatial, to_child,
+                               to_parent)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load
+from .call import Algorithm
+
+TAU = field("tau", ("nv",), "Joint torques and forces of rnea and static_torque [N m, N].")
+NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
+G = field("g", ("nv",), "Gravity torques [N m, N].")
+
+
+@kernel
+def set_base(r):
+    """The universe is at rest and accelerates against gravity."""
+    clear(r.work, at(r, JOINT_V), 6)
+    clear(r.work, at(r, JOINT_A), 6)
+    clear(r.work, at(r, JOINT_F), 6)
+    for k in range(3):
+        increase(r.work, at(r, JOINT_A) + k, -r.floats[GRAVITY + k])
+
+
+@kernel
+def transmit_forces(r, tau):
+    """Backward pass: forces add up towards the base; each joint takes its share, S' f."""
+    clear(r.work, tau, nv(r))
+    f = at(r, JOINT_F)
+    for i in range(njoints(r), 0, -1):
+        f_i = load_force(r.work, f + 6 * i)
+        add_subspace_transpose_times(r, i, f_i, tau)
+        p = f + 6 * parent(r, i)
+        X = load_se3(r.work, at(r, LIMI) + 12 * i)
+        store_spatial(r.work, p, force_add(load_force(r.work, p), to_parent(X, f_i)))
+
+
+@kernel
+def external_force(r, i):
+    return load_force(r.work, at(r, F_EXT) + 6 * (i - 1))
+
+
+@kernel
+def newton_euler(r, accelerated, tau):
+    set_base(r)
+    X_, v_, a_, f_ = at(r, LIMI), at(r, JOINT_V), at(r, JOINT_A), at(r, JOINT_F)
+    for i in range(1, njoints(r) + 1):
+        p = parent(r, i)
+        X = joint_placement(r, i)
+        vJ = subspace_times(r, i, at(r, V))
+        v = motion_add(to_child(X, load_motion(r.work, v_ + 6 * p)), vJ)
+        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)), motion_cross(v, vJ))
+        if accelerated:
+            a = motion_add(a, subspace_times(r, i, at(r, A)))
+        Y = load_inertia(r.floats, constants(i) + INERTIA)
+        f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
+        if given(r, F_EXT):
+            f = force_sub(f, external_force(r, i))
+        store_se3(r.work, X_ + 12 * i, X)
+        store_spatial(r.work, v_ + 6 * i, v)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_spatial(r.work, f_ + 6 * i, f)
+    transmit_forces(r, tau)
+    if accelerated:
+        for k in range(nv(r)):
+            increase(r.work, tau + k, armature(r, k) * load(r.work, at(r, A) + k))
+
+
+@kernel
+def rnea_kernel(r):
+    newton_euler(r, True, at(r, TAU))
+
+
+@kernel
+def nonlinear_effects_kernel(r):
+    newton_euler(r, False, at(r, NLE))
+
+
+@kernel
+def statics(r, tau):
+    set_base(r)
+    X_, a_, f_ = at(r, LIMI), at(r, JOINT_A), at(r, JOINT_F)
+    for i in range(1, njoints(r) + 1):
+        X = joint_placement(r, i)
+        a = to_child(X, load_motion(r.work, a_ + 6 * parent(r, i)))
+        f = momentum(load_inertia(r.floats, constants(i) + INERTIA), a)
+        if given(r, F_EXT):
+            f = force_sub(f, external_force(r, i))
+        store_se3(r.work, X_ + 12 * i, X)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_spatial(r.work, f_ + 6 * i, f)
+    transmit_forces(r, tau)
+
+
+@kernel
+def generalized_gravity_kernel(r):
+    statics(r, at(r, G))
+
+
+@kernel
+def static_torque_kernel(r):
+    statics(r, at(r, TAU))
+
+
+_rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,)).caller()
+_nle = Algorithm("nonlinear_effects", nonlinear_effects_kernel, (Q, V), (NLE,)).caller()
+_gravity = Algorithm("generalized_gravity", generalized_gravity_kernel, (Q,), (G,)).caller()
+_static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,)).caller()
+
+
+def rnea(model, data, q, v, a, f_ext=None, *, threads=1):
+    return _rnea(model, data, threads, q, v, a, f_ext)
+
+
+def nonlinear_effects(model, data, q, v, *, threads=1):
+    return _nle(model, data, threads, q, v)
+
+
+def generalized_gravity(model, data, q, *, threads=1):
+    return _gravity(model, data, threads, q)
+
+
+def static_torque(model, data, q, f_ext, *, threads=1):
+    return _static(model, data, threads, q, f_ext)

@@ -1,0 +1,6 @@
+"""From a URDF to a model, and the space where results are kept."""
+from .data import Data
+from .model import Model
+from .urdf import UrdfError
+
+__all__ = ["Data", "Model", "UrdfError"]

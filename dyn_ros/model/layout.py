@@ -1,0 +1,174 @@
+"""Where everything lies: the packed arrays that a kernel receives, and how it reads them.
+
+A kernel has one argument, a ``Robot``: integers (sizes, offsets, the tree), floats (the
+constants of the model) and the work space (inputs, intermediate and final results). The
+work space has one axis for one state and a second one, of ``LANES``, for many.
+
+Row 0 of every field that counts joints is the universe; the rows that people see start at 1.
+"""
+from collections import namedtuple
+from typing import NamedTuple
+
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+
+Robot = namedtuple("Robot", "ints floats work")
+
+
+# --- fields of the work space
+
+class Field(NamedTuple):
+    """One named array in the work space."""
+
+    name: str
+    shape: tuple      # of ints and "nq", "nv", "njoints" (without the universe), "rows" (with it)
+    doc: str
+
+
+FIELDS = []
+MAX_FIELDS = 128
+
+
+def field(name, shape, doc=""):
+    """Give a new array a place in the work space of every ``Data``.
+
+    Parameters
+    ----------
+    name : str
+        Its name in ``Data``; one that starts with an underscore stays hidden.
+    shape : tuple
+        Its axes: ints, "nq", "nv", "njoints", or "rows" (njoints and the universe before them).
+    doc : str
+        What it is, with unit and frame.
+
+    Returns
+    -------
+    int
+        Its number, for ``at``.
+    """
+    if any(known.name == name for known in FIELDS):
+        raise ValueError(f"a field named {name!r} exists already; choose another name")
+    if len(FIELDS) == MAX_FIELDS:
+        raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/layout.py")
+    FIELDS.append(Field(name, shape, doc))
+    return len(FIELDS) - 1
+
+
+# The inputs of kernels, and what several algorithms share.
+Q = field("_q", ("nq",))
+V = field("_v", ("nv",))
+A = field("_a", ("nv",))
+TAU_IN = field("_tau", ("nv",))
+F_EXT = field("_f_ext", ("njoints", 6))
+LIMI = field("_liMi", ("rows", 12))
+JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, in that frame [m/s, rad/s].")
+JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame less gravity, in that "
+                                     "frame [m/s2, rad/s2].")
+JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, in the joint's "
+                                  "frame, at its origin [N, N m].")
+
+
+# --- integers: header, offsets and sizes of the fields, the tree
+
+NJOINTS, NQ, NV, GIVEN, STATUS, NUNIT = range(6)
+OFFSET = 8
+SIZE = OFFSET + MAX_FIELDS
+TREE = SIZE + MAX_FIELDS
+PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS = range(5)
+TREE_ROW = 5
+
+REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
+
+# --- floats: gravity, the six unit motions, a row per joint, the armature
+
+GRAVITY = 0
+UNITS = 3
+ROWS = UNITS + 36
+PLACE, PLACE_SIN, PLACE_COS, TRANSLATION, SLIDE, AXIS, INERTIA, RATIO, SHIFT = (
+    0, 9, 18, 27, 30, 33, 36, 46, 47)
+FLOATS_ROW = 48
+
+
+@kernel
+def njoints(r):
+    """Joints without the universe; they are numbered from 1."""
+    return r.ints[NJOINTS]
+
+
+@kernel
+def nv(r):
+    return r.ints[NV]
+
+
+@kernel
+def at(r, field):
+    """Offset of a field in the work space."""
+    return r.ints[OFFSET + field]
+
+
+@kernel
+def given(r, field):
+    """Whether the caller gave this optional input (one of the first 32 fields)."""
+    return (r.ints[GIVEN] >> field) & 1 == 1
+
+
+@kernel
+def fail(r, i):
+    """Say that joint i made the result singular."""
+    r.ints[STATUS] = i
+
+
+@kernel
+def parent(r, i):
+    return r.ints[TREE + TREE_ROW * i + PARENT]
+
+
+@kernel
+def kind(r, i):
+    return r.ints[TREE + TREE_ROW * i + KIND]
+
+
+@kernel
+def idx_q(r, i):
+    return r.ints[TREE + TREE_ROW * i + IDX_Q]
+
+
+@kernel
+def idx_v(r, i):
+    return r.ints[TREE + TREE_ROW * i + IDX_V]
+
+
+@kernel
+def ncolumns(r, i):
+    """Columns of the joint's motion subspace."""
+    return r.ints[TREE + TREE_ROW * i + NCOLUMNS]
+
+
+@kernel
+def constants(i):
+    """Where the floats of joint i start."""
+    return ROWS + FLOATS_ROW * i
+
+
+@kernel
+def ratio(r, i):
+    """Velocity of joint i over that of the coordinate it hangs on: 1, or a mimic's multiplier."""
+    return r.floats[constants(i) + RATIO]
+
+
+@kernel
+def armature(r, k):
+    """Rotor inertia of coordinate k."""
+    return r.floats[ROWS + FLOATS_ROW * (r.ints[NJOINTS] + 1) + k]
+
+
+@kernel
+def clear(a, start, count):
+    """Set work[start : start + count] to zero."""
+    for k in range(start, start + count):
+        store(a, k, 0.0)
+
+
+@kernel
+def increase(a, k, x):
+    store(a, k, load(a, k) + x)

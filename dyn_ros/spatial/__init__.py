@@ -1,0 +1,1 @@
+"""The vocabulary: numbers, and spatial algebra on them."""

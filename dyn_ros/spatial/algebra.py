@@ -1,0 +1,367 @@
+"""Spatial algebra on tuples for kernels, linear part first, in either number type.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts exchanged.
+"""
+from collections import namedtuple
+
+from .compiler import kernel
+from .lanes import lift, load, store
+
+Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its time derivative
+Force = namedtuple("Force", "linear angular")            # N, N m; or momentum
+SE3 = namedtuple("SE3", "rotation translation")          # row-major 9 numbers; m
+Inertia = namedtuple("Inertia", "mass com rotational")   # kg; m; kg m2 at the com, as Symmetric
+ArticulatedInertia = namedtuple("ArticulatedInertia", "linear cross angular")
+# force = [linear cross; cross' angular] motion: Symmetric, row-major 9 numbers, Symmetric
+Symmetric = namedtuple("Symmetric", "xx xy yy xz yz zz")
+
+
+# --- three numbers
+
+@kernel
+def add(a, b):
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+@kernel
+def sub(a, b):
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@kernel
+def scale(s, a):
+    return s * a[0], s * a[1], s * a[2]
+
+
+@kernel
+def dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@kernel
+def cross(a, b):
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@kernel
+def lift3(a, like):
+    return lift(a[0], like), lift(a[1], like), lift(a[2], like)
+
+
+@kernel
+def zero3(like):
+    return lift3((0.0, 0.0, 0.0), like)
+
+
+# --- rotations and 3 x 3 matrices
+
+@kernel
+def rotate(R, a):
+    """R a."""
+    return (R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
+            R[3] * a[0] + R[4] * a[1] + R[5] * a[2],
+            R[6] * a[0] + R[7] * a[1] + R[8] * a[2])
+
+
+@kernel
+def rotate_back(R, a):
+    """R' a."""
+    return (R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
+            R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
+            R[2] * a[0] + R[5] * a[1] + R[8] * a[2])
+
+
+@kernel
+def product(A, B):
+    """A B."""
+    return (A[0] * B[0] + A[1] * B[3] + A[2] * B[6], A[0] * B[1] + A[1] * B[4] + A[2] * B[7],
+            A[0] * B[2] + A[1] * B[5] + A[2] * B[8], A[3] * B[0] + A[4] * B[3] + A[5] * B[6],
+            A[3] * B[1] + A[4] * B[4] + A[5] * B[7], A[3] * B[2] + A[4] * B[5] + A[5] * B[8],
+            A[6] * B[0] + A[7] * B[3] + A[8] * B[6], A[6] * B[1] + A[7] * B[4] + A[8] * B[7],
+            A[6] * B[2] + A[7] * B[5] + A[8] * B[8])
+
+
+@kernel
+def product_back(A, B):
+    """A B'."""
+    return (A[0] * B[0] + A[1] * B[1] + A[2] * B[2], A[0] * B[3] + A[1] * B[4] + A[2] * B[5],
+            A[0] * B[6] + A[1] * B[7] + A[2] * B[8], A[3] * B[0] + A[4] * B[1] + A[5] * B[2],
+            A[3] * B[3] + A[4] * B[4] + A[5] * B[5], A[3] * B[6] + A[4] * B[7] + A[5] * B[8],
+            A[6] * B[0] + A[7] * B[1] + A[8] * B[2], A[6] * B[3] + A[7] * B[4] + A[8] * B[5],
+            A[6] * B[6] + A[7] * B[7] + A[8] * B[8])
+
+
+@kernel
+def lift9(A, like):
+    return (lift(A[0], like), lift(A[1], like), lift(A[2], like),
+            lift(A[3], like), lift(A[4], like), lift(A[5], like),
+            lift(A[6], like), lift(A[7], like), lift(A[8], like))
+
+
+@kernel
+def quaternion_rotation(x, y, z, w):
+    """Rotation matrix of a quaternion of any length but zero."""
+    s = 2.0 / (x * x + y * y + z * z + w * w)
+    return (1.0 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w),
+            s * (x * y + z * w), 1.0 - s * (x * x + z * z), s * (y * z - x * w),
+            s * (x * z - y * w), s * (y * z + x * w), 1.0 - s * (x * x + y * y))
+
+
+@kernel
+def symmetric_times(S, a):
+    return (S.xx * a[0] + S.xy * a[1] + S.xz * a[2],
+            S.xy * a[0] + S.yy * a[1] + S.yz * a[2],
+            S.xz * a[0] + S.yz * a[1] + S.zz * a[2])
+
+
+@kernel
+def symmetric_add(a, b):
+    return Symmetric(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5])
+
+
+@kernel
+def symmetric_trace(S):
+    return S.xx + S.yy + S.zz
+
+
+@kernel
+def rotate_symmetric(R, S):
+    """R S R'."""
+    A = product(R, (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
+    return Symmetric(A[0] * R[0] + A[1] * R[1] + A[2] * R[2],
+                     A[0] * R[3] + A[1] * R[4] + A[2] * R[5],
+                     A[3] * R[3] + A[4] * R[4] + A[5] * R[5],
+                     A[0] * R[6] + A[1] * R[7] + A[2] * R[8],
+                     A[3] * R[6] + A[4] * R[7] + A[5] * R[8],
+                     A[6] * R[6] + A[7] * R[7] + A[8] * R[8])
+
+
+# --- motions and forces
+
+@kernel
+def motion_add(a, b):
+    return Motion(add(a.linear, b.linear), add(a.angular, b.angular))
+
+
+@kernel
+def motion_scale(s, m):
+    return Motion(scale(s, m.linear), scale(s, m.angular))
+
+
+@kernel
+def motion_cross(v, m):
+    """v x m."""
+    return Motion(add(cross(v.angular, m.linear), cross(v.linear, m.angular)),
+                  cross(v.angular, m.angular))
+
+
+@kernel
+def force_cross(v, f):
+    """v x* f."""
+    return Force(cross(v.angular, f.linear),
+                 add(cross(v.angular, f.angular), cross(v.linear, f.linear)))
+
+
+@kernel
+def force_add(a, b):
+    return Force(add(a.linear, b.linear), add(a.angular, b.angular))
+
+
+@kernel
+def force_sub(a, b):
+    return Force(sub(a.linear, b.linear), sub(a.angular, b.angular))
+
+
+@kernel
+def force_scale(s, f):
+    return Force(scale(s, f.linear), scale(s, f.angular))
+
+
+@kernel
+def power(f, m):
+    """f . m, the same from either side."""
+    return dot(f.linear, m.linear) + dot(f.angular, m.angular)
+
+
+@kernel
+def to_child(X, m):
+    """A motion of the parent frame, seen in the child frame placed at X."""
+    return Motion(rotate_back(X.rotation, sub(m.linear, cross(X.translation, m.angular))),
+                  rotate_back(X.rotation, m.angular))
+
+
+@kernel
+def to_parent(X, f):
+    """A force of the child frame placed at X, seen in the parent frame."""
+    linear = rotate(X.rotation, f.linear)
+    return Force(linear, add(rotate(X.rotation, f.angular), cross(X.translation, linear)))
+
+
+@kernel
+def compose(X, Y):
+    """X Y."""
+    return SE3(product(X.rotation, Y.rotation),
+               add(X.translation, rotate(X.rotation, Y.translation)))
+
+
+# --- inertias
+
+@kernel
+def momentum(Y, v):
+    """Y v of a rigid body."""
+    linear = scale(Y.mass, sub(v.linear, cross(Y.com, v.angular)))
+    return Force(linear, add(symmetric_times(Y.rotational, v.angular), cross(Y.com, linear)))
+
+
+@kernel
+def articulated(Y):
+    """The rigid body Y as an articulated-body inertia."""
+    m, c, S = Y
+    h = scale(m, c)
+    zero = lift(0.0, m)
+    return ArticulatedInertia(
+        Symmetric(m, zero, m, zero, zero, m),
+        (zero, h[2], -h[1], -h[2], zero, h[0], h[1], -h[0], zero),
+        Symmetric(S.xx + h[1] * c[1] + h[2] * c[2], S.xy - h[0] * c[1],
+                  S.yy + h[0] * c[0] + h[2] * c[2], S.xz - h[0] * c[2],
+                  S.yz - h[1] * c[2], S.zz + h[0] * c[0] + h[1] * c[1]))
+
+
+@kernel
+def articulated_times(Y, m):
+    """Y m, a force."""
+    return Force(add(symmetric_times(Y.linear, m.linear), rotate(Y.cross, m.angular)),
+                 add(rotate_back(Y.cross, m.linear), symmetric_times(Y.angular, m.angular)))
+
+
+@kernel
+def articulated_add(a, b):
+    return ArticulatedInertia(
+        symmetric_add(a.linear, b.linear),
+        (a.cross[0] + b.cross[0], a.cross[1] + b.cross[1], a.cross[2] + b.cross[2],
+         a.cross[3] + b.cross[3], a.cross[4] + b.cross[4], a.cross[5] + b.cross[5],
+         a.cross[6] + b.cross[6], a.cross[7] + b.cross[7], a.cross[8] + b.cross[8]),
+        symmetric_add(a.angular, b.angular))
+
+
+@kernel
+def articulated_less_outer(Y, U, s):
+    """Y - s U U' with U a force."""
+    f, n = U
+    sf, sn = scale(s, f), scale(s, n)
+    A, B, C = Y
+    return ArticulatedInertia(
+        Symmetric(A.xx - sf[0] * f[0], A.xy - sf[0] * f[1], A.yy - sf[1] * f[1],
+                  A.xz - sf[0] * f[2], A.yz - sf[1] * f[2], A.zz - sf[2] * f[2]),
+        (B[0] - sf[0] * n[0], B[1] - sf[0] * n[1], B[2] - sf[0] * n[2],
+         B[3] - sf[1] * n[0], B[4] - sf[1] * n[1], B[5] - sf[1] * n[2],
+         B[6] - sf[2] * n[0], B[7] - sf[2] * n[1], B[8] - sf[2] * n[2]),
+        Symmetric(C.xx - sn[0] * n[0], C.xy - sn[0] * n[1], C.yy - sn[1] * n[1],
+                  C.xz - sn[0] * n[2], C.yz - sn[1] * n[2], C.zz - sn[2] * n[2]))
+
+
+@kernel
+def articulated_to_parent(X, Y):
+    """An articulated-body inertia of the child frame placed at X, seen in the parent frame."""
+    R, p = X
+    A = rotate_symmetric(R, Y.linear)
+    B = product_back(product(R, Y.cross), R)
+    C = rotate_symmetric(R, Y.angular)
+    # moved by p: B <- B - A [p],  C <- C - B' [p] + [p] B   (the last with the new B)
+    N = (B[0] - A.xy * p[2] + A.xz * p[1], B[1] + A.xx * p[2] - A.xz * p[0],
+         B[2] - A.xx * p[1] + A.xy * p[0],
+         B[3] - A.yy * p[2] + A.yz * p[1], B[4] + A.xy * p[2] - A.yz * p[0],
+         B[5] - A.xy * p[1] + A.yy * p[0],
+         B[6] - A.yz * p[2] + A.zz * p[1], B[7] + A.xz * p[2] - A.zz * p[0],
+         B[8] - A.xz * p[1] + A.yz * p[0])
+    return ArticulatedInertia(
+        A, N,
+        Symmetric(C.xx - B[3] * p[2] + B[6] * p[1] + p[1] * N[6] - p[2] * N[3],
+                  C.xy - B[4] * p[2] + B[7] * p[1] + p[2] * N[0] - p[0] * N[6],
+                  C.yy + B[1] * p[2] - B[7] * p[0] + p[2] * N[1] - p[0] * N[7],
+                  C.xz - B[5] * p[2] + B[8] * p[1] + p[0] * N[3] - p[1] * N[0],
+                  C.yz + B[2] * p[2] - B[8] * p[0] + p[0] * N[4] - p[1] * N[1],
+                  C.zz - B[2] * p[1] + B[5] * p[0] + p[0] * N[5] - p[1] * N[2]))
+
+
+# --- to and from a work space
+
+@kernel
+def load3(a, i):
+    return load(a, i), load(a, i + 1), load(a, i + 2)
+
+
+@kernel
+def store3(a, i, x):
+    store(a, i, x[0])
+    store(a, i + 1, x[1])
+    store(a, i + 2, x[2])
+
+
+@kernel
+def load9(a, i):
+    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3), load(a, i + 4),
+            load(a, i + 5), load(a, i + 6), load(a, i + 7), load(a, i + 8))
+
+
+@kernel
+def store9(a, i, x):
+    for k in range(9):
+        store(a, i + k, x[k])
+
+
+@kernel
+def load_symmetric(a, i):
+    return Symmetric(load(a, i), load(a, i + 1), load(a, i + 2),
+                     load(a, i + 3), load(a, i + 4), load(a, i + 5))
+
+
+@kernel
+def store_symmetric(a, i, S):
+    for k in range(6):
+        store(a, i + k, S[k])
+
+
+@kernel
+def load_motion(a, i):
+    return Motion(load3(a, i), load3(a, i + 3))
+
+
+@kernel
+def load_force(a, i):
+    return Force(load3(a, i), load3(a, i + 3))
+
+
+@kernel
+def store_spatial(a, i, m):
+    """A motion or a force."""
+    store3(a, i, m.linear)
+    store3(a, i + 3, m.angular)
+
+
+@kernel
+def load_se3(a, i):
+    return SE3(load9(a, i), load3(a, i + 9))
+
+
+@kernel
+def store_se3(a, i, X):
+    store9(a, i, X.rotation)
+    store3(a, i + 9, X.translation)
+
+
+@kernel
+def load_inertia(a, i):
+    return Inertia(load(a, i), load3(a, i + 1), load_symmetric(a, i + 4))
+
+
+@kernel
+def load_articulated(a, i):
+    return ArticulatedInertia(load_symmetric(a, i), load9(a, i + 6), load_symmetric(a, i + 15))
+
+
+@kernel
+def store_articulated(a, i, Y):
+    store_symmetric(a, i, Y.linear)
+    store9(a, i + 6, Y.cross)
+    store_symmetric(a, i + 15, Y.angular)

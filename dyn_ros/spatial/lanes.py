@@ -1,0 +1,264 @@
+"""The numbers of the engine: one float64, or ``LANES`` of them that move as one.
+
+A kernel is written once in ordinary arithmetic. Compiled for a work space with one axis it
+serves one robot state; compiled for a work space with a second axis of ``LANES`` it serves
+that many states at once, each operation one vector instruction. Run without Numba
+(``NUMBA_DISABLE_JIT=1``) the same source works on floats and on NumPy rows.
+"""
+import math
+import operator
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, overload, register_model
+
+from .compiler import FLAGS, kernel
+
+LANES = 8
+
+
+class LanesType(types.Type):
+    """Numba's type of ``LANES`` float64 numbers."""
+
+    def __init__(self):
+        super().__init__(name=f"float64x{LANES}")
+
+
+lanes = LanesType()
+_DOUBLE = ir.DoubleType()
+_VECTOR = ir.VectorType(_DOUBLE, LANES)
+
+
+@register_model(LanesType)
+class LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, fe_type):
+        super().__init__(manager, fe_type, _VECTOR)
+
+
+def _is_number(ty):
+    return ty == lanes or isinstance(ty, (types.Float, types.Integer))
+
+
+def _splat(builder, x):
+    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    first = builder.insert_element(undefined, x, ir.Constant(ir.IntType(32), 0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, undefined, everywhere)
+
+
+def _as_lanes(context, builder, value, ty):
+    if ty == lanes:
+        return value
+    return _splat(builder, context.cast(builder, value, ty, types.float64))
+
+
+def _binary(op, instruction):
+    @intrinsic
+    def apply(typing, a, b):
+        def codegen(context, builder, sig, args):
+            x, y = (_as_lanes(context, builder, v, t) for v, t in zip(args, sig.args))
+            return getattr(builder, instruction)(x, y, flags=FLAGS)
+        return lanes(a, b), codegen
+
+    @overload(op)
+    def implementation(a, b):
+        if lanes in (a, b) and _is_number(a) and _is_number(b):
+            return lambda a, b: apply(a, b)
+
+
+for _op, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"),
+                          (operator.mul, "fmul"), (operator.truediv, "fdiv")):
+    _binary(_op, _instruction)
+
+
+@intrinsic
+def _negative(typing, a):
+    return lanes(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=FLAGS)
+
+
+@overload(operator.neg)
+def _(a):
+    if a == lanes:
+        return lambda a: _negative(a)
+
+
+@intrinsic
+def _lift(typing, value, like):
+    def codegen(context, builder, sig, args):
+        return _as_lanes(context, builder, args[0], sig.args[0])
+    return lanes(value, like), codegen
+
+
+def _row(context, builder, array_type, array, i):
+    array = context.make_array(array_type)(context, builder, array)
+    zero = context.get_constant(types.intp, 0)
+    item = cgutils.get_item_pointer(context, builder, array_type, array, [i, zero])
+    return builder.bitcast(item, _VECTOR.as_pointer())
+
+
+@intrinsic
+def _load(typing, a, i):
+    def codegen(context, builder, sig, args):
+        value = builder.load(_row(context, builder, sig.args[0], *args))
+        value.align = 8
+        return value
+    return lanes(a, types.intp), codegen
+
+
+@intrinsic
+def _store(typing, a, i, x):
+    def codegen(context, builder, sig, args):
+        builder.store(args[2], _row(context, builder, sig.args[0], *args[:2])).align = 8
+        return context.get_dummy_value()
+    return types.none(a, types.intp, x), codegen
+
+
+def _elementwise(name, types_of_arguments):
+    """Typing and code of the LLVM intrinsic ``llvm.NAME`` on either number type."""
+    number = lanes if lanes in types_of_arguments else types.float64
+
+    def codegen(context, builder, sig, args):
+        if number == lanes:
+            ty, suffix = _VECTOR, f"v{LANES}f64"
+            args = [_as_lanes(context, builder, x, t) for x, t in zip(args, sig.args)]
+        else:
+            ty, suffix = _DOUBLE, "f64"
+            args = [context.cast(builder, x, t, number) for x, t in zip(args, sig.args)]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ty, [ty] * len(args)), f"llvm.{name}.{suffix}")
+        return builder.call(function, args)
+    return number(*types_of_arguments), codegen
+
+
+@intrinsic
+def _rint(typing, x):
+    return _elementwise("rint", (x,))
+
+
+@intrinsic
+def _sqrt(typing, x):
+    return _elementwise("sqrt", (x,))
+
+
+@intrinsic
+def _fma(typing, a, b, c):
+    return _elementwise("fma", (a, b, c))
+
+
+@intrinsic
+def _all_above(typing, a, b):
+    def codegen(context, builder, sig, args):
+        x, y = (_as_lanes(context, builder, v, t) for v, t in zip(args, sig.args))
+        bits = builder.bitcast(builder.fcmp_ordered(">", x, y), ir.IntType(LANES))
+        return builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(LANES), -1))
+    return types.boolean(a, b), codegen
+
+
+# What kernels call. The bodies here run when Numba is switched off.
+
+def load(a, i):
+    """Element i of a work space: a number."""
+    return a[i] if a.ndim == 1 else a[i].copy()
+
+
+def store(a, i, x):
+    """Write what ``load`` reads."""
+    a[i] = x
+
+
+def lift(value, like):
+    """A constant as the number type of ``like``, so that both branches of an if agree."""
+    return value + 0.0 * like
+
+
+def all_above(a, b):
+    """Whether a > b, in every lane; NaN is above nothing."""
+    return bool(np.all(a > b))
+
+
+def rint(x):
+    """The nearest whole number."""
+    return np.rint(x)
+
+
+def fma(a, b, c):
+    """a b + c."""
+    return a * b + c
+
+
+def sqrt(x):
+    """Square root."""
+    return np.sqrt(x)
+
+
+@overload(load)
+def _(a, i):
+    if a.ndim == 2:
+        return lambda a, i: _load(a, i)
+    return lambda a, i: a[i]
+
+
+@overload(store)
+def _(a, i, x):
+    if a.ndim == 2:
+        if x == lanes:
+            return lambda a, i, x: _store(a, i, x)
+        return lambda a, i, x: _store(a, i, _lift(x, a))
+
+    def one(a, i, x):
+        a[i] = x
+    return one
+
+
+@overload(lift)
+def _(value, like):
+    if like == lanes and value != lanes:
+        return lambda value, like: _lift(value, like)
+    return lambda value, like: value
+
+
+@overload(all_above)
+def _(a, b):
+    if lanes in (a, b):
+        return lambda a, b: _all_above(a, b)
+    return lambda a, b: a > b
+
+
+@overload(rint)
+def _(x):
+    return lambda x: _rint(x)
+
+
+@overload(fma)
+def _(a, b, c):
+    return lambda a, b, c: _fma(a, b, c)
+
+
+@overload(sqrt)
+def _(x):
+    return lambda x: _sqrt(x)
+
+
+_SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
+_COS = tuple((-1) ** n / math.factorial(2 * n) for n in range(1, 11))
+_PI_HIGH, _PI_LOW = 3.141592653589793116, 1.2246467991473532e-16
+
+
+@kernel
+def sincos(x):
+    """(sin x, cos x), to 2e-16: x = k pi + r with |r| <= pi/2, then Taylor's series in r^2."""
+    k = rint(x * (1.0 / _PI_HIGH))
+    r = fma(k, -_PI_LOW, fma(k, -_PI_HIGH, x))
+    z = r * r
+    s = z * _SIN[8]
+    for i in range(7, -1, -1):
+        s = z * (_SIN[i] + s)
+    c = z * _COS[9]
+    for i in range(8, -1, -1):
+        c = z * (_COS[i] + c)
+    half = k * 0.5
+    odd = half - rint(half)                        # 0 for even k, +-1/2 for odd k
+    sign = 1.0 - 8.0 * (odd * odd)
+    return sign * (r + r * s), sign * (1.0 + c)
