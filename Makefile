@@ -1,0 +1,111 @@
+# Builds, runs and tests dyn_ros on a machine without ROS; `make` tells how.
+# With a ROS installation use colcon instead.
+
+ROS ?= jazzy
+ifeq ($(filter $(ROS),jazzy kilted),)
+  $(error ROS=$(ROS): there are wheels of jazzy and of kilted)
+endif
+
+VENV := .venv-$(ROS)
+BUILD := build/$(ROS)
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.NOTPARALLEL:
+
+# The venv is made anew for another PYTHON and where the checkout has moved.
+made_for := $(shell cat $(VENV)/.made-for 2>/dev/null)
+PYTHON ?= $(or $(word 2,$(made_for)),python3)
+ifneq ($(made_for),$(CURDIR) $(PYTHON))
+  .PHONY: $(VENV)/.made-for
+endif
+
+# The wheels and a sourced ROS installation must not be mixed.
+unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH \
+  LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE
+
+define HELP
+make demo    run the demo: a moving arm, its dynamics in a live table (Ctrl-C ends it)
+make test    run every test
+make bench   run the benchmarks
+make lint    check the style of the sources
+make setup   only set up what the demo needs
+make clean   remove what the above has made
+
+ROS=kilted          take that ROS distribution instead of jazzy
+PYTHON=python3.12   take that Python (3.10 to 3.14) instead of python3
+ARGS="..."          more arguments, as in: make demo ARGS="--duration 5"
+                                           make test ARGS="-x test/nodes"
+endef
+
+.PHONY: help setup demo test bench lint clean
+help:
+	@$(info $(HELP)):
+
+setup: $(VENV)/.interfaces
+
+demo: setup
+	@$(VENV)/bin/dyn_ros demo $(ARGS)
+
+test: setup $(VENV)/.test-wheels
+	@$(VENV)/bin/pytest $(ARGS)
+
+bench: setup $(VENV)/.test-wheels
+	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
+
+lint: $(VENV)/.test-wheels
+	@$(VENV)/bin/ruff check $(ARGS)
+	if command -v xmllint >/dev/null; then xmllint --noout package.xml; fi
+
+clean:
+	rm -rf .venv-jazzy .venv-kilted build install log .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# pip's report, one line a wheel
+pip_install = $(VENV)/bin/python -m pip install --disable-pip-version-check \
+  $(patsubst %,-r %,$(filter requirements%,$^)) | \
+  sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  installing .../p'
+
+$(VENV)/.made-for:
+	@command -v $(PYTHON) >/dev/null || {
+	  echo "There is no $(PYTHON). On Debian or Ubuntu: sudo apt install $(PYTHON)"; exit 1; }
+	$(PYTHON) tools/preflight.py
+	echo "== Setting up $(VENV), with $$($(PYTHON) --version)"
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	echo "$(CURDIR) $(PYTHON)" >$@
+
+$(VENV)/.wheels: requirements.txt requirements-$(ROS).txt $(VENV)/.made-for
+	@echo "== Fetching ROS 2 $(ROS) and what dyn_ros computes with"
+	$(pip_install)
+	touch $@
+
+$(VENV)/.test-wheels: requirements-test.txt $(VENV)/.wheels
+	@echo "== Fetching what the tests need"
+	$(pip_install)
+	touch $@
+
+# The interfaces are built into the venv from nothing, so that none of an earlier build stays. The
+# sources are linked to, so that a change or a new file needs no build; the generated half of the
+# Python package lies in a folder of its own, where dyn_ros/__init__.py finds it.
+$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg \
+    $(wildcard msg srv msg/*.msg srv/*.srv)
+	@echo "== Building the messages and services"
+	find $(VENV) -name '*dyn_ros*' -prune -exec rm -rf {} +
+	rm -rf $(BUILD)
+	venv=$(CURDIR)/$(VENV)
+	export PATH="$$venv/bin:$$PATH" AMENT_PREFIX_PATH="$$venv" CMAKE_PREFIX_PATH="$$venv"
+	cmake -G Ninja -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX="$$venv" \
+	  -DPython3_EXECUTABLE="$$venv/bin/python" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+	  -DINTERFACES_ONLY=ON -DPYTHON_INSTALL_DIR=lib/dyn_ros_interfaces --log-level=WARNING
+	cmake --build $(BUILD)
+	cmake --install $(BUILD) >$(BUILD)/install.log
+	site=$$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+	ln -sr dyn_ros "$$site"
+	echo ../../dyn_ros_interfaces >"$$site/dyn_ros_interfaces.pth"
+	ln -sr launch config "$$venv/share/dyn_ros"
+	for script in "$$venv"/lib/dyn_ros/*; do
+	  sed "1s|.*|#!$$venv/bin/python|" "$$script" >"$$venv/bin/$${script##*/}"
+	  chmod +x "$$venv/bin/$${script##*/}"
+	done
+	touch $@
