@@ -24,6 +24,7 @@ from ..spatial.lanes import LANES, all_above, lift, load
 ALGORITHMS = {}
 UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
 _REFUSED = -1
+_ENOUGH = 1 << 40                    # a length for arrays that kernels index without a check
 _log = logging.getLogger("dyn_ros")
 
 
@@ -179,11 +180,10 @@ def _one_state(run, fields):
     def one(address, model, a, b, c, d):
         links = _integers(address, 7)
         header = _integers(links[_INTS], layout.TREE)
-        table = layout.TREE + layout.TREE_ROW * (header[layout.NJOINTS] + 1) + header[NUNIT]
-        ints = _integers(links[_INTS], table)
-        # no bounds are checked, so a length that is surely enough does
-        r = Robot(ints, _floats(links[_CONSTANTS], table * layout.FLOATS_ROW),
-                  _floats(links[_WORK], 1 << 40))
+        count = (layout.TREE + layout.TREE_ROW * (header[layout.NJOINTS] + 1)
+                 + header[layout.NV] + header[NUNIT])
+        r = Robot(_integers(links[_INTS], count), _floats(links[_CONSTANTS], _ENOUGH),
+                  _floats(links[_WORK], _ENOUGH))
         r.ints[GIVEN] = 0
         r.ints[STATUS] = 0
         fine = _address_of(model) == links[_MODEL]
@@ -368,10 +368,10 @@ class Algorithm:
 
     def _raise_where_singular(self, model, status):
         if status:
-            name = model.joint_names[status - 1]
             raise np.linalg.LinAlgError(
-                f"{self.name}: joint {name!r} moves no inertia, so its acceleration is not "
-                "determined; give its link a mass and an inertia, or the joint an armature")
+                f"{self.name}: {model.velocity_names[status - 1]!r} moves no inertia, so its "
+                "acceleration is not determined; give the link that it moves a mass and an "
+                "inertia, or set model.armature for it")
 
     def _checked(self, model, data, values):
         """The inputs as float64 arrays, all with a leading axis or none, or an error."""

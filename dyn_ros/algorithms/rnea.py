@@ -36,7 +36,7 @@ def transmit_forces(r, tau):
     f = at(r, JOINT_F)
     for i in range(njoints(r), 0, -1):
         f_i = load_force(r.work, f + 6 * i)
-        add_subspace_transpose_times(r, i, f_i, tau)
+        add_subspace_transpose_times(r, i, f_i, tau, 1)
         p = f + 6 * parent(r, i)
         X = load_se3(r.work, at(r, LIMI) + 12 * i)
         store_spatial(r.work, p, force_add(load_force(r.work, p), to_parent(X, f_i)))

@@ -24,17 +24,16 @@ def _axes(model, shape):
 
 def _integers(model):
     """The packed integers of a model, and the size of its work space."""
-    ints = np.zeros(layout.TREE + model._tree_table.size + len(model._unit_quaternions), np.int64)
+    tables = [*model._tree_table.ravel(), *model._velocity_parents, *model._unit_quaternions]
+    ints = np.concatenate([np.zeros(layout.TREE, np.int64), np.array(tables, np.int64)])
     ints[layout.NJOINTS], ints[layout.NQ], ints[layout.NV] = model.njoints, model.nq, model.nv
+    ints[layout.COUPLED] = any(joint.mimic for joint in model.tree.joints)
+    ints[layout.NUNIT] = len(model._unit_quaternions)
     end = 0
     for number, known in enumerate(layout.FIELDS):
         size = math.prod(_axes(model, known.shape))
         ints[layout.OFFSET + number], ints[layout.SIZE + number] = end, size
         end += size
-    tree_end = layout.TREE + model._tree_table.size
-    ints[layout.TREE:tree_end] = model._tree_table.ravel()
-    ints[layout.NUNIT] = len(model._unit_quaternions)
-    ints[tree_end:] = model._unit_quaternions
     return ints, end
 
 

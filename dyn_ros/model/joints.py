@@ -4,14 +4,13 @@ Every joint's S is a few columns of it: the axis for a revolute or prismatic joi
 motions for a planar or floating one. Textbook formulas in S read the same for all of them:
 S x, S' f, and one column at a time.
 """
-from ..spatial.algebra import (SE3, Motion, add, dot, lift3, lift9, load3, load9, motion_cross,
+from ..spatial.algebra import (SE3, Motion, add, dot, lift3, lift9, load3, load9, product,
                                quaternion_rotation, rotate, scale, zero3)
 from ..spatial.compiler import kernel
-from ..spatial.lanes import lift, load, sincos, store
+from ..spatial.lanes import lift, load, sincos
 from .layout import (AXIS, FLOATING, PLACE, PLACE_COS, PLACE_SIN, PLANAR, PRISMATIC, Q, RATIO,
                      REVOLUTE, SHIFT, SLIDE, TRANSLATION, UNITS, at, constants, idx_q, idx_v,
-                     increase, kind, ncolumns, ratio)
-from ..spatial.algebra import product
+                     increase, kind, ratio)
 
 
 @kernel
@@ -68,9 +67,9 @@ def subspace_times(r, i, x):
 
 
 @kernel
-def add_subspace_transpose_times(r, i, f, x):
-    """x += S' f for the field with nv numbers at offset x."""
-    n = x + idx_v(r, i)
+def add_subspace_transpose_times(r, i, f, x, step):
+    """x += S' f for the nv numbers that start at offset x and lie ``step`` apart."""
+    n = x + step * idx_v(r, i)
     k = kind(r, i)
     if k == REVOLUTE:
         u = load3(r.floats, constants(i) + AXIS)
@@ -80,12 +79,12 @@ def add_subspace_transpose_times(r, i, f, x):
         increase(r.work, n, ratio(r, i) * dot(u, f.linear))
     elif k == PLANAR:
         increase(r.work, n, f.linear[0])
-        increase(r.work, n + 1, f.linear[1])
-        increase(r.work, n + 2, f.angular[2])
+        increase(r.work, n + step, f.linear[1])
+        increase(r.work, n + 2 * step, f.angular[2])
     else:
         for c in range(3):
-            increase(r.work, n + c, f.linear[c])
-            increase(r.work, n + 3 + c, f.angular[c])
+            increase(r.work, n + c * step, f.linear[c])
+            increase(r.work, n + (3 + c) * step, f.angular[c])
 
 
 @kernel

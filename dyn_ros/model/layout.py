@@ -70,7 +70,7 @@ JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, 
 
 # --- integers: header, offsets and sizes of the fields, the tree
 
-NJOINTS, NQ, NV, GIVEN, STATUS, NUNIT = range(6)
+NJOINTS, NQ, NV, GIVEN, STATUS, NUNIT, COUPLED = range(7)
 OFFSET = 8
 SIZE = OFFSET + MAX_FIELDS
 TREE = SIZE + MAX_FIELDS
@@ -113,9 +113,21 @@ def given(r, field):
 
 
 @kernel
-def fail(r, i):
-    """Say that joint i made the result singular."""
-    r.ints[STATUS] = i
+def fail(r, k):
+    """Say that velocity k made the result singular."""
+    r.ints[STATUS] = k + 1
+
+
+@kernel
+def coupled(r):
+    """Whether mimic joints couple branches of the tree."""
+    return r.ints[COUPLED] != 0
+
+
+@kernel
+def velocity_parent(r, k):
+    """The velocity before k on the way to the root, or -1."""
+    return r.ints[TREE + TREE_ROW * (r.ints[NJOINTS] + 1) + k]
 
 
 @kernel

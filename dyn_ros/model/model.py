@@ -40,9 +40,9 @@ def _joint_constants(joint):
 
 
 def _packed_inertia(inertia):
-    I = inertia.rotational
-    return [inertia.mass, *inertia.com,
-            I[0, 0], I[0, 1], I[1, 1], I[0, 2], I[1, 2], I[2, 2]]
+    m, c = inertia.mass, inertia.com
+    I = inertia.rotational + m * (c @ c * np.eye(3) - np.outer(c, c))
+    return [m, *(m * c), I[0, 0], I[0, 1], I[1, 1], I[0, 2], I[1, 2], I[2, 2]]
 
 
 def _vector(name, value, size):
@@ -173,10 +173,26 @@ class Model:
                             columns)
             rows[i + 1] = _joint_constants(joint)
         self._tree_table = table
+        self._velocity_parents = self._parents_of_velocities(joints)
         self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
                                   if joint.kind == "floating"]
         self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
                                        np.zeros(self.nv)])
+
+    def _parents_of_velocities(self, joints):
+        """For each velocity the one before it on the way to the root, or -1.
+
+        M is sparse along it (Featherstone 2008, section 6.4). Mimic joints couple branches: then
+        the velocities stand in a single row.
+        """
+        if any(joint.mimic for joint in joints):
+            return list(range(-1, self.nv - 1))
+        last, parents = {-1: -1}, []
+        for i, joint in enumerate(joints):
+            start = self.idx_v[i]
+            parents += [last[joint.parent], *range(start, start + self.nvs[i] - 1)]
+            last[i] = start + self.nvs[i] - 1
+        return parents
 
     @property
     def gravity(self):

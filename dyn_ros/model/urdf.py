@@ -683,24 +683,37 @@ def _point_mass(mass, at):
 
 
 def _warn_massless(joints, warnings):
-    """Warn of leaves whose motion moves no mass: the inertia matrix is singular there.
+    """Warn of joints whose motion moves no mass: the inertia matrix is singular there.
 
     A joint is looked at together with the joints that mimic it: one of them with mass is enough.
     """
     inner = {joint.parent for joint in joints}
+    heavy = _heavy(joints)
     driven_by = {}
     for index, joint in enumerate(joints):
+        nothing = index not in heavy or (index not in inner and _moves_nothing(joint))
         driver = index if joint.mimic is None else joint.mimic.joint
-        driven_by.setdefault(driver, []).append(index)
-    for driver, members in driven_by.items():
-        if all(index not in inner and _moves_nothing(joints[index]) for index in members):
+        driven_by.setdefault(driver, []).append(nothing)
+    for driver, nothing in driven_by.items():
+        if all(nothing):
             warnings.append(
                 f'joint "{joints[driver].name}" moves no {_missing(joints[driver])}: the inertia '
                 "matrix is singular; give its link an inertia, or the joint an armature"
             )
 
 
+def _heavy(joints):
+    """The joints that carry any inertia, on themselves or further out."""
+    heavy = set()
+    for index in reversed(range(len(joints))):
+        inertia = joints[index].inertia
+        if index in heavy or inertia.mass > 0.0 or inertia.rotational.any():
+            heavy.update((index, joints[index].parent))
+    return heavy
+
+
 def _moves_nothing(joint):
+    """Whether a joint at the end of its branch moves without resistance in some direction."""
     inertia = joint.inertia
     about_origin = inertia.rotational + _point_mass(inertia.mass, inertia.com)
     if joint.kind == "prismatic":

@@ -10,7 +10,8 @@ from .lanes import lift, load, store
 Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its time derivative
 Force = namedtuple("Force", "linear angular")            # N, N m; or momentum
 SE3 = namedtuple("SE3", "rotation translation")          # row-major 9 numbers; m
-Inertia = namedtuple("Inertia", "mass com rotational")   # kg; m; kg m2 at the com, as Symmetric
+Inertia = namedtuple("Inertia", "mass moment rotational")
+# kg; mass times centre of mass, kg m; Symmetric about the frame's origin, kg m2
 ArticulatedInertia = namedtuple("ArticulatedInertia", "linear cross angular")
 # force = [linear cross; cross' angular] motion: Symmetric, row-major 9 numbers, Symmetric
 Symmetric = namedtuple("Symmetric", "xx xy yy xz yz zz")
@@ -209,22 +210,38 @@ def compose(X, Y):
 @kernel
 def momentum(Y, v):
     """Y v of a rigid body."""
-    linear = scale(Y.mass, sub(v.linear, cross(Y.com, v.angular)))
-    return Force(linear, add(symmetric_times(Y.rotational, v.angular), cross(Y.com, linear)))
+    return Force(add(scale(Y.mass, v.linear), cross(v.angular, Y.moment)),
+                 add(symmetric_times(Y.rotational, v.angular), cross(Y.moment, v.linear)))
+
+
+@kernel
+def inertia_add(a, b):
+    return Inertia(a.mass + b.mass, add(a.moment, b.moment),
+                   symmetric_add(a.rotational, b.rotational))
+
+
+@kernel
+def inertia_to_parent(X, Y):
+    """A rigid-body inertia of the child frame placed at X, seen in the parent frame."""
+    R, p = X
+    h = rotate(R, Y.moment)
+    S = rotate_symmetric(R, Y.rotational)
+    # moved by p: S <- S - [p] [h] - [h] [p] - m [p] [p], with k = h + m p
+    k = add(h, scale(Y.mass, p))
+    return Inertia(Y.mass, k, Symmetric(
+        S.xx + p[1] * (h[1] + k[1]) + p[2] * (h[2] + k[2]), S.xy - h[0] * p[1] - p[0] * k[1],
+        S.yy + p[0] * (h[0] + k[0]) + p[2] * (h[2] + k[2]), S.xz - h[0] * p[2] - p[0] * k[2],
+        S.yz - h[1] * p[2] - p[1] * k[2],
+        S.zz + p[0] * (h[0] + k[0]) + p[1] * (h[1] + k[1])))
 
 
 @kernel
 def articulated(Y):
     """The rigid body Y as an articulated-body inertia."""
-    m, c, S = Y
-    h = scale(m, c)
+    m, h, S = Y
     zero = lift(0.0, m)
-    return ArticulatedInertia(
-        Symmetric(m, zero, m, zero, zero, m),
-        (zero, h[2], -h[1], -h[2], zero, h[0], h[1], -h[0], zero),
-        Symmetric(S.xx + h[1] * c[1] + h[2] * c[2], S.xy - h[0] * c[1],
-                  S.yy + h[0] * c[0] + h[2] * c[2], S.xz - h[0] * c[2],
-                  S.yz - h[1] * c[2], S.zz + h[0] * c[0] + h[1] * c[1]))
+    return ArticulatedInertia(Symmetric(m, zero, m, zero, zero, m),
+                              (zero, h[2], -h[1], -h[2], zero, h[0], h[1], -h[0], zero), S)
 
 
 @kernel
@@ -353,6 +370,13 @@ def store_se3(a, i, X):
 @kernel
 def load_inertia(a, i):
     return Inertia(load(a, i), load3(a, i + 1), load_symmetric(a, i + 4))
+
+
+@kernel
+def store_inertia(a, i, Y):
+    store(a, i, Y.mass)
+    store3(a, i + 1, Y.moment)
+    store_symmetric(a, i + 4, Y.rotational)
 
 
 @kernel
