@@ -17,12 +17,12 @@ from numba.extending import NativeValue, intrinsic, models, register_model, unbo
 
 from ..model import layout
 from ..model.data import Data
+from ..model.inputs import UNIT_TOLERANCE, as_array
 from ..model.layout import GIVEN, NUNIT, STATUS, Robot
 from ..spatial.compiler import JIT, Entry, kernel
 from ..spatial.lanes import LANES, all_above, lift, load
 
 ALGORITHMS = {}
-UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
 _REFUSED = -1
 _ENOUGH = 1 << 40                    # a length for arrays that kernels index without a check
 _log = logging.getLogger("dyn_ros")
@@ -380,7 +380,7 @@ class Algorithm:
         if data.model is not model:
             raise ValueError(f"data: made for {data.model!r}, which is not the model given, "
                              f"{model!r}; make dyn_ros.Data(model) once for each model")
-        arrays = [_as_array(model, field, value) for field, value in zip(self.inputs, values)]
+        arrays = [_as_input(model, field, value) for field, value in zip(self.inputs, values)]
         sizes = {_argument(f): len(x) for f, (x, batched) in zip(self.inputs, arrays) if batched}
         if not sizes:
             return False, [x for x, _ in arrays]
@@ -393,61 +393,10 @@ class Algorithm:
                       for x, batched in arrays]
 
 
-def _as_array(model, field, value):
-    """(float64 array, whether it has a batch axis); ValueError names what is wrong."""
-    name = _argument(field)
+def _as_input(model, field, value):
     if value is None and _is_optional(field):
         return None, False
-    shape = (model.njoints, 6) if _is_matrix(field) else (
-        (model.nq,) if _is_configuration(field) else (model.nv,))
-    expected = f"{name}: expected shape {shape}, or {('B', *shape)} for a batch"
-    try:
-        array = np.asarray(value)
-    except ValueError as error:                     # a ragged list
-        raise ValueError(f"{expected}, got {type(value).__name__}: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: expected real numbers, got dtype {array.dtype}")
-    batched = array.ndim == len(shape) + 1
-    if array.shape[batched:] != shape:
-        raise ValueError(f"{expected}, got {array.shape}")
-    array = np.ascontiguousarray(array, dtype=np.float64)
-    _require_finite(name, array, model, field)
-    if _is_configuration(field):
-        _require_unit_quaternions(name, array, model)
-    return array, batched
-
-
-def _coordinate(model, field, index):
-    """What a number of an input is called, for messages."""
-    if _is_matrix(field):
-        return f"joint {model.joint_names[index[-2]]!r}"
-    if _is_configuration(field):
-        owners = [i for i in range(model.njoints)
-                  if model.idx_q[i] <= index[-1] < model.idx_q[i] + model.nqs[i]]
-        return f"joint {model.joint_names[owners[0]]!r}"
-    return f"{model.velocity_names[index[-1]]!r}"
-
-
-def _require_finite(name, array, model, field):
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        index = tuple(int(n) for n in bad[0])
-        where = ", ".join(map(str, index))
-        raise ValueError(f"{name}: expected finite numbers, got {name}[{where}] = {array[index]} "
-                         f"({_coordinate(model, field, index)})")
-
-
-def _require_unit_quaternions(name, array, model):
-    for k in model._unit_quaternions:
-        lengths = np.linalg.norm(array[..., k:k + 4], axis=-1)
-        bad = np.argwhere(~(np.abs(lengths**2 - 1.0) < UNIT_TOLERANCE))
-        if len(bad):
-            index = tuple(int(n) for n in bad[0])
-            row = "".join(f"{n}, " for n in index)
-            raise ValueError(
-                f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}] "
-                f"({_coordinate(model, layout.Q, (k,))}), got length "
-                f"{float(lengths[index]):.9g}; normalise it")
+    return as_array(model, _argument(field), layout.FIELDS[field].shape, value)
 
 
 def precompile(names=None, batch=True, progress=None):

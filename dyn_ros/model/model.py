@@ -1,7 +1,7 @@
 """Model: a robot's tree of joints with its constants packed for the kernels."""
 import numpy as np
 
-from . import layout
+from . import configuration, layout
 from .urdf import read_urdf
 
 _COORDINATES = {  # kind -> (numbers in q, names of the numbers in v)
@@ -216,6 +216,93 @@ class Model:
     def base_inertia(self):
         """Inertia of the fixed base link in the root frame; in no total of the engine."""
         return self.tree.base_inertia
+
+    def neutral(self):
+        """The configuration of zeros and identity rotations.
+
+        Returns
+        -------
+        (nq,) ndarray
+        """
+        return configuration.neutral(self)
+
+    def integrate(self, q, v):
+        """Move a configuration along a velocity for one unit of time, on the joints' manifold.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+        v : (nv,) or (B, nv) array_like
+            Velocity times duration: for planar and floating joints in their own frame.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+            Its quaternions are unit.
+
+        Raises
+        ------
+        ValueError
+            Names the argument, what was expected and what came.
+        """
+        return configuration.integrate(self, q, v)
+
+    def difference(self, q0, q1):
+        """The velocity that ``integrate`` takes from q0 to q1.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+
+        Returns
+        -------
+        (nv,) or (B, nv) ndarray
+            The rotations of planar and floating joints go the short way; continuous joints are
+            plain numbers.
+
+        Raises
+        ------
+        ValueError
+            Names the argument, what was expected and what came.
+        """
+        return configuration.difference(self, q0, q1)
+
+    def interpolate(self, q0, q1, u):
+        """The configuration at the fraction u of the way from q0 to q1.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+        u : float or (B,) array_like
+            0 gives q0, 1 gives q1.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+
+        Raises
+        ------
+        ValueError
+            Names the argument, what was expected and what came.
+        """
+        step = self.difference(q0, q1)
+        return self.integrate(q0, np.asarray(u, dtype=float)[..., None] * step)
+
+    def random_configuration(self, rng=None):
+        """A random configuration inside the position limits.
+
+        A turning joint without limits gets an angle in [-pi, pi), a sliding one a position in
+        [-1, 1) m; rotations are uniform.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator, optional
+
+        Returns
+        -------
+        (nq,) ndarray
+        """
+        return configuration.random_configuration(self, rng or np.random.default_rng())
 
     def joint_index(self, name):
         """Index of a joint in ``joint_names``; ValueError lists them where there is none."""

@@ -1,0 +1,79 @@
+"""What callers give: arrays of numbers, checked; an error says what was expected and what came."""
+import numpy as np
+
+UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
+
+
+def as_array(model, name, axes, value):
+    """A float64 array for one state or a batch.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        The argument's name, for messages.
+    axes : tuple
+        Of ints and "nq", "nv", "njoints": the shape for one state.
+    value : array_like
+        Of that shape, or with one more axis in front.
+
+    Returns
+    -------
+    array : ndarray
+        Contiguous, float64.
+    batched : bool
+        Whether it has the axis in front.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, no real numbers, not finite, or a quaternion that is not unit.
+    """
+    shape = tuple(getattr(model, axis) if isinstance(axis, str) else axis for axis in axes)
+    expected = f"{name}: expected shape {shape}, or (B, {', '.join(map(str, shape))}) for a batch"
+    try:
+        array = np.asarray(value)
+    except ValueError as error:                     # a ragged list
+        raise ValueError(f"{expected}, got a {type(value).__name__}: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{expected} of real numbers, got dtype {array.dtype}: {value!r:.80}")
+    batched = array.ndim == len(shape) + 1
+    if array.shape[batched:] != shape:
+        raise ValueError(f"{expected}, got {array.shape}")
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    _require_finite(model, name, axes, array)
+    if axes == ("nq",):
+        _require_unit_quaternions(model, name, array)
+    return array, batched
+
+
+def _coordinate(model, axes, index):
+    """What a number of an argument belongs to."""
+    if axes[0] == "njoints":
+        return f"joint {model.joint_names[index[-2]]!r}"
+    if axes[0] == "nv":
+        return f"{model.velocity_names[index[-1]]!r}"
+    (owner,) = (name for name, start, count in zip(model.joint_names, model.idx_q, model.nqs)
+                if start <= index[-1] < start + count)
+    return f"joint {owner!r}"
+
+
+def _require_finite(model, name, axes, array):
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        index = tuple(int(n) for n in bad[0])
+        raise ValueError(f"{name}: expected finite numbers, got {array[index]} in "
+                         f"{name}[{', '.join(map(str, index))}] "
+                         f"({_coordinate(model, axes, index)})")
+
+
+def _require_unit_quaternions(model, name, array):
+    for k in model._unit_quaternions:
+        lengths = np.linalg.norm(array[..., k:k + 4], axis=-1)
+        bad = np.argwhere(~(np.abs(lengths**2 - 1.0) < UNIT_TOLERANCE))
+        if len(bad):
+            row = "".join(f"{n}, " for n in bad[0])
+            raise ValueError(
+                f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}] "
+                f"({_coordinate(model, ('nq',), (k,))}), got length "
+                f"{lengths[tuple(bad[0])]:.9g}; normalise it")
