@@ -1,0 +1,134 @@
+"""The ``dyn_ros`` command."""
+import argparse
+from pathlib import Path
+import sys
+
+from . import algorithms
+from .spatial.compiler import cache_folder
+
+
+def main(argv=None):
+    """Run the ``dyn_ros`` command.
+
+    Parameters
+    ----------
+    argv : list of str, optional
+        Arguments without the program's name; those of the process by default. What ``ros2 run``
+        and launch append after ``--ros-args`` is left out.
+
+    Returns
+    -------
+    int
+        Exit code: 0, 2 when something that the user gave cannot be used, 130 after Ctrl-C.
+    """
+    options = _parser().parse_args(_own_arguments(sys.argv[1:] if argv is None else argv))
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")
+    try:
+        options.run(options)
+    except UsageError as error:
+        print(f"dyn_ros {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def demo():
+    """Run ``dyn_ros demo`` (``ros2 run dyn_ros demo``)."""
+    return main(["demo", *sys.argv[1:]])
+
+
+def precompile():
+    """Run ``dyn_ros precompile`` (``ros2 run dyn_ros precompile``)."""
+    return main(["precompile", *sys.argv[1:]])
+
+
+class UsageError(Exception):
+    """Something that the user gave cannot be used; the message says what would do."""
+
+
+def _own_arguments(argv):
+    """Leave out ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
+    own, ros = [], False
+    for argument in argv:
+        if argument == "--ros-args":
+            ros = True
+        elif ros:
+            ros = argument != "--"
+        else:
+            own.append(argument)
+    return own
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="dyn_ros", description="A robot's dynamics as it moves.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_demo(commands)
+    _add_precompile(commands)
+    return parser
+
+
+def _add_demo(commands):
+    text = "Move a robot and show its gravity and nonlinear torques and its inertia, live."
+    command = commands.add_parser("demo", help=text, description=text)
+    command.set_defaults(run=_demo)
+    command.add_argument("--robot", type=Path, metavar="FILE.urdf",
+                         help="a robot of your own (default: the arm7 of this package)")
+    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
+                         help="what holds the robot's root link (default: fixed)")
+    command.add_argument("--rate", type=_positive, default=500.0, metavar="HZ",
+                         help="joint states per second (default: 500)")
+    command.add_argument("--duration", type=_positive, metavar="SECONDS",
+                         help="end after this time (default: Ctrl-C ends it)")
+    command.add_argument("--snapshot", type=Path, metavar="FILE.svg",
+                         help="save the last picture")
+
+
+def _demo(options):
+    from .demo.run import ARM, DemoError, run
+    try:
+        run(options.robot or ARM, options.root_joint, options.rate, options.duration,
+            options.snapshot)
+    except DemoError as error:
+        raise UsageError(error) from error
+
+
+def _add_precompile(commands):
+    text = "Compile the algorithms ahead, so that no node does it when it starts."
+    command = commands.add_parser("precompile", help=text, description=text)
+    command.set_defaults(run=_precompile)
+    command.add_argument("algorithms", nargs="*", metavar="ALGORITHM",
+                         help="for example rnea crba (default: all)")
+
+
+def _precompile(options):
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
+        task = bar.add_task("looking at the cache", total=None)
+
+        def show(done, total, name):
+            bar.update(task, completed=done, total=total, description=name or "done")
+
+        try:
+            compiled = algorithms.precompile(options.algorithms or None, progress=show)
+        except ValueError as error:
+            raise UsageError(error) from error
+    state = f"{len(compiled)} compiled" if compiled else "all compiled already"
+    print(f"{state}; the cache is {cache_folder()}")
+
+
+def _positive(text):
+    """A number above zero, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Receives what the dynamics node publishes."""
+import time
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+
+from ..msg import JointSpaceDynamics
+from .table import Flow
+
+
+class Listener:
+    """A subscriber that keeps the latest message and counts them.
+
+    Attributes
+    ----------
+    message : dyn_ros.msg.JointSpaceDynamics or None
+    flow : Flow
+        From the stamp of the joint state to here, on the system's clock.
+    """
+
+    def __init__(self):
+        self.message = None
+        self.flow = Flow()
+
+    def __enter__(self):
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+        self._node = rclpy.create_node("demo_view")
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+        # Deep enough for what comes while a picture is drawn.
+        self._node.create_subscription(JointSpaceDynamics, "dynamics/state", self._receive, 100)
+        return self
+
+    def _receive(self, message):
+        stamp = message.header.stamp
+        self.message = message
+        self.flow.add(stamp.sec + stamp.nanosec * 1e-9, time.time())
+
+    def listen(self, seconds):
+        """Take messages for some time."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._executor.spin_once(timeout_sec=left)
+
+    def another_publishes(self, topic, seconds=1.0):
+        """Wait whether a publisher of a topic shows up."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self._node.count_publishers(topic):
+                return True
+            time.sleep(0.05)
+        return False
+
+    def __exit__(self, *_):
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.try_shutdown()

@@ -1,0 +1,53 @@
+"""A smooth motion for any robot: slow sines within the limits of every joint, from rest."""
+import math
+
+import numpy as np
+
+from ..model.urdf import ONE_DOF
+
+
+class Motion:
+    """Where each joint is at a time, and its exact derivative.
+
+    Parameters
+    ----------
+    joints : sequence of dyn_ros.model.urdf.Joint
+        The robot's joints; those of one degree of freedom that mimic no other one move.
+
+    Attributes
+    ----------
+    names : list of str
+        The joints that move, in their order in the model.
+    """
+
+    def __init__(self, joints):
+        moving = [joint for joint in joints if joint.kind in ONE_DOF and joint.mimic is None]
+        self.names = [joint.name for joint in moving]
+        swings = [_swing(joint, number) for number, joint in enumerate(moving)]
+        self._centre, self._amplitude, self._frequency = np.array(swings).reshape(-1, 3).T
+
+    def at(self, time):
+        """Return the position [rad or m] and velocity [rad/s or m/s] of every joint.
+
+        Parameters
+        ----------
+        time : float
+            Seconds since the start, where all joints rest at the centre of their range.
+        """
+        # Time itself starts from rest: it flows at the rate t / sqrt(1 + t^2), never above 1.
+        root = math.hypot(1.0, time)
+        phase = self._frequency * (root - 1.0)
+        position = self._centre + self._amplitude * np.sin(phase)
+        velocity = self._amplitude * self._frequency * np.cos(phase) * (time / root)
+        return position, velocity
+
+
+def _swing(joint, number):
+    """Centre, amplitude and angular frequency [rad/s] of one joint's sine."""
+    bounded = math.isfinite(joint.lower) and math.isfinite(joint.upper)
+    centre = (joint.lower + joint.upper) / 2 if bounded else 0.0
+    reach = (joint.upper - joint.lower) / 2 if bounded else math.inf
+    period = 5.0 + 4.0 * (0.618 * number % 1.0)      # seconds; no two joints in step
+    frequency = 2 * math.pi / period
+    widest = 0.15 if joint.kind == "prismatic" else 1.0
+    return centre, min(0.7 * reach, widest, 0.6 * joint.velocity / frequency), frequency

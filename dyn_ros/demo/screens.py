@@ -1,0 +1,89 @@
+"""Where the demo's picture goes: a terminal, plain lines, or a file."""
+import io
+import time
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from .table import OTHER_LINES, joint_table, rows_of, view
+
+PICTURE_WIDTH = 92      # columns of a saved picture
+
+
+def picture(tree, listener, limit=None):
+    """The latest message as a table, of so many rows at most."""
+    efforts = {joint.name: joint.effort for joint in tree.joints}
+    prismatic = {joint.name for joint in tree.joints if joint.kind == "prismatic"}
+    table = joint_table(rows_of(listener.message, efforts), prismatic, limit)
+    title = f"{tree.name} moves, dynamics_node says what that takes"
+    return view(title, table, listener.flow, time.time())
+
+
+def save_picture(path, tree, listener):
+    """Write the latest picture as SVG."""
+    console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(picture(tree, listener))
+    console.save_svg(str(path), title="dyn_ros demo")
+
+
+def _starting(seconds, words):
+    """What to say until the first message."""
+    return f"dynamics_node starts ({seconds:.0f} s)" + (f": {words}" if words else "")
+
+
+class Terminal:
+    """A table that stands still and changes ten times a second."""
+
+    period = 0.1      # seconds
+
+    def __init__(self, console, tree):
+        self._console, self._tree = console, tree
+        self._spinner = Spinner("dots")
+        self._live = Live(console=console, auto_refresh=False)
+
+    def __enter__(self):
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._live.__exit__(*error)
+
+    def wait(self, seconds, words):
+        """Say that the node starts, and what it said last."""
+        text = Text(_starting(seconds, words), no_wrap=True, overflow="ellipsis")
+        self._spinner.update(text=text)
+        self._live.update(self._spinner, refresh=True)
+
+    def show(self, listener):
+        """Draw the latest message, as many joints as the terminal is high."""
+        limit = max(1, self._console.height - OTHER_LINES)
+        self._live.update(picture(self._tree, listener, limit), refresh=True)
+
+
+class Lines:
+    """The table printed once a second, for a file or a pipe."""
+
+    period = 1.0      # seconds
+
+    def __init__(self, console, tree):
+        self._console, self._tree = console, tree
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def wait(self, seconds, words):
+        """Say that the node starts, and what it said last."""
+        self._print(Text(_starting(seconds, words)))
+
+    def show(self, listener):
+        """Print the latest message."""
+        self._print(picture(self._tree, listener))
+
+    def _print(self, what):
+        self._console.print(what, highlight=False)
+        self._console.file.flush()

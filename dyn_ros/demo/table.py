@@ -1,0 +1,167 @@
+"""The demo's table: what one message of the node says, joint by joint."""
+from collections import deque
+from dataclasses import dataclass
+from itertools import takewhile
+import math
+from statistics import median
+
+from rich import box
+from rich.console import Group
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+# Lines of the view that are no joint: two of heading, two rules, "more", three below, the prompt.
+OTHER_LINES = 9
+BAR_WIDTH = 12
+
+
+@dataclass(frozen=True)
+class Row:
+    """One degree of freedom: torques [N m or N], M's diagonal [kg m2 or kg]."""
+
+    name: str
+    position: float | None      # [rad or m]; None for a base, which is more than one number
+    gravity: float
+    nle: float                  # NaN while the velocity is unknown
+    inertia: float
+    effort_limit: float         # NaN where the robot's description gives none
+
+    @property
+    def load(self):
+        """Part of the effort limit that nle takes; NaN where one of them is unknown."""
+        return abs(self.nle) / self.effort_limit
+
+
+def rows_of(message, effort_limits):
+    """Rows of a ``JointSpaceDynamics`` message.
+
+    Parameters
+    ----------
+    message : dyn_ros.msg.JointSpaceDynamics
+    effort_limits : dict of str to float
+        Effort limit of joints [N m or N]; 0, inf or missing: no limit.
+    """
+    def limit(name):
+        value = effort_limits.get(name, math.nan)
+        return value if 0 < value < math.inf else math.nan
+
+    position = dict(zip(message.position_name, message.position))
+    nle = message.nle if message.velocity_valid else [math.nan] * len(message.name)
+    matrix, cols = message.inertia.data, message.inertia.cols
+    return [Row(name, position.get(name), message.gravity[i], nle[i], matrix[i * cols + i],
+                limit(name)) for i, name in enumerate(message.name)]
+
+
+class Flow:
+    """Counts messages and how late each one came.
+
+    ``rate`` and ``latency`` look at the last second before ``now``; ``total_rate`` and
+    ``total_latency`` at everything (the latency at most at the last 100 000 messages). All
+    times are seconds on one clock; rates go by the stamps, so that a picture drawn between two
+    arrivals does not show.
+    """
+
+    def __init__(self):
+        self.messages = 0
+        self._first_stamp = None
+        self._recent = deque(maxlen=100_000)      # (stamp, arrival)
+
+    def add(self, stamp, arrival):
+        """Count a message, stamped at one time and received at another."""
+        self.messages += 1
+        self._first_stamp = stamp if self._first_stamp is None else self._first_stamp
+        self._recent.append((stamp, arrival))
+
+    def _last_second(self, now):
+        return list(takewhile(lambda sample: sample[1] > now - 1.0, reversed(self._recent)))
+
+    def rate(self, now):
+        """Messages in the last second [Hz]."""
+        recent = self._last_second(now)
+        return _rate(len(recent), recent[-1][0], recent[0][0]) if recent else 0.0
+
+    def latency(self, now):
+        """Median latency of the last second [s]; NaN when nothing came."""
+        late = [arrival - stamp for stamp, arrival in self._last_second(now)]
+        return median(late) if late else math.nan
+
+    def total_rate(self):
+        """Messages per second between the first and the last one [Hz]."""
+        return _rate(self.messages, self._first_stamp, self._recent[-1][0])
+
+    def total_latency(self):
+        """Median latency [s]."""
+        return median(arrival - stamp for stamp, arrival in self._recent)
+
+
+def _rate(messages, first, last):
+    return (messages - 1) / (last - first) if last > first else 0.0
+
+
+def joint_table(rows, prismatic=frozenset(), limit=None):
+    """The table of joints.
+
+    Parameters
+    ----------
+    rows : list of Row
+    prismatic : set of str
+        Names of the joints that slide: with one, the heading carries both units.
+    limit : int, optional
+        Rows to show at most; the last line then tells how many there are more.
+    """
+    def unit(angular, linear):
+        slides = any(row.name in prismatic for row in rows)
+        return f"[dim]\\[{angular} | {linear}][/]" if slides else f"[dim]\\[{angular}][/]"
+
+    table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
+    table.add_column("joint\n", no_wrap=True, max_width=28)
+    table.add_column("position\n" + unit("rad", "m"), justify="right", no_wrap=True)
+    table.add_column("gravity\n" + unit("N m", "N"), justify="right", no_wrap=True, style="cyan")
+    table.add_column("nle\n" + unit("N m", "N"), justify="right", no_wrap=True, style="green")
+    table.add_column("M diagonal\n" + unit("kg m²", "kg"), justify="right", no_wrap=True,
+                     style="magenta")
+    limited = not all(math.isnan(row.effort_limit) for row in rows)
+    if limited:
+        table.add_column("load\n[dim]nle of limit[/]", no_wrap=True)
+    for row in rows[:limit]:
+        cells = [row.name, _number(row.position, 3), _number(row.gravity, 2),
+                 _number(row.nle, 2), _number(row.inertia, 4)]
+        table.add_row(*cells, *([_load(row)] if limited else []))
+    if limit is not None and len(rows) > limit:
+        table.add_row(f"[dim]… and {len(rows) - limit} more[/]")
+    return table
+
+
+def _number(value, digits):
+    # Adding zero makes -0.0, which rounding can leave, a plain 0.
+    return "-" if value is None or math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def _load(row):
+    if math.isnan(row.load):
+        return Text("-", style="dim")
+    style = "red" if row.load > 0.8 else "yellow" if row.load > 0.5 else "green"
+    line = Table.grid(padding=(0, 1))
+    bar = ProgressBar(total=1.0, completed=min(row.load, 1.0), width=BAR_WIDTH,
+                      complete_style=style, finished_style=style)
+    line.add_row(bar, f"{row.load:4.0%}")
+    return line
+
+
+def view(title, table, flow, now):
+    """The whole picture: title, table, and how the messages flow.
+
+    Parameters
+    ----------
+    title : str
+    table : rich.table.Table
+    flow : Flow
+    now : float
+        On the clock of the flow [s].
+    """
+    figures = Text.from_markup(
+        f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
+        f"state to dynamics (median)   [bold]{flow.messages}[/] messages")
+    hint = Text("look on:  ros2 topic echo /dynamics/gravity      Ctrl-C ends", style="dim")
+    return Group(Text(title, style="bold"), table, figures, hint)
