@@ -200,7 +200,8 @@ _REQUIRED = object()
 _TEXT = 0
 
 # What is read of each element: attribute -> (what it holds, what stands for a missing one).
-# It holds a text, one of several words, or so many numbers. A default of None leaves the attribute out: the specification's own default then holds.
+# It holds a text, one of several words, or so many numbers. A default of None leaves the
+# attribute out: the specification's own default then holds.
 _ATTRIBUTES = {
     "robot": {"name": (_TEXT, _REQUIRED)},
     "link": {"name": (_TEXT, _REQUIRED)},
@@ -486,14 +487,14 @@ class _Moving:
 
 def _assemble(robot, root, root_joint, mimic, warnings):
     moving, seats, frames = _walk(robot, root, root_joint)
-    inertias = _lumped(robot.links, seats, len(moving), warnings)
+    *inertias, base = _lumped(robot.links, seats, len(moving), warnings)
     mimics = _mimics(robot, moving) if mimic == "project" else [None] * len(moving)
     joints = tuple(
         _joint(joint, inertia, rule, warnings)
-        for joint, inertia, rule in zip(moving, inertias, mimics)
+        for joint, inertia, rule in zip(moving, inertias, mimics, strict=True)
     )
     _warn_massless(joints, warnings)
-    return Tree(robot.name, joints, tuple(frames), inertias[-1], tuple(warnings))
+    return Tree(robot.name, joints, tuple(frames), base, tuple(warnings))
 
 
 def _walk(robot, root, root_joint):

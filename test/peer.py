@@ -1,0 +1,252 @@
+"""The harness of every test that compares an algorithm with Pinocchio.
+
+`pair` brings one robot into both engines. dyn_ros projects mimic joints into their masters;
+Pinocchio's forward dynamics refuses them. So the Pinocchio model here always has its mimic
+joints free, and `Pair` carries the map between the two: with the free joints' velocity
+v_free = G v (and q_free likewise, plus offsets), forces and inertias project as G' tau_free and
+G' M_free G. Without mimics G is the identity. Where Pinocchio can do mimic joints itself
+(rnea and crba), test_dynamics.py checks that it gives the same as this projection.
+
+    pair = peer.pair("panda", None)
+    q, v, a, tau = pair.state(seed=1)
+    peer.close(dyn_ros.rnea(pair.model, pair.data, q, v, a), pair.rnea(q, v, a))
+
+Pairs are cached and shared: change no model of theirs; `new_pair` gives one of your own.
+"""
+import functools
+import importlib.metadata
+import math
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+import pytest
+
+import dyn_ros
+
+OWN_ROBOTS = Path(__file__).parent / "robots"
+EXAMPLE_ROBOTS = Path(importlib.metadata.distribution("example-robot-data").locate_file(
+    "cmeel.prefix/share/example-robot-data/robots"))
+
+FILES = {  # what the name says, for the robots whose name does not say it
+    "every_joint": OWN_ROBOTS / "every_joint.urdf",
+    "double_pendulum": "double_pendulum_description/urdf/double_pendulum_continuous.urdf",
+    "panda": "panda_description/urdf/panda.urdf",  # arm, with a mimicking gripper
+    "ur5": "ur_description/urdf/ur5_robot.urdf",
+    "kinova": "kinova_description/robots/kinova.urdf",  # arm with continuous joints
+    "xarm7": "xarm_description/urdf/xarm7.urdf",
+    "baxter": "baxter_description/urdf/baxter.urdf",  # two arms, with mimics
+    "allegro_hand": "allegro_hand_description/urdf/allegro_right_hand.urdf",
+    "solo12": "solo_description/robots/solo12.urdf",  # quadruped
+    "anymal_c": "anymal_c_simple_description/urdf/anymal.urdf",
+    "go2": "go2_description/urdf/go2.urdf",
+    "bolt": "bolt_description/robots/bolt.urdf",  # biped
+    "talos_reduced": "talos_data/robots/talos_reduced.urdf",  # humanoid
+    "g1": "g1_description/urdf/g1_29dof_with_hand_rev_1_0.urdf",  # humanoid with hands
+    "simple_humanoid": "simple_humanoid_description/urdf/simple_humanoid.urdf",
+    "centauro": "centauro_description/urdf/centauro.urdf",  # four legs, two arms
+    "tiago": "tiago_description/robots/tiago.urdf",  # mobile manipulator with a hand
+    "pr2": "pr2_description/urdf/pr2.urdf",  # mobile, two arms
+    "iris": "iris_description/robots/iris.urdf",  # quadrotor
+}
+ROOT_JOINTS = {
+    None: None,
+    "floating": pinocchio.JointModelFreeFlyer,
+    "planar": pinocchio.JointModelPlanar,
+}
+
+
+def robots(names=tuple(FILES), root_joints=(None, "floating")):
+    """pytest parameters ``robot, root_joint``: every combination, readable ids."""
+    return pytest.mark.parametrize("robot, root_joint", [
+        pytest.param(robot, root_joint, id=f"{robot}-{root_joint or 'fixed'}")
+        for robot in names for root_joint in root_joints
+    ])
+
+
+@functools.cache
+def urdf(robot):
+    """The URDF text of a robot of `FILES`."""
+    return (EXAMPLE_ROBOTS / FILES[robot]).read_text(encoding="utf-8")
+
+
+def pinocchio_model(xml, root_joint=None, mimic=False):
+    """The Pinocchio model of a URDF text; mimic joints free unless told otherwise."""
+    root = ROOT_JOINTS[root_joint]
+    arguments = (xml,) if root is None else (xml, root())
+    return pinocchio.buildModelFromXML(*arguments, mimic=mimic)
+
+
+def new_pair(robot, root_joint=None, mimic="project"):
+    """A robot in both engines, with models that the caller may change."""
+    xml = urdf(robot)
+    return Pair(dyn_ros.Model.from_urdf(xml, root_joint, mimic=mimic),
+                pinocchio_model(xml, root_joint))
+
+
+pair = functools.cache(new_pair)
+
+
+class Pair:
+    """A robot in both engines; its methods ask Pinocchio, in dyn_ros's coordinates.
+
+    Attributes
+    ----------
+    model, data : dyn_ros.Model, dyn_ros.Data
+    pin, pin_data : pinocchio.Model, pinocchio.Data
+        Mimic joints free.
+    G : (pin.nv, model.nv) ndarray
+        v_free = G v.
+    """
+
+    def __init__(self, model, pin):
+        assert list(model.joint_names) == list(pin.names)[1:]
+        self.model, self.pin = model, pin
+        self.data, self.pin_data = dyn_ros.Data(model), pin.createData()
+        self.G = np.zeros((pin.nv, model.nv))
+        for i, joint in enumerate(model.tree.joints):
+            ratio = joint.mimic.multiplier if joint.mimic else 1.0
+            for k in range(pin.nvs[i + 1]):
+                self.G[pin.idx_vs[i + 1] + k, model.idx_v[i] + k] = ratio
+
+    # -- to Pinocchio
+
+    def to_pin_q(self, q):
+        """q of dyn_ros as q of Pinocchio: mimics written out, angles as cos and sin."""
+        q_pin = np.empty(self.pin.nq)
+        for i, joint in enumerate(self.model.tree.joints):
+            own = np.array(q[self.model.idx_q[i]:][:1 if joint.mimic else self.model.nqs[i]])
+            if joint.mimic:
+                own = joint.mimic.multiplier * own + joint.mimic.offset
+            if joint.kind in ("continuous", "planar"):
+                own = np.append(own[:-1], [math.cos(own[-1]), math.sin(own[-1])])
+            q_pin[self.pin.idx_qs[i + 1]:][:len(own)] = own
+        return q_pin
+
+    def from_pin_q(self, q_pin):
+        """The inverse of `to_pin_q`, angles between -pi and pi."""
+        q = np.empty(self.model.nq)
+        for i, joint in enumerate(self.model.tree.joints):
+            own = q_pin[self.pin.idx_qs[i + 1]:][:self.pin.nqs[i + 1]]
+            if joint.kind in ("continuous", "planar"):
+                own = np.append(own[:-2], math.atan2(own[-1], own[-2]))
+            if not joint.mimic:
+                q[self.model.idx_q[i]:][:len(own)] = own
+        return q
+
+    def to_pin_f(self, f_ext):
+        """(njoints, 6) wrenches in joint frames as Pinocchio's list, which has the universe."""
+        forces = pinocchio.StdVec_Force([pinocchio.Force.Zero()])
+        forces.extend([pinocchio.Force(np.asarray(wrench, float)) for wrench in f_ext])
+        return forces
+
+    def set_gravity(self, gravity):
+        self.model.gravity = gravity
+        self.pin.gravity.linear = np.asarray(gravity, float)
+
+    def set_armature(self, armature):
+        """Armature by coordinate. A mimic joint has none of its own."""
+        self.model.armature = armature
+        free = np.zeros(self.pin.nv)
+        for i, joint in enumerate(self.model.tree.joints):
+            if not joint.mimic:
+                nv = self.model.nvs[i]
+                free[self.pin.idx_vs[i + 1]:][:nv] = armature[self.model.idx_v[i]:][:nv]
+        self.pin.armature = free
+
+    # -- random states
+
+    def state(self, seed=0):
+        """q, v, a, tau: angles in +-pi, slides in +-1 m, all turns of floating joints."""
+        rng = np.random.default_rng(seed)
+        q = rng.uniform(-math.pi, math.pi, self.model.nq)
+        for i, joint in enumerate(self.model.tree.joints):
+            at = self.model.idx_q[i]
+            if joint.kind == "prismatic" and not joint.mimic:
+                q[at] = rng.uniform(-1.0, 1.0)
+            if joint.kind == "floating":
+                turn = rng.normal(size=4)
+                q[at + 3:at + 7] = turn / np.linalg.norm(turn)
+        return (q, *rng.uniform(-1.0, 1.0, (3, self.model.nv)))
+
+    def states(self, count, seed=0):
+        """As `state`, each with a leading axis."""
+        states = [self.state(1000 * seed + k) for k in range(count)]
+        return tuple(np.array([state[part] for state in states]) for part in range(4))
+
+    def wrenches(self, seed=0):
+        """Random f_ext, (njoints, 6)."""
+        return np.random.default_rng(seed).uniform(-5.0, 5.0, (self.model.njoints, 6))
+
+    # -- Pinocchio's answers
+
+    @property
+    def has_mimics(self):
+        return self.pin.nv != self.model.nv
+
+    def rnea(self, q, v, a, f_ext=None):
+        free = [self.G @ v, self.G @ a]
+        forces = [] if f_ext is None else [self.to_pin_f(f_ext)]
+        return self.G.T @ pinocchio.rnea(
+            self.pin, self.pin_data, self.to_pin_q(q), *free, *forces)
+
+    def nonlinear_effects(self, q, v):
+        return self.G.T @ pinocchio.nonLinearEffects(
+            self.pin, self.pin_data, self.to_pin_q(q), self.G @ v)
+
+    def generalized_gravity(self, q):
+        return self.G.T @ pinocchio.computeGeneralizedGravity(
+            self.pin, self.pin_data, self.to_pin_q(q))
+
+    def static_torque(self, q, f_ext):
+        return self.G.T @ pinocchio.computeStaticTorque(
+            self.pin, self.pin_data, self.to_pin_q(q), self.to_pin_f(f_ext))
+
+    def crba(self, q):
+        M = pinocchio.crba(self.pin, self.pin_data, self.to_pin_q(q))
+        return self.G.T @ (np.triu(M) + np.triu(M, 1).T) @ self.G
+
+    def aba(self, q, v, tau, f_ext=None):
+        """By Pinocchio's aba; with mimics, which it refuses, by solving with the projection."""
+        if self.has_mimics:
+            bias = self.rnea(q, v, np.zeros(self.model.nv), f_ext)
+            return np.linalg.solve(self.crba(q), tau - bias)
+        forces = [] if f_ext is None else [self.to_pin_f(f_ext)]
+        return pinocchio.aba(self.pin, self.pin_data, self.to_pin_q(q), v, tau, *forces)
+
+    def minverse(self, q):
+        """By Pinocchio's computeMinverse; with mimics by inverting the projection."""
+        if self.has_mimics:
+            return np.linalg.inv(self.crba(q))
+        inverse = pinocchio.computeMinverse(self.pin, self.pin_data, self.to_pin_q(q))
+        return np.triu(inverse) + np.triu(inverse, 1).T
+
+    def kinetic_energy(self, q, v):
+        return pinocchio.computeKineticEnergy(
+            self.pin, self.pin_data, self.to_pin_q(q), self.G @ v)
+
+    def potential_energy(self, q):
+        return pinocchio.computePotentialEnergy(self.pin, self.pin_data, self.to_pin_q(q))
+
+
+def close(actual, expected, rtol=1e-10, scale=None):
+    """Assert that two arrays agree, relative to the largest number in the expected one.
+
+    The error is measured by the array as a whole, max |actual - expected| / max |expected|:
+    a torque of 1e-3 N m beside one of 1e3 N m comes out of sums of the large numbers and can
+    have no more correct digits than these leave it. There is no absolute tolerance, so an
+    expected zero asks for zero; where an exact zero stands for a difference of large numbers,
+    `scale` says how large they are.
+    """
+    actual, expected = np.asarray(actual, float), np.asarray(expected, float)
+    assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
+    assert np.isfinite(expected).all(), "the expected numbers are not finite"
+    assert np.isfinite(actual).all(), f"not finite: {actual}"
+    error = np.abs(actual - expected)
+    largest = np.abs(expected).max(initial=0.0) if scale is None else scale
+    if error.max(initial=0.0) > rtol * largest:
+        worst = np.unravel_index(error.argmax(), error.shape)
+        raise AssertionError(
+            f"relative error {error.max() / largest if largest else np.inf:.3g} > {rtol:g}, at "
+            f"{tuple(map(int, worst))}: {actual[worst]!r}, expected {expected[worst]!r}"
+        )
