@@ -1,0 +1,471 @@
+"""What all nodes share: lifecycle, parameters, robot description, state, outputs, diagnostics."""
+import functools
+import signal
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+
+import dyn_ros
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from nav_msgs.msg import Odometry
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from . import conversions
+from .parameters import Parameters, Spec
+from .robot import Robot, SettingError
+from .state import Refused
+
+THROTTLE = 5.0      # seconds between two log lines about the same thing
+
+SPECS = (
+    Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
+         read_only=True),
+    Spec("max_rate", 0.0, "Publish at most this often [Hz]; 0: every state.", limits=(0.0, 1e5)),
+    Spec("robot_description", "", "The robot as URDF text. The topic robot_description replaces it.",
+         robot=True),
+    Spec("robot_description_file", "", "Path of a URDF file, read if robot_description is empty.",
+         robot=True),
+    Spec("root_joint", "fixed", "How the root link moves in the world.",
+         choices=("fixed", "floating", "planar"), robot=True),
+    Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world frame [m/s2].", size=3, robot=True),
+    Spec("mimic", "project", "Mimic joints follow their master, or are free joints.",
+         choices=("project", "ignore"), robot=True),
+    Spec("strict", False, "Refuse a robot description that gives warnings.", robot=True),
+    Spec("joints", Parameter.Type.STRING_ARRAY,
+         "Joints to publish, in this order; empty: all, as the model orders them.", robot=True),
+    Spec("armature", Parameter.Type.DOUBLE_ARRAY,
+         "Rotor inertia of each published row [kg m2, kg]; empty: none.", robot=True),
+    Spec("frame_id", "", "frame_id of what is published; empty: the root link.", robot=True),
+    Spec("staleness", 0.5, "Largest difference of stamps within one state [s].",
+         limits=(1e-3, 3600.0), robot=True),
+    Spec("base_source", "odometry",
+         "Where the pose and twist of a floating or planar base come from: topic odom, or base_pose.",
+         choices=("odometry", "parameter"), robot=True),
+    Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+         "Pose of the base in the world: x y z [m], qx qy qz qw.", size=7, robot=True),
+    Spec("base_twist", [0.0] * 6,
+         "Twist of the base in its own axes: linear [m/s], angular [rad/s].", size=6, robot=True),
+)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A topic that a node publishes for each state.
+
+    `make(robot)` returns a function without arguments that computes from `robot.state` and returns
+    the message (with a header; it is stamped later), or None while it has to wait.
+    """
+
+    topic: str
+    type: type
+    make: object
+
+
+def guarded(callback):
+    """Let no exception of a callback end the node: log it and go on."""
+    @functools.wraps(callback)
+    def call(self, message):
+        try:
+            callback(self, message)
+        except Exception as error:
+            self.refuse(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")
+    return call
+
+
+class RobotNode(LifecycleNode):
+    """A lifecycle node that computes messages from the state of one robot.
+
+    A subclass tells what it is for in three class attributes: `kernels` (names of the public
+    functions it calls, compiled at configure), `outputs` and, if it has parameters of its own,
+    `specs`, whose values are `self.parameters.values`.
+    """
+
+    kernels = ()
+    outputs = ()
+    specs = ()
+
+    def __init__(self, name, **kwargs):
+        super().__init__(name, **kwargs)
+        self.robot = None
+        self._fills = []            # (publisher, fill) of each output
+        self._running = False
+        self._offered = ""          # the latest description, good or bad
+        self._candidate = None      # a robot that a set of parameters, being accepted, made
+        self._told = {}             # when a log line about something was last written
+        self._count = _Counts()
+        self._next = 0.0            # when max_rate allows the next state
+        self._subscribers = []
+        self._publishers = []
+        self.parameters = Parameters(
+            self, SPECS + tuple(self.specs), self._accept_parameters, self._parameters_changed)
+        self._period = self._max_period()
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self.create_timer(1.0, self._diagnose, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    # Lifecycle
+
+    def start(self):
+        """Configure and activate, if the parameter autostart says so."""
+        if self.parameters.values["autostart"]:
+            if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+                self.trigger_activate()
+
+    def on_configure(self, state):
+        """Compile the kernels, open the topics, take the robot of the parameters."""
+        try:
+            if self.parameters.faults:
+                raise ValueError("; ".join(self.parameters.faults.values()))
+            self._compile()
+            self._open()
+            self._take_parameter_description()
+        except Exception as error:
+            self._close()
+            self.refuse("configure", error)
+            return TransitionCallbackReturn.FAILURE
+        return super().on_configure(state)
+
+    def on_activate(self, state):
+        self._running = True
+        self.get_logger().info(
+            "active" if self.robot else "active, waiting for the topic robot_description")
+        return super().on_activate(state)
+
+    def on_deactivate(self, state):
+        self._running = False
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state):
+        self._close()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state):
+        self._close()
+        return super().on_shutdown(state)
+
+    def on_error(self, state):
+        self._close()
+        return super().on_error(state)
+
+    def _compile(self):
+        started = time.monotonic()
+        self.get_logger().info(
+            f"loading {len(self.kernels)} functions; those that the cache does not hold are compiled "
+            "for this processor, which takes up to a minute at the first start and happens once "
+            "(`dyn_ros precompile` does it ahead)")
+
+        def progress(done, total, name):
+            if not self.context.ok():
+                raise KeyboardInterrupt
+            if done < total and time.monotonic() - started > 1.0:
+                busy = f"compiling {name}, {done + 1} of {total}"
+                self.get_logger().info(busy)
+                self._diagnose(busy)
+
+        self._diagnose("compiling")
+        if dyn_ros.precompile(list(self.kernels), batch=False, progress=progress):
+            self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
+
+    def _open(self):
+        self._publishers = [
+            self.create_lifecycle_publisher(
+                output.type, output.topic, 10,
+                qos_overriding_options=QoSOverridingOptions.with_default_policies())
+            for output in self.outputs]
+        latched = QoSProfile(
+            depth=1, reliability=ReliabilityPolicy.RELIABLE,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        newest = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self._subscribers = [
+            self.create_subscription(
+                kind, topic, callback, qos,
+                qos_overriding_options=QoSOverridingOptions.with_default_policies())
+            for kind, topic, callback, qos in (
+                (String, "robot_description", self._on_robot_description, latched),
+                (JointState, "joint_states", self._on_joint_states, newest),
+                (Odometry, "odom", self._on_odometry, newest))]
+
+    def _close(self):
+        self._running = False
+        for publisher in self._publishers:
+            self.destroy_lifecycle_publisher(publisher)
+        for subscriber in self._subscribers:
+            self.destroy_subscription(subscriber)
+        self._publishers, self._subscribers, self._fills = [], [], []
+        self.robot = None
+
+    # Parameters and robot description
+
+    def _max_period(self):
+        rate = self.parameters.values["max_rate"]
+        return 1.0 / rate if rate else 0.0
+
+    def _accept_parameters(self, values, changed):
+        """Refuse what does not fit the robot; keep the robot that the new values make."""
+        self._candidate = None
+        if not any(spec.robot and spec.name in changed for spec in SPECS):
+            return
+        if "robot_description" in changed or "robot_description_file" in changed:
+            description = _parameter_description(values)
+            if description:
+                self._candidate = self._make(description, values)
+            return
+        errors = []
+        for description in {self._offered: 0, self.robot.description if self.robot else "": 0}:
+            if description:
+                try:
+                    self._candidate = self._make(description, values)
+                    return
+                except ValueError as error:
+                    errors.append(error)
+        for error in errors:
+            if self.robot or isinstance(error, SettingError) and error.parameter in changed:
+                raise error
+
+    def _parameters_changed(self, changed):
+        self._period = self._max_period()
+        if self._candidate and self._publishers:
+            self._offered = self._candidate.description
+            self._swap(self._candidate)
+        self._candidate = None
+
+    def _take_parameter_description(self):
+        try:
+            description = _parameter_description(self.parameters.values)
+        except Exception as error:
+            self.refuse("robot_description_file", error)
+            return
+        if description:
+            self._offer(description, "parameter robot_description")
+
+    @guarded
+    def _on_robot_description(self, message):
+        self._offer(message.data, "topic robot_description")
+
+    def _offer(self, description, source):
+        """Take a robot description, unless it is bad: then the robot stays as it is."""
+        self._offered = description
+        if self.robot and self.robot.description == description:
+            return
+        try:
+            robot = self._make(description, self.parameters.values)
+        except Exception as error:
+            kept = "the robot stays as it was" if self.robot else "there is no robot yet"
+            self.refuse(source, f"{error} ({kept})", throttle=0.0)
+            return
+        self._swap(robot)
+
+    def _make(self, description, values):
+        return Robot(description, values, notify=lambda text: self._tell("stamps", text))
+
+    def _swap(self, robot):
+        self._fills = [(publisher, output.make(robot))
+                       for publisher, output in zip(self._publishers, self.outputs)]
+        self.robot = robot
+        for warning in robot.model.warnings[:10]:
+            self.get_logger().warning(f"robot_description: {warning}")
+        self.get_logger().info(
+            f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
+            f"coordinates, {robot.model.total_mass:.3f} kg moving")
+
+    # From a message to outputs
+
+    @guarded
+    def _on_joint_states(self, message):
+        started = time.perf_counter()
+        self._count.messages += 1
+        robot = self.robot
+        if robot is None:
+            return
+        try:
+            due = robot.state.joint_states(
+                message.name, message.position, message.velocity, message.effort,
+                self._stamp(message))
+        except Refused as error:
+            self.refuse("joint_states", error)
+            return
+        if due:
+            self._publish(robot, started)
+
+    @guarded
+    def _on_odometry(self, message):
+        started = time.perf_counter()
+        robot = self.robot
+        if robot is None or not robot.state.needs_odometry:
+            return
+        try:
+            child = message.child_frame_id
+            if child and child != robot.root_link and not child.endswith("/" + robot.root_link):
+                raise Refused(f"child_frame_id is '{child}', expected the root link "
+                              f"'{robot.root_link}', whose pose and twist are needed")
+            due = robot.state.odometry(
+                conversions.pose_numbers(message.pose.pose),
+                conversions.twist_numbers(message.twist.twist), self._stamp(message))
+        except Refused as error:
+            self.refuse("odom", error)
+            return
+        if due:
+            self._publish(robot, started)
+
+    def _stamp(self, message):
+        """In ns; a message without a stamp counts from now."""
+        return (conversions.nanoseconds(message.header.stamp)
+                or self.get_clock().now().nanoseconds)
+
+    def _publish(self, robot, started):
+        count = self._count
+        count.states += 1
+        if not self._running or started < self._next:
+            return
+        self._next = max(self._next + self._period, started)
+        sec, nanosec = divmod(robot.state.stamp, 1_000_000_000)
+        for publisher, fill in self._fills:
+            if publisher.get_subscription_count():
+                message = fill()
+                if message is not None:
+                    stamp = message.header.stamp
+                    stamp.sec, stamp.nanosec = sec, nanosec
+                    publisher.publish(message)
+                    count.published += 1
+        took = time.perf_counter() - started
+        count.took += took
+        count.longest = max(count.longest, took)
+
+    # What people are told
+
+    def refuse(self, what, why, throttle=THROTTLE):
+        """Count, log (throttled) and keep for the diagnostics that something was refused."""
+        self._count.refused += 1
+        self._count.last_refusal = f"{what}: {why}"
+        self._tell(what, f"{what} refused: {why}", throttle, error=True)
+
+    def _tell(self, key, text, throttle=THROTTLE, error=False):
+        now = time.monotonic()
+        if now - self._told.get(key, -throttle) >= throttle:
+            self._told[key] = now
+            (self.get_logger().error if error else self.get_logger().warning)(text)
+
+    def _waiting_for(self):
+        """What keeps outputs from being published, or an empty string."""
+        if self.robot is None:
+            return "waiting for robot_description"
+        state = self.robot.state
+        missing = state.missing()
+        if missing:
+            text = "waiting for the position of " + _some(missing)
+            return text + (f"; not in the model: {_some(state.unknown)}" if state.unknown else "")
+        if not state.velocity_known:
+            return "velocity unknown of " + _some(state.missing_velocity())
+        if not self._count.states:
+            return "no state came in the last second"
+        return ""
+
+    def _diagnose(self, busy=""):
+        """Publish the diagnostics of the last second, and count anew."""
+        count, label = self._count, self._state_machine.current_state[1]
+        waiting = "" if busy or not self._running else self._waiting_for()
+        if waiting:
+            self._tell("waiting", waiting, 2 * THROTTLE)
+        level, summary = DiagnosticStatus.OK, "running"
+        if not self._running:
+            level, summary = DiagnosticStatus.WARN, busy or label
+        elif waiting:
+            level, summary = DiagnosticStatus.WARN, waiting
+        if self.parameters.faults:
+            level, summary = DiagnosticStatus.ERROR, "; ".join(self.parameters.faults.values())
+        elif count.refused:
+            level, summary = DiagnosticStatus.WARN, "refused " + count.last_refusal.split("\n")[0]
+        seconds = max(time.monotonic() - count.since, 1e-3)
+        computing = [output.topic for publisher, output in zip(self._publishers, self.outputs)
+                     if self._running and publisher.get_subscription_count()]
+        age = float("inf")
+        if self.robot and self.robot.state.stamp > 0:
+            age = (self.get_clock().now().nanoseconds - self.robot.state.stamp) * 1e-9
+        values = {
+            "lifecycle state": label,
+            "robot": self.robot.model.name if self.robot else "",
+            "kernels": busy or ("compiled" if self._publishers else "not yet compiled"),
+            "joint_states received [Hz]": f"{count.messages / seconds:.1f}",
+            "states [Hz]": f"{count.states / seconds:.1f}",
+            "messages published [Hz]": f"{count.published / seconds:.1f}",
+            "computing": ", ".join(computing),
+            "age of the state [s]": f"{age:.3f}",
+            "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
+            "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
+            "messages refused": str(count.refused_before + count.refused),
+            "last refusal": count.last_refusal,
+        }
+        status = DiagnosticStatus(
+            level=level, name=f"{self.get_fully_qualified_name()}: dynamics", message=summary,
+            hardware_id=values["robot"],
+            values=[KeyValue(key=key, value=value) for key, value in values.items()])
+        array = DiagnosticArray(status=[status])
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(array)
+        count.restart()
+
+
+class _Counts:
+    """What happened since the last diagnostics."""
+
+    def __init__(self):
+        self.refused_before = self.refused = 0
+        self.last_refusal = ""
+        self.restart()
+
+    def restart(self):
+        self.since = time.monotonic()
+        self.messages = self.states = self.published = 0
+        self.took = self.longest = 0.0
+        self.refused_before += self.refused
+        self.refused = 0
+
+
+def _parameter_description(values):
+    """The robot description that the parameters give, or an empty string."""
+    if values["robot_description"]:
+        return values["robot_description"]
+    if values["robot_description_file"]:
+        with open(values["robot_description_file"], encoding="utf-8") as file:
+            return file.read()
+    return ""
+
+
+def _some(names):
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def _executor():
+    """The events executor, which takes half the processor time, where there is one."""
+    try:
+        from rclpy.experimental import EventsExecutor
+    except ImportError:
+        return SingleThreadedExecutor()
+    return EventsExecutor()
+
+
+def run(node_class, name, args=None):
+    """Run a node until it is told to end; returns the exit code for the process."""
+    try:
+        rclpy.init(args=args)
+        node = node_class(name)
+        node.start()
+        executor = _executor()
+        executor.add_node(node)
+        while rclpy.ok():
+            executor.spin_once(1.0)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    finally:
+        with suppress(KeyboardInterrupt):       # of the same Ctrl-C, told once more by Python
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        rclpy.try_shutdown()
+    return 0

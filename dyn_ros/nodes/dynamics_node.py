@@ -1,0 +1,92 @@
+"""Publishes gravity, nonlinear effects and the inertia matrix of a robot as it moves."""
+import dyn_ros
+from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
+from sensor_msgs.msg import JointState
+
+from . import conversions
+from .base import Output, RobotNode, run
+
+
+def gravity(robot):
+    """`~/gravity`: the torque that holds the robot still."""
+    message, effort = conversions.joint_effort(robot)
+
+    def fill():
+        g = dyn_ros.generalized_gravity(robot.model, robot.data, robot.state.q)
+        effort[:] = g[robot.rows]
+        return message
+    return fill
+
+
+def nle(robot):
+    """`~/nle`: gravity, Coriolis and centrifugal torque; waits for all velocities."""
+    message, effort = conversions.joint_effort(robot)
+
+    def fill():
+        if not robot.state.velocity_known:
+            return None
+        h = dyn_ros.nonlinear_effects(robot.model, robot.data, robot.state.q, robot.state.v)
+        effort[:] = h[robot.rows]
+        return message
+    return fill
+
+
+def inertia(robot):
+    """`~/inertia`: the joint-space inertia matrix."""
+    message = conversions.named(JointSpaceInertia, robot)
+    block = conversions.matrix(message.inertia, len(robot.names), len(robot.names))
+
+    def fill():
+        block[:] = dyn_ros.crba(robot.model, robot.data, robot.state.q)[robot.block]
+        return message
+    return fill
+
+
+def state(robot):
+    """`~/state`: all of one instant; without velocity and nle while a velocity is unknown."""
+    whole, still = _state(robot, True), _state(robot, False)
+    return lambda: whole() if robot.state.velocity_known else still()
+
+
+def _state(robot, velocity_valid):
+    model, data, state, size = robot.model, robot.data, robot.state, len(robot.names)
+    message = conversions.named(JointSpaceDynamics, robot)
+    message.position_name = robot.position_names
+    message.velocity_valid = velocity_valid
+    position = conversions.numbers(message, "position", len(robot.position_names))
+    g = conversions.numbers(message, "gravity", size)
+    M = conversions.matrix(message.inertia, size, size)
+    if velocity_valid:
+        v = conversions.numbers(message, "velocity", size)
+        h = conversions.numbers(message, "nle", size)
+
+    def fill():
+        position[:] = state.q[robot.position_rows]
+        g[:] = dyn_ros.generalized_gravity(model, data, state.q)[robot.rows]
+        M[:] = dyn_ros.crba(model, data, state.q)[robot.block]
+        if velocity_valid:
+            v[:] = state.v[robot.rows]
+            h[:] = dyn_ros.nonlinear_effects(model, data, state.q, state.v)[robot.rows]
+        return message
+    return fill
+
+
+class DynamicsNode(RobotNode):
+    """Publishes `~/gravity`, `~/nle`, `~/inertia` and `~/state`."""
+
+    kernels = ("generalized_gravity", "nonlinear_effects", "crba")
+    outputs = (
+        Output("~/gravity", JointState, gravity),
+        Output("~/nle", JointState, nle),
+        Output("~/inertia", JointSpaceInertia, inertia),
+        Output("~/state", JointSpaceDynamics, state),
+    )
+
+
+def main(args=None):
+    """Run the node until it is told to end."""
+    return run(DynamicsNode, "dynamics", args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,129 @@
+"""Parameters of a node: declared with a description, checked, and refused with a reason."""
+from dataclasses import dataclass
+from math import isfinite
+
+from rcl_interfaces.msg import (
+    FloatingPointRange, ParameterDescriptor, SetParametersResult)
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.parameter import Parameter
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One parameter of a node.
+
+    `default` is a value, or a `Parameter.Type` for an array that is empty by default. `limits` are
+    the smallest and largest double; `choices` the strings allowed; `size` the length of an array.
+    A parameter that is `read_only` is set at start alone; one of `robot` makes the robot anew.
+    """
+
+    name: str
+    default: object
+    description: str
+    limits: tuple = ()
+    choices: tuple = ()
+    size: int = 0
+    read_only: bool = False
+    robot: bool = False
+
+    def descriptor(self):
+        constraints = ""
+        if self.choices:
+            constraints = "one of: " + ", ".join(self.choices)
+        if self.size:
+            constraints = f"{self.size} finite numbers"
+        descriptor = ParameterDescriptor(
+            description=self.description, read_only=self.read_only,
+            additional_constraints=constraints)
+        if self.limits:
+            lower, upper = self.limits
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=lower, to_value=upper, step=0.0)]
+        return descriptor
+
+    def fault(self, value):
+        """What is wrong with a value of the right type, or an empty string."""
+        if self.choices and value not in self.choices:
+            return f"{self.name}: expected one of {', '.join(self.choices)}, but got '{value}'"
+        if self.size and len(value) != self.size:
+            return f"{self.name}: expected {self.size} numbers, but got {len(value)}"
+        numbers = value if isinstance(value, (list, tuple)) else [value]
+        if not all(isfinite(x) for x in numbers if isinstance(x, float)):
+            return f"{self.name}: expected finite numbers, but got {value}"
+        return ""
+
+
+class Parameters:
+    """A node's parameters: `values` by name, kept up to date; a set that does not fit is refused.
+
+    A start value that does not fit is not fatal: it is told in `faults` (by name) until a set
+    replaces it, and `values` has the default meanwhile.
+
+    Parameters
+    ----------
+    node : rclpy.node.Node
+    specs : sequence of Spec
+    accept : callable(values, changed)
+        Asked before a set is done, with all values as they would be and the changed names; raises
+        a ValueError, whose text is the reason, to refuse.
+    changed : callable(changed)
+        Told after a set is done.
+    """
+
+    def __init__(self, node, specs, accept, changed):
+        self._specs = {spec.name: spec for spec in specs}
+        self._accept = accept
+        self._changed = changed
+        self.values = {}
+        self.faults = {}
+        for spec in specs:
+            self._declare(node, spec)
+        node.add_on_set_parameters_callback(self._on_set)
+        node.add_post_set_parameters_callback(self._after_set)
+
+    def _declare(self, node, spec):
+        default = [] if isinstance(spec.default, Parameter.Type) else spec.default
+        value = default
+        try:
+            parameter = node.declare_parameter(spec.name, spec.default, spec.descriptor())
+            if parameter.value is not None:
+                value = _plain(parameter.value)
+            fault = spec.fault(value)
+        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+            fault = f"{spec.name}: {error}"
+            node.declare_parameter(
+                spec.name, spec.default, spec.descriptor(), ignore_override=True)
+        if fault:
+            self.faults[spec.name] = fault
+            value = default
+        self.values[spec.name] = value
+
+    def _changes(self, parameters):
+        return {p.name: _plain(p.value) for p in parameters if p.name in self._specs}
+
+    def _on_set(self, parameters):
+        changes = self._changes(parameters)
+        reasons = [self._specs[name].fault(value) for name, value in changes.items()]
+        reason = "; ".join(filter(None, reasons))
+        if not reason and changes:
+            try:
+                self._accept({**self.values, **changes}, changes.keys())
+            except Exception as error:
+                reason = str(error) or type(error).__name__
+        return SetParametersResult(successful=not reason, reason=reason)
+
+    def _after_set(self, parameters):
+        changes = self._changes(parameters)
+        if changes:
+            self.values.update(changes)
+            for name in changes:
+                self.faults.pop(name, None)
+            self._changed(changes.keys())
+
+
+def _plain(value):
+    """Arrays as lists, and [""], which stands for an empty list in YAML and on a command line, as []."""
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    value = list(value)
+    return [] if value == [""] else value

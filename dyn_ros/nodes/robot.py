@@ -1,0 +1,108 @@
+"""A robot description made ready for a node: model, results, output rows, state. No ROS here."""
+import numpy as np
+
+from dyn_ros import Data, Model
+
+from .state import StateCollector
+
+_POSITIONS = {"floating": ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
+              "planar": ("/x", "/y", "/theta")}
+
+
+class SettingError(ValueError):
+    """A parameter that does not fit the robot."""
+
+    def __init__(self, parameter, text):
+        super().__init__(f"{parameter}: {text}")
+        self.parameter = parameter
+
+
+class Robot:
+    """All that belongs to one robot description; a new description is a new Robot.
+
+    Parameters
+    ----------
+    description : str
+        URDF text.
+    values : dict
+        The node's parameters by name (see `base.ROBOT_PARAMETERS`).
+    notify : callable(str), optional
+        Told when the state is collected anew.
+
+    Attributes
+    ----------
+    model, data : dyn_ros.Model, dyn_ros.Data
+    state : StateCollector
+    root_link, frame_id : str
+        The description's root link; what outputs carry as frame_id.
+    names, rows : list of str, index
+        Of the rows of v (and torques) to publish: `vector[rows]` picks them, in this order.
+    position_names, position_rows : list of str, index
+        The same for q.
+    block : index
+        The rows and columns of a matrix (nv, nv) to publish: `matrix[block]`.
+
+    Raises
+    ------
+    dyn_ros.UrdfError
+        The description cannot be used.
+    SettingError
+        A parameter does not fit the robot.
+    """
+
+    def __init__(self, description, values, notify=None):
+        root_joint = values["root_joint"]
+        self.description = description
+        self.model = Model.from_urdf(
+            description,
+            root_joint=None if root_joint == "fixed" else root_joint,
+            gravity=values["gravity"],
+            mimic=values["mimic"],
+            strict=values["strict"])
+        self._select(values["joints"])
+        self._set_armature(values["armature"])
+        self.data = Data(self.model)
+        base = None
+        if values["base_source"] == "parameter":
+            base = (values["base_pose"], values["base_twist"])
+        self.state = StateCollector(self.model, values["staleness"], base, notify)
+        frames = self.model.tree.frames
+        self.root_link = next(frame.name for frame in frames if frame.kind == "body")
+        self.frame_id = values["frame_id"] or self.root_link
+
+    def _select(self, joints):
+        model = self.model
+        own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
+        for name in joints:
+            if name in own:
+                continue
+            if name in model.joint_names:
+                raise SettingError("joints", f"'{name}' is a mimic joint, which has no row of its own")
+            raise SettingError("joints", f"there is no joint '{name}'; there are: " + ", ".join(own))
+        if len(set(joints)) != len(joints):
+            raise SettingError("joints", "a name occurs twice: " + ", ".join(joints))
+        self.position_names, position_rows, rows = [], [], []
+        for name in joints or own:
+            joint = model.joint_index(name)
+            suffixes = _POSITIONS.get(model.tree.joints[joint].kind, ("",))
+            self.position_names += [name + suffix for suffix in suffixes]
+            position_rows += range(model.idx_q[joint], model.idx_q[joint] + model.nqs[joint])
+            rows += range(model.idx_v[joint], model.idx_v[joint] + model.nvs[joint])
+        self.names = [model.velocity_names[row] for row in rows]
+        self.rows = np.array(rows, np.intp)
+        self.position_rows = np.array(position_rows, np.intp)
+        self.block = np.ix_(rows, rows)
+        if rows == list(range(model.nv)):
+            self.rows = self.position_rows = self.block = slice(None)
+
+    def _set_armature(self, armature):
+        if not armature:
+            return
+        if len(armature) != len(self.names):
+            raise SettingError("armature", f"expected {len(self.names)} numbers, one for each of "
+                               f"{', '.join(self.names)}, but got {len(armature)}")
+        if min(armature) < 0.0:
+            raise SettingError("armature", f"expected no negative number, but got {armature}")
+        values = np.zeros(self.model.nv)
+        values[self.rows] = armature
+        self.model.armature = values

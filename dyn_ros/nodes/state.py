@@ -1,0 +1,283 @@
+"""Collect a robot's state from joint states and odometry: by name, checked, fresh. No ROS here."""
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+NEVER = -(1 << 62)      # stamp of a value that has not come yet
+MAX_LAYOUTS = 1000      # a publisher that never repeats its list of names must not fill the memory
+
+
+class Refused(ValueError):
+    """A message that cannot be used; the text says why."""
+
+
+@dataclass(eq=False)
+class _Part:
+    """What one publisher tells: some joints, however its messages order them."""
+
+    slots: np.ndarray       # which joints
+    complete: bool          # the whole state
+    stamp: int = NEVER      # of its last message
+    ahead: int = 0          # messages since the last state, at most 2
+
+
+@dataclass(eq=False)
+class _Layout:
+    """Where the numbers of a message with a certain list of names go."""
+
+    size: int               # how many names
+    take: slice             # the entries that are used; a slice or an index array, as q and v are
+    q: slice
+    v: slice
+    part: _Part | None      # None: no name of it is a joint with a coordinate of its own
+
+
+class StateCollector:
+    """Puts the latest positions and velocities of all joints together.
+
+    Joints are matched by name, in any order; names that are not the model's are ignored, and so are
+    mimic joints, whose masters tell all about them. Several publishers may each tell a part: a state
+    is complete when every joint is known and none is older than `staleness` behind the newest. It is
+    then due as often as the fastest publisher speaks: with the message that ends a round in which
+    each publisher spoke, and where one lags behind, with the others' messages.
+
+    A message that is not usable raises `Refused` and changes nothing. Stamps that run backwards by
+    more than `staleness` are a new start (a bag that loops, a simulation that was reset): everything
+    collected is forgotten and `notify` is told.
+
+    Parameters
+    ----------
+    model : dyn_ros.Model
+        The base may be floating or planar (first joint below the universe); any other joint of
+        several degrees of freedom is a `ValueError`, as no message tells its state.
+    staleness : float
+        Largest difference of stamps within one state [s].
+    base : tuple of two arrays, optional
+        Pose (x y z qx qy qz qw) and twist (linear, angular, in the base's own axes) of a base that
+        no odometry tells; without it, a floating or planar base waits for `odometry`.
+    notify : callable(str), optional
+        Told when the collector starts anew.
+
+    Attributes
+    ----------
+    q, v : ndarray (nq,), (nv,)
+        The state, as the model orders it; overwritten by the next message.
+    stamp : int
+        The newest stamp in it [ns].
+    needs_odometry : bool
+        Whether the base's pose and twist are to come by `odometry`.
+    velocity_known : bool
+        False while the velocity of some joint is unknown: then v is not to be used.
+    """
+
+    def __init__(self, model, staleness, base=None, notify=None):
+        self.q = np.array(model.neutral(), float)
+        self.v = np.zeros(model.nv)
+        self.stamp = NEVER
+        self.velocity_known = False
+        self.staleness = staleness
+        self._notify = notify or (lambda text: None)
+        joints = [i for i, joint in enumerate(model.tree.joints) if joint.mimic is None]
+        self._names = [model.joint_names[i] for i in joints]
+        self._slots = {name: slot for slot, name in enumerate(self._names)}
+        self._mimics = set(model.joint_names) - self._slots.keys()
+        self._idx_q = [int(model.idx_q[i]) for i in joints]
+        self._idx_v = [int(model.idx_v[i]) for i in joints]
+        self._stamps = np.full(len(joints), NEVER)
+        self._velocities = np.zeros(len(joints), bool)
+        self._layouts = {}
+        self._parts = {}
+        self._unknown = ()
+        self._base = _base_joint(model)
+        self.needs_odometry = self._base is not None and base is None
+        if self._base is not None:
+            del self._slots[self._names[0]]
+            if base is not None:
+                self._set_base(*base)
+                self._velocities[0] = True
+        given = self._base is not None and not self.needs_odometry
+        self._live = self._stamps[given:]        # a view: the stamps of all that messages tell
+
+    @property
+    def staleness(self):
+        return self._staleness * 1e-9
+
+    @staleness.setter
+    def staleness(self, seconds):
+        self._staleness = round(seconds * 1e9)
+
+    def joint_states(self, names, position, velocity, effort, stamp):
+        """Take the fields of a sensor_msgs/JointState; stamp in ns.
+
+        Returns
+        -------
+        bool
+            True: a state is complete and due.
+
+        Raises
+        ------
+        Refused
+            No names, duplicate names, lengths that do not match, a value of a joint of the model
+            that is not finite, or a stamp that runs (slightly) backwards.
+        """
+        key = tuple(names)
+        layout = self._layouts.get(key) or self._new_layout(key)
+        size = layout.size
+        if len(position) != size or len(velocity) not in (0, size) or len(effort) not in (0, size):
+            raise Refused(
+                f"{size} names, but {len(position)} positions, {len(velocity)} velocities and "
+                f"{len(effort)} efforts: positions must be as many as names, velocities and "
+                "efforts as many or none")
+        part = layout.part
+        if part is None:
+            return False
+        position = self._finite("position", position, layout, key)
+        if size == len(velocity):
+            velocity = self._finite("velocity", velocity, layout, key)
+            self._check_order(part, stamp)
+            self.v[layout.v] = velocity
+            self._velocities[part.slots] = True
+        else:
+            self._check_order(part, stamp)
+            self._velocities[part.slots] = False
+        self.q[layout.q] = position
+        return self._collected(part, stamp)
+
+    def odometry(self, pose, twist, stamp):
+        """Take the base's pose (x y z qx qy qz qw) in the world and its twist in its own axes.
+
+        Returns and raises as `joint_states`; a model without a base of its own ignores it.
+        """
+        if not self.needs_odometry:
+            return False
+        for name, values in (("pose", pose), ("twist", twist)):
+            if not all(map(isfinite, values)):
+                raise Refused(f"odometry: {name} is not finite: {_numbers(values)}")
+        norm = float(np.linalg.norm(pose[3:]))
+        if abs(norm - 1.0) > 1e-3:
+            raise Refused(f"odometry: the quaternion's norm is {norm:g}, expected 1")
+        part = self._part([0])
+        self._check_order(part, stamp)
+        self._set_base(pose, twist)
+        self._velocities[0] = True
+        return self._collected(part, stamp)
+
+    def missing(self):
+        """Names of the joints whose position is unknown or stale."""
+        names = self._names[-len(self._live):]
+        limit = max(self.stamp - self._staleness, NEVER + 1)
+        return [name for name, stamp in zip(names, self._live) if stamp < limit]
+
+    def missing_velocity(self):
+        """Names of the joints whose velocity is unknown."""
+        return [self._names[i] for i in np.flatnonzero(~self._velocities)]
+
+    @property
+    def unknown(self):
+        """Names in the latest new list of names that are not joints of the model."""
+        return self._unknown
+
+    def _new_layout(self, names):
+        if not names:
+            raise Refused("no joint names")
+        if len(set(names)) != len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise Refused("joint names occur twice: " + ", ".join(twice[:10]))
+        if len(self._layouts) >= MAX_LAYOUTS:
+            self._layouts.clear()
+            self._parts.clear()
+        take = [i for i, name in enumerate(names) if name in self._slots]
+        slots = [self._slots[names[i]] for i in take]
+        self._unknown = tuple(
+            name for name in names if name not in self._slots and name not in self._mimics)
+        layout = _Layout(
+            size=len(names),
+            take=_index(take),
+            q=_index([self._idx_q[slot] for slot in slots]),
+            v=_index([self._idx_v[slot] for slot in slots]),
+            part=self._part(slots) if slots else None)
+        self._layouts[names] = layout
+        return layout
+
+    def _part(self, slots):
+        slots = sorted(slots)
+        key = tuple(slots)
+        if key not in self._parts:
+            self._parts[key] = _Part(_index(slots), complete=len(slots) == len(self._live))
+        return self._parts[key]
+
+    def _finite(self, field, values, layout, names):
+        values = np.asarray(values, float)[layout.take]
+        if not isfinite(values.sum()) and not np.isfinite(values).all():
+            names = np.array(names)[layout.take][~np.isfinite(values)]
+            values = values[~np.isfinite(values)]
+            raise Refused(f"{field} is not finite: " + ", ".join(
+                f"{name} = {value:g}" for name, value in zip(names[:10], values)))
+        return values
+
+    def _check_order(self, part, stamp):
+        behind = part.stamp - stamp
+        if behind <= 0:
+            return
+        if behind <= self._staleness:
+            raise Refused(f"its stamp is {behind * 1e-9:g} s before the last one of these joints")
+        self._notify(f"stamps jumped back by {behind * 1e-9:g} s: collecting the state anew")
+        self.stamp = NEVER
+        self._stamps[:] = NEVER
+        for each in self._parts.values():
+            each.stamp, each.ahead = NEVER, 0
+
+    def _collected(self, part, stamp):
+        part.stamp = stamp
+        part.ahead = min(part.ahead + 1, 2)
+        self._stamps[part.slots] = stamp
+        if part.complete:
+            self.stamp = stamp
+        else:
+            self.stamp = int(self._live.max())
+            if self._live.min() < self.stamp - self._staleness:
+                return False
+            parts = self._parts.values()
+            if part.ahead < 2 and not all(each.ahead for each in parts):
+                return False
+        for each in self._parts.values():
+            each.ahead = max(each.ahead - 1, 0)
+        self.velocity_known = bool(self._velocities.all())
+        return True
+
+    def _set_base(self, pose, twist):
+        x, y, z, qx, qy, qz, qw = pose
+        if self._base == "planar":
+            self.q[:3] = x, y, np.arctan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
+            self.v[:3] = twist[0], twist[1], twist[5]
+            return
+        norm = np.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
+        self.q[:7] = x, y, z, qx / norm, qy / norm, qz / norm, qw / norm
+        self.v[:6] = twist
+
+
+def _base_joint(model):
+    """"floating", "planar", or None for a base that needs no pose of its own."""
+    several = [i for i, joint in enumerate(model.tree.joints) if joint.kind in ("floating", "planar")]
+    if several and several[0] == 0:
+        base = model.tree.joints[several.pop(0)].kind
+    else:
+        base = None
+    if several:
+        joint = model.tree.joints[several[0]]
+        raise ValueError(
+            f"joint '{joint.name}' is {joint.kind} and not the base: no message tells its state; "
+            "make it fixed, or use the engine without the node")
+    return base
+
+
+def _index(numbers):
+    """A slice where the numbers are consecutive (faster), else an index array."""
+    if numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        return slice(numbers[0], numbers[0] + len(numbers))
+    return np.array(numbers, dtype=np.intp)
+
+
+def _numbers(values):
+    return "[" + ", ".join(f"{value:g}" for value in values) + "]"
