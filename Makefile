@@ -42,19 +42,27 @@ endef
 help:
 	@$(info $(HELP)):
 
-setup: $(VENV)/.interfaces
+# One make at a time sets up; another one waits and finds it done.
+set_up = @flock Makefile $(MAKE) --no-print-directory --silent $(addprefix $(VENV)/.,$(1))
 
-demo: setup
-	@$(VENV)/bin/dyn_ros demo $(ARGS)
+setup:
+	$(call set_up,interfaces)
 
-test: setup $(VENV)/.test-wheels
-	@$(VENV)/bin/pytest $(ARGS)
+demo:
+	$(call set_up,interfaces)
+	$(VENV)/bin/dyn_ros demo $(ARGS)
 
-bench: setup $(VENV)/.test-wheels
-	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
+test:
+	$(call set_up,interfaces test-wheels)
+	$(VENV)/bin/pytest $(ARGS)
 
-lint: $(VENV)/.test-wheels
-	@$(VENV)/bin/ruff check $(ARGS)
+bench:
+	$(call set_up,interfaces test-wheels)
+	$(VENV)/bin/python benchmarks/run.py $(ARGS)
+
+lint:
+	$(call set_up,test-wheels)
+	$(VENV)/bin/ruff check $(ARGS)
 	if command -v xmllint >/dev/null; then xmllint --noout package.xml; fi
 
 clean:

@@ -1,0 +1,41 @@
+"""Keeps the tests apart from every other ROS graph, and lets them run without ROS.
+
+Nothing leaves this machine, each test process (and what it starts) has a DDS domain and a log
+folder of its own, and both are settled before anything imports rclpy. Modules of this folder,
+such as the peer harness, are importable from every test.
+"""
+import importlib.util
+import os
+import random
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+if importlib.util.find_spec("dyn_ros") is None:     # no `make setup`: the engine from its sources
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+
+def claim_domain():
+    """Return a domain from 1 to 100 that no other test process has, and what holds the claim.
+
+    The claim is a bound TCP port, which the system frees however the process ends. It is one of
+    those that DDS keeps for the domain over UDP, so that no other program is likely to have it.
+    """
+    for domain in random.sample(range(1, 101), 100):
+        claim = socket.socket()
+        try:
+            claim.bind(("127.0.0.1", 7400 + 250 * domain))
+        except OSError:
+            claim.close()
+        else:
+            return domain, claim
+    raise RuntimeError("other test processes hold all DDS domains from 1 to 100")
+
+
+_domain, _claim = claim_domain()
+_logs = tempfile.TemporaryDirectory(prefix="dyn_ros-test-logs-")
+os.environ["ROS_DOMAIN_ID"] = str(_domain)
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ["ROS_LOG_DIR"] = _logs.name
+os.environ.pop("ROS_STATIC_PEERS", None)

@@ -1,0 +1,150 @@
+"""The package as it is built and installed: versions, executables, files, imports."""
+import configparser
+import importlib
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import xml.etree.ElementTree as ET
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import dyn_ros
+
+ROOT = Path(__file__).resolve().parents[1]
+SETUP = configparser.ConfigParser()
+SETUP.read(ROOT / "setup.cfg")
+PACKAGE = ET.parse(ROOT / "package.xml").getroot()
+EXECUTABLES = dict(re.findall(r"^(\w+) = ([\w.]+:\w+)$", "\n".join(
+    SETUP["options.entry_points"].values()), re.MULTILINE))
+FILES = [str(path.relative_to(ROOT)) for folder in ("config", "launch", "msg", "srv")
+         for path in sorted((ROOT / folder).rglob("*"))
+         if path.is_file() and path.suffix != ".pyc"]
+
+
+def pins(name):
+    """The pinned requirements of a file, as {normalised name: line without its marker}."""
+    lines = re.findall(r"^[\w.-]+.*==.*$", (ROOT / name).read_text(), re.MULTILINE)
+    pairs = [line.split(";")[0].strip() for line in lines]
+    return {re.split(r"[\[=]", pair)[0].replace("_", "-").lower(): pair for pair in pairs}
+
+
+def find_ros():
+    """Return the prefix that the package is installed below; skip where there is no ROS."""
+    pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+    pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+    if "AMENT_PREFIX_PATH" not in os.environ:       # ROS from wheels
+        return Path(sys.prefix)
+    from ament_index_python.packages import get_package_prefix
+    return Path(get_package_prefix("dyn_ros"))
+
+
+def test_one_version():
+    stated = SETUP["metadata"]["version"]
+    changelog = re.findall(r"^(\S+)(?: \(.*\))?\n-+$", (ROOT / "CHANGELOG.rst").read_text(),
+                           re.MULTILINE)
+    assert PACKAGE.findtext("version") == stated
+    assert dyn_ros.__version__ == stated
+    assert changelog[0] in (stated, "Forthcoming")
+
+
+def test_installed_version():
+    find_ros()
+    assert version("dyn_ros") == SETUP["metadata"]["version"]
+
+
+@pytest.mark.parametrize("name", EXECUTABLES)
+def test_executable_can_be_called(name):
+    module, function = EXECUTABLES[name].split(":")
+    if module.startswith("dyn_ros.nodes"):
+        find_ros()
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_executables_are_installed():
+    folder = find_ros() / "lib" / "dyn_ros"
+    assert {path.name for path in folder.iterdir()} == set(EXECUTABLES)
+    for name in EXECUTABLES:
+        text = (folder / name).read_text()
+        module, function = EXECUTABLES[name].split(":")
+        assert f"from {module} import {function}\n" in text
+        assert (folder / name).stat().st_mode & 0o111
+
+
+def test_command_is_on_the_path():
+    find_ros()
+    command = Path(sysconfig.get_path("scripts")) / "dyn_ros"
+    result = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert "precompile" in result.stdout
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_file_is_installed(file):
+    installed = find_ros() / "share" / "dyn_ros" / file
+    assert installed.read_bytes() == (ROOT / file).read_bytes()
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.endswith((".msg", ".srv"))])
+def test_interface_can_be_imported(file):
+    find_ros()
+    folder, name = Path(file).parts
+    interface = getattr(importlib.import_module(f"dyn_ros.{folder}"), Path(name).stem)
+    (interface.Request if folder == "srv" else interface)()
+
+
+def test_nothing_but_the_interfaces_that_there_are():
+    folder = find_ros() / "share" / "dyn_ros"
+    installed = {str(path.relative_to(folder)) for suffix in ("msg", "srv")
+                 for path in folder.glob(f"{suffix}/*.{suffix}")
+                 if not re.search(r"_(Request|Response|Event)\.msg$", path.name)}
+    assert installed == {file for file in FILES if file.endswith((".msg", ".srv"))}
+
+
+def test_robots_are_part_of_the_package():
+    folder = Path(dyn_ros.__file__).parent / "robots"
+    assert {path.name for path in folder.glob("*.urdf")} == {
+        path.name for path in (ROOT / "dyn_ros" / "robots").glob("*.urdf")} != set()
+
+
+def test_import_needs_no_ros():
+    code = ("import sys, dyn_ros\n"
+            "ros = ('rclpy', 'ament_index_python', 'launch', 'rosidl_runtime_py')\n"
+            "print([name for name in sys.modules if name.split('.')[0] in ros"
+            " or name.split('.')[0].endswith('_msgs')])\n")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                            timeout=300, cwd=Path(dyn_ros.__file__).parents[1])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "[]\n"
+
+
+def test_pip_builds_with_the_pinned_wheels():
+    text = (ROOT / "pyproject.toml").read_text()
+    needed = re.findall(r'^  "(\S+==\S+)",$', text, re.MULTILINE)
+    pinned = {**pins("requirements.txt"), **pins("requirements-jazzy.txt")}
+    assert set(needed) <= set(pinned.values())
+    assert needed
+
+
+@pytest.mark.parametrize("distribution", ["jazzy", "kilted"])
+def test_everything_is_pinned(distribution):
+    names = ("requirements.txt", f"requirements-{distribution}.txt", "requirements-test.txt")
+    lines = [line for name in names for line in (ROOT / name).read_text().splitlines()
+             if line and not line.startswith("#")]
+    assert [line for line in lines if "==" not in line] == []
+    assert "ros-rclpy" in pins(f"requirements-{distribution}.txt")
+
+
+def test_package_xml_names_what_is_imported():
+    """Each ROS package that a Python file imports is a dependency in package.xml."""
+    sources = "\n".join(path.read_text() for folder in ("dyn_ros", "launch")
+                        for path in (ROOT / folder).rglob("*.py"))
+    imported = {name for name in re.findall(r"^ *(?:from|import) (\w+)", sources, re.MULTILINE)
+                if name in ("rclpy", "launch", "launch_ros", "ament_index_python")
+                or re.search(r"_(msgs|srvs|interfaces)$", name)}
+    stated = {element.text for tag in ("depend", "exec_depend") for element in PACKAGE.iter(tag)}
+    assert imported - {"builtin_interfaces"} <= stated
+    assert "rclpy" in imported
