@@ -38,7 +38,8 @@ def missing():
         yield f"the venv module of {sys.executable}", f"{python}-venv"
     if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
         yield f"the headers of {sys.executable} (Python.h)", f"{python}-dev"
-    if not all(shutil.which(os.environ.get(*name)) for name in (("CC", "cc"), ("CXX", "c++"))):
+    compilers = [os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")]
+    if not all(shutil.which(compiler.split()[0]) for compiler in compilers):
         yield "a C and C++ compiler", "g++"
 
 
