@@ -4,13 +4,13 @@ Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, in body frames. 
 several degrees of freedom is eliminated one column of its motion subspace after the other.
 """
 from ..model.joints import column, joint_placement, subspace_times
-from ..model.layout import (AXIS, F_EXT, INERTIA, JOINT_A, JOINT_V, LIMI, PRISMATIC, Q, REVOLUTE,
-                            TAU_IN, V, armature, at, constants, coupled, fail, field, given,
+from ..model.layout import (F_EXT, JOINT_A, JOINT_V, LIMI, PRISMATIC, Q, REVOLUTE,
+                            TAU_IN, V, armature, at, axis, body_inertia, coupled, fail, field, given,
                             idx_v, kind, ncolumns, njoints, nv, parent)
 from ..spatial.algebra import (Force, articulated, articulated_add, articulated_less_outer,
                                articulated_times, articulated_to_parent, force_add, force_cross,
-                               force_scale, force_sub, load3, load_articulated, load_force,
-                               load_inertia, load_motion, load_se3, momentum, motion_add,
+                               force_scale, force_sub, load_articulated, load_force,
+                               load_motion, load_se3, momentum, motion_add,
                                motion_cross, motion_scale, power, rotate, rotate_back,
                                store_articulated, store_se3, store_spatial, symmetric_times,
                                symmetric_trace, to_child, to_parent)
@@ -39,7 +39,7 @@ def outward_velocities(r):
         X = joint_placement(r, i)
         vJ = subspace_times(r, i, at(r, V))
         v = motion_add(to_child(X, load_motion(r.work, v_ + 6 * parent(r, i))), vJ)
-        Y = load_inertia(r.floats, constants(i) + INERTIA)
+        Y = body_inertia(r, i)
         pA = force_cross(v, momentum(Y, v))
         if given(r, F_EXT):
             pA = force_sub(pA, external_force(r, i))
@@ -54,11 +54,11 @@ def outward_velocities(r):
 def articulated_column(r, i, c, Y):
     """Y S for column c of joint i's S, and the trace of Y that its diagonal entry is part of."""
     if kind(r, i) == REVOLUTE:
-        u = load3(r.floats, constants(i) + AXIS)
+        u = axis(r, i)
         return (Force(rotate(Y.cross, u), symmetric_times(Y.angular, u)),
                 symmetric_trace(Y.angular))
     if kind(r, i) == PRISMATIC:
-        u = load3(r.floats, constants(i) + AXIS)
+        u = axis(r, i)
         return (Force(symmetric_times(Y.linear, u), rotate_back(Y.cross, u)),
                 symmetric_trace(Y.linear))
     S = column(r, i, c)

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import carray, types
-from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
 from ..model import layout
@@ -20,7 +19,7 @@ from ..model.data import Data
 from ..model.inputs import UNIT_TOLERANCE, as_array
 from ..model.layout import GIVEN, NUNIT, STATUS, Robot
 from ..spatial.compiler import JIT, Entry, kernel
-from ..spatial.lanes import LANES, all_above, lift, load
+from ..spatial.lanes import LANES, transpose
 
 ALGORITHMS = {}
 _REFUSED = -1
@@ -132,41 +131,42 @@ def _take(links, r, thing, field, matrix):
 
 @kernel
 def _quaternions_are_unit(r, field):
-    """Whether every quaternion in a field like q has length one, in every lane."""
+    """Whether every quaternion in a field like q has length one."""
     first = r.ints.shape[0] - r.ints[NUNIT]
     start = r.ints[layout.OFFSET + field]
     for n in range(first, r.ints.shape[0]):
         k = start + r.ints[n]
-        x, y, z, w = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2),
-                      load(r.work, k + 3))
-        e = x * x + y * y + z * z + w * w - 1.0
-        if not all_above(lift(UNIT_TOLERANCE * UNIT_TOLERANCE, e), e * e):
+        x, y, z, w = r.work[k], r.work[k + 1], r.work[k + 2], r.work[k + 3]
+        if not abs(x * x + y * y + z * z + w * w - 1.0) < UNIT_TOLERANCE:
             return False
     return True
 
 
 @kernel
-def _gather(source, first, last, r, start):
-    """Rows first ... of a batch into the lanes; the last row again where there are no more."""
+def _gather(source, first, count, r, start):
+    """Rows first ... of a batch into the lanes; the last one again where there are too few."""
+    columns = source.shape[1]
+    if count == LANES and columns >= LANES:
+        for k in range(0, columns - LANES, LANES):
+            transpose(source, first, k, r.work, start + k, 0)
+        transpose(source, first, columns - LANES, r.work, start + columns - LANES, 0)
+        return
     for lane in range(LANES):
-        row = min(first + lane, last)
-        for k in range(source.shape[1]):
-            r.work[start + k, lane] = source[row, k]
+        for k in range(columns):
+            r.work[start + k, lane] = source[first + min(lane, count - 1), k]
 
 
 @kernel
-def _scatter(r, start, target, first, last):
-    for lane in range(min(LANES, last + 1 - first)):
-        for k in range(target.shape[1]):
+def _scatter(r, start, target, first, count):
+    columns = target.shape[1]
+    if count == LANES and columns >= LANES:
+        for k in range(0, columns - LANES, LANES):
+            transpose(r.work, start + k, 0, target, first, k)
+        transpose(r.work, start + columns - LANES, 0, target, first, columns - LANES)
+        return
+    for lane in range(count):
+        for k in range(columns):
             target[first + lane, k] = r.work[start + k, lane]
-
-
-@kernel
-def _finite(r, start, count):
-    doubt = 0.0 * load(r.work, start)
-    for k in range(1, count):
-        doubt = doubt + 0.0 * load(r.work, start + k)
-    return all_above(lift(1.0, doubt), doubt)
 
 
 def _one_state(run, fields):
@@ -208,7 +208,6 @@ def _one_state(run, fields):
 def _each_state(run, fields, results):
     """The compiled call for a batch, from row ``start`` to row ``stop``."""
     fields, results = tuple(fields), tuple(results)
-    configurations = tuple(_is_configuration(f) for f in fields)
 
     def each(ints, floats, work, inputs, outputs, start, stop):
         r = Robot(ints, floats, work)
@@ -218,19 +217,14 @@ def _each_state(run, fields, results):
             if inputs[n].shape[1] > 0:
                 r.ints[GIVEN] |= 1 << fields[n]
         for first in range(start, stop, LANES):
+            count = min(LANES, stop - first)
             for n in range(len(inputs)):
-                size = inputs[n].shape[1]
-                where = ints[layout.OFFSET + fields[n]]
-                _gather(inputs[n], first, stop - 1, r, where)
-                if size > 0 and not _finite(r, where, size):
-                    return _REFUSED
-                if configurations[n] and not _quaternions_are_unit(r, fields[n]):
-                    return _REFUSED
+                _gather(inputs[n], first, count, r, ints[layout.OFFSET + fields[n]])
             run(r)
             if r.ints[STATUS] != 0:
                 return r.ints[STATUS]
             for n in range(len(outputs)):
-                _scatter(r, ints[layout.OFFSET + results[n]], outputs[n], first, stop - 1)
+                _scatter(r, ints[layout.OFFSET + results[n]], outputs[n], first, count)
         return 0
     return each
 

@@ -3,15 +3,15 @@
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
 from ..model.joints import add_subspace_transpose_times, joint_placement, subspace_times
-from ..model.layout import (A, F_EXT, GRAVITY, INERTIA, JOINT_A, JOINT_F, JOINT_V, LIMI, Q,
-                            TAU_IN, V, armature, at, clear, constants, field, given, increase,
+from ..model.layout import (A, F_EXT, GRAVITY, JOINT_A, JOINT_F, JOINT_V, LIMI, Q,
+                            V, armature, at, body_inertia, clear, field, given, increase,
                             njoints, nv, parent)
-from ..spatial.algebra import (Motion, force_add, force_cross, force_sub, load3, load_force,
-                               load_inertia, load_motion, load_se3, momentum, motion_add,
-                               motion_cross, scale, store_se3, store_spatial, to_child,
+from ..spatial.algebra import (force_add, force_cross, force_sub, load_force,
+                               load_motion, load_se3, momentum, motion_add,
+                               motion_cross, store_se3, store_spatial, to_child,
                                to_parent)
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load
+from ..spatial.lanes import constant, load
 from .call import Algorithm
 
 TAU = field("tau", ("nv",), "Joint torques and forces of rnea and static_torque [N m, N].")
@@ -26,7 +26,7 @@ def set_base(r):
     clear(r.work, at(r, JOINT_A), 6)
     clear(r.work, at(r, JOINT_F), 6)
     for k in range(3):
-        increase(r.work, at(r, JOINT_A) + k, -r.floats[GRAVITY + k])
+        increase(r.work, at(r, JOINT_A) + k, -constant(r.floats, GRAVITY + k))
 
 
 @kernel
@@ -59,7 +59,7 @@ def newton_euler(r, accelerated, tau):
         a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)), motion_cross(v, vJ))
         if accelerated:
             a = motion_add(a, subspace_times(r, i, at(r, A)))
-        Y = load_inertia(r.floats, constants(i) + INERTIA)
+        Y = body_inertia(r, i)
         f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
         if given(r, F_EXT):
             f = force_sub(f, external_force(r, i))
@@ -90,7 +90,7 @@ def statics(r, tau):
     for i in range(1, njoints(r) + 1):
         X = joint_placement(r, i)
         a = to_child(X, load_motion(r.work, a_ + 6 * parent(r, i)))
-        f = momentum(load_inertia(r.floats, constants(i) + INERTIA), a)
+        f = momentum(body_inertia(r, i), a)
         if given(r, F_EXT):
             f = force_sub(f, external_force(r, i))
         store_se3(r.work, X_ + 12 * i, X)

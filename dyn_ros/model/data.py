@@ -18,7 +18,8 @@ def aligned_zeros(count):
 
 
 def _axes(model, shape):
-    sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints, "rows": model.njoints + 1}
+    sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
+             "rows": model.njoints + 1, "ncolumns": model._ncolumns}
     return tuple(sizes.get(axis, axis) for axis in shape)
 
 

@@ -59,9 +59,9 @@ def _coordinate(model, axes, index):
 
 
 def _require_finite(model, name, axes, array):
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        index = tuple(int(n) for n in bad[0])
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = tuple(int(n) for n in np.argwhere(~finite)[0])
         raise ValueError(f"{name}: expected finite numbers, got {array[index]} in "
                          f"{name}[{', '.join(map(str, index))}] "
                          f"({_coordinate(model, axes, index)})")
@@ -69,11 +69,13 @@ def _require_finite(model, name, axes, array):
 
 def _require_unit_quaternions(model, name, array):
     for k in model._unit_quaternions:
-        lengths = np.linalg.norm(array[..., k:k + 4], axis=-1)
-        bad = np.argwhere(~(np.abs(lengths**2 - 1.0) < UNIT_TOLERANCE))
-        if len(bad):
-            row = "".join(f"{n}, " for n in bad[0])
+        x, y, z, w = np.moveaxis(array[..., k:k + 4], -1, 0)
+        squares = x * x + y * y + z * z + w * w
+        unit = np.abs(squares - 1.0) < UNIT_TOLERANCE
+        if not unit.all():
+            index = tuple(np.argwhere(~unit)[0])
+            row = "".join(f"{n}, " for n in index)
             raise ValueError(
                 f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}] "
                 f"({_coordinate(model, ('nq',), (k,))}), got length "
-                f"{lengths[tuple(bad[0])]:.9g}; normalise it")
+                f"{np.sqrt(squares[index]):.9g}; normalise it")

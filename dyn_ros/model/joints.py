@@ -4,12 +4,12 @@ Every joint's S is a few columns of it: the axis for a revolute or prismatic joi
 motions for a planar or floating one. Textbook formulas in S read the same for all of them:
 S x, S' f, and one column at a time.
 """
-from ..spatial.algebra import (SE3, Motion, add, dot, lift3, lift9, load3, load9, product,
+from ..spatial.algebra import (SE3, Motion, add, constant3, constant9, dot, lift3, lift9, load3, product,
                                quaternion_rotation, rotate, scale, zero3)
 from ..spatial.compiler import kernel
-from ..spatial.lanes import lift, load, sincos
-from .layout import (AXIS, FLOATING, PLACE, PLACE_COS, PLACE_SIN, PLANAR, PRISMATIC, Q, RATIO,
-                     REVOLUTE, SHIFT, SLIDE, TRANSLATION, UNITS, at, constants, idx_q, idx_v,
+from ..spatial.lanes import constant, lift, load, sincos
+from .layout import (PLACE, PLACE_COS, PLACE_SIN, PLANAR, PRISMATIC, Q, RATIO,
+                     REVOLUTE, SHIFT, SLIDE, TRANSLATION, UNITS, at, axis, constants, idx_q, idx_v,
                      increase, kind, ratio)
 
 
@@ -21,23 +21,23 @@ def joint_placement(r, i):
     P uu' + sin P [u] + cos P (1 - uu'); its three matrices are constants of the model.
     """
     row = constants(i)
-    P = load9(r.floats, row + PLACE)
-    p = load3(r.floats, row + TRANSLATION)
+    P = constant9(r.floats, row + PLACE)
+    p = constant3(r.floats, row + TRANSLATION)
     n = at(r, Q) + idx_q(r, i)
     x = load(r.work, n)
     k = kind(r, i)
     if k == REVOLUTE:
-        s, c = sincos(r.floats[row + RATIO] * x + r.floats[row + SHIFT])
-        S = load9(r.floats, row + PLACE_SIN)
-        C = load9(r.floats, row + PLACE_COS)
+        s, c = sincos(constant(r.floats, row + RATIO) * x + constant(r.floats, row + SHIFT))
+        S = constant9(r.floats, row + PLACE_SIN)
+        C = constant9(r.floats, row + PLACE_COS)
         return SE3((P[0] + s * S[0] + c * C[0], P[1] + s * S[1] + c * C[1],
                     P[2] + s * S[2] + c * C[2], P[3] + s * S[3] + c * C[3],
                     P[4] + s * S[4] + c * C[4], P[5] + s * S[5] + c * C[5],
                     P[6] + s * S[6] + c * C[6], P[7] + s * S[7] + c * C[7],
                     P[8] + s * S[8] + c * C[8]), lift3(p, x))
     if k == PRISMATIC:
-        d = r.floats[row + RATIO] * x + r.floats[row + SHIFT]
-        return SE3(lift9(P, x), add(p, scale(d, load3(r.floats, row + SLIDE))))
+        d = constant(r.floats, row + RATIO) * x + constant(r.floats, row + SHIFT)
+        return SE3(lift9(P, x), add(p, scale(d, constant3(r.floats, row + SLIDE))))
     if k == PLANAR:
         s, c = sincos(load(r.work, n + 2))
         zero, one = lift(0.0, x), lift(1.0, x)
@@ -57,9 +57,9 @@ def subspace_times(r, i, x):
     zero = lift(0.0, first)
     if k == REVOLUTE:
         return Motion(zero3(first), scale(ratio(r, i) * first,
-                                          load3(r.floats, constants(i) + AXIS)))
+                                          axis(r, i)))
     if k == PRISMATIC:
-        return Motion(scale(ratio(r, i) * first, load3(r.floats, constants(i) + AXIS)),
+        return Motion(scale(ratio(r, i) * first, axis(r, i)),
                       zero3(first))
     if k == PLANAR:
         return Motion((first, load(r.work, n + 1), zero), (zero, zero, load(r.work, n + 2)))
@@ -72,10 +72,10 @@ def add_subspace_transpose_times(r, i, f, x, step):
     n = x + step * idx_v(r, i)
     k = kind(r, i)
     if k == REVOLUTE:
-        u = load3(r.floats, constants(i) + AXIS)
+        u = axis(r, i)
         increase(r.work, n, ratio(r, i) * dot(u, f.angular))
     elif k == PRISMATIC:
-        u = load3(r.floats, constants(i) + AXIS)
+        u = axis(r, i)
         increase(r.work, n, ratio(r, i) * dot(u, f.linear))
     elif k == PLANAR:
         increase(r.work, n, f.linear[0])
@@ -93,8 +93,8 @@ def column(r, i, c):
     k = kind(r, i)
     zero = (0.0, 0.0, 0.0)
     if k == REVOLUTE:
-        return Motion(zero, load3(r.floats, constants(i) + AXIS))
+        return Motion(zero, axis(r, i))
     if k == PRISMATIC:
-        return Motion(load3(r.floats, constants(i) + AXIS), zero)
+        return Motion(axis(r, i), zero)
     unit = 5 if k == PLANAR and c == 2 else c
-    return Motion(load3(r.floats, UNITS + 6 * unit), load3(r.floats, UNITS + 6 * unit + 3))
+    return Motion(constant3(r.floats, UNITS + 6 * unit), constant3(r.floats, UNITS + 6 * unit + 3))

@@ -9,8 +9,9 @@ Row 0 of every field that counts joints is the universe; the rows that people se
 from collections import namedtuple
 from typing import NamedTuple
 
+from ..spatial.algebra import Inertia, Symmetric, constant3
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, store
+from ..spatial.lanes import constant, load, store
 
 Robot = namedtuple("Robot", "ints floats work")
 
@@ -21,7 +22,7 @@ class Field(NamedTuple):
     """One named array in the work space."""
 
     name: str
-    shape: tuple      # of ints and "nq", "nv", "njoints" (without the universe), "rows" (with it)
+    shape: tuple      # of ints and names of axes, see field()
     doc: str
 
 
@@ -37,7 +38,9 @@ def field(name, shape, doc=""):
     name : str
         Its name in ``Data``; one that starts with an underscore stays hidden.
     shape : tuple
-        Its axes: ints, "nq", "nv", "njoints", or "rows" (njoints and the universe before them).
+        Its axes: ints, "nq", "nv", "njoints", "rows" (njoints and the universe before them) or
+        "ncolumns" (one for each column of each joint's motion subspace; with mimic joints there
+        are more of these than velocities).
     doc : str
         What it is, with unit and frame.
 
@@ -74,8 +77,8 @@ NJOINTS, NQ, NV, GIVEN, STATUS, NUNIT, COUPLED = range(7)
 OFFSET = 8
 SIZE = OFFSET + MAX_FIELDS
 TREE = SIZE + MAX_FIELDS
-PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS = range(5)
-TREE_ROW = 5
+PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN = range(6)
+TREE_ROW = 6
 
 REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
 
@@ -92,68 +95,74 @@ FLOATS_ROW = 48
 @kernel
 def njoints(r):
     """Joints without the universe; they are numbered from 1."""
-    return r.ints[NJOINTS]
+    return constant(r.ints, NJOINTS)
 
 
 @kernel
 def nv(r):
-    return r.ints[NV]
+    return constant(r.ints, NV)
 
 
 @kernel
 def at(r, field):
     """Offset of a field in the work space."""
-    return r.ints[OFFSET + field]
+    return constant(r.ints, OFFSET + field)
 
 
 @kernel
 def given(r, field):
     """Whether the caller gave this optional input (one of the first 32 fields)."""
-    return (r.ints[GIVEN] >> field) & 1 == 1
+    return (load(r.ints, GIVEN) >> field) & 1 == 1
 
 
 @kernel
 def fail(r, k):
     """Say that velocity k made the result singular."""
-    r.ints[STATUS] = k + 1
+    store(r.ints, STATUS, k + 1)
 
 
 @kernel
 def coupled(r):
     """Whether mimic joints couple branches of the tree."""
-    return r.ints[COUPLED] != 0
+    return constant(r.ints, COUPLED) != 0
 
 
 @kernel
 def velocity_parent(r, k):
     """The velocity before k on the way to the root, or -1."""
-    return r.ints[TREE + TREE_ROW * (r.ints[NJOINTS] + 1) + k]
+    return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + k)
 
 
 @kernel
 def parent(r, i):
-    return r.ints[TREE + TREE_ROW * i + PARENT]
+    return constant(r.ints, TREE + TREE_ROW * i + PARENT)
 
 
 @kernel
 def kind(r, i):
-    return r.ints[TREE + TREE_ROW * i + KIND]
+    return constant(r.ints, TREE + TREE_ROW * i + KIND)
 
 
 @kernel
 def idx_q(r, i):
-    return r.ints[TREE + TREE_ROW * i + IDX_Q]
+    return constant(r.ints, TREE + TREE_ROW * i + IDX_Q)
 
 
 @kernel
 def idx_v(r, i):
-    return r.ints[TREE + TREE_ROW * i + IDX_V]
+    return constant(r.ints, TREE + TREE_ROW * i + IDX_V)
 
 
 @kernel
 def ncolumns(r, i):
     """Columns of the joint's motion subspace."""
-    return r.ints[TREE + TREE_ROW * i + NCOLUMNS]
+    return constant(r.ints, TREE + TREE_ROW * i + NCOLUMNS)
+
+
+@kernel
+def idx_column(r, i):
+    """Number of the joint's first column among those of all joints."""
+    return constant(r.ints, TREE + TREE_ROW * i + IDX_COLUMN)
 
 
 @kernel
@@ -165,13 +174,28 @@ def constants(i):
 @kernel
 def ratio(r, i):
     """Velocity of joint i over that of the coordinate it hangs on: 1, or a mimic's multiplier."""
-    return r.floats[constants(i) + RATIO]
+    return constant(r.floats, constants(i) + RATIO)
+
+
+@kernel
+def axis(r, i):
+    """Axis of a revolute or prismatic joint, in its frame."""
+    return constant3(r.floats, constants(i) + AXIS)
+
+
+@kernel
+def body_inertia(r, i):
+    """Of what joint i carries, in its frame, about its origin."""
+    k = constants(i) + INERTIA
+    return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
+        constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
+        constant(r.floats, k + 7), constant(r.floats, k + 8), constant(r.floats, k + 9)))
 
 
 @kernel
 def armature(r, k):
     """Rotor inertia of coordinate k."""
-    return r.floats[ROWS + FLOATS_ROW * (r.ints[NJOINTS] + 1) + k]
+    return constant(r.floats, ROWS + FLOATS_ROW * (njoints(r) + 1) + k)
 
 
 @kernel

@@ -167,11 +167,13 @@ class Model:
         """The tables of integers and floats that kernels read; see layout."""
         table = np.zeros((self.njoints + 1, layout.TREE_ROW), np.int64)
         rows = np.zeros((self.njoints + 1, layout.FLOATS_ROW))
+        self._ncolumns = 0
         for i, joint in enumerate(joints):
             columns = len(_COORDINATES[joint.kind][1])
             table[i + 1] = (joint.parent + 1, _KINDS[joint.kind], self.idx_q[i], self.idx_v[i],
-                            columns)
+                            columns, self._ncolumns)
             rows[i + 1] = _joint_constants(joint)
+            self._ncolumns += columns
         self._tree_table = table
         self._velocity_parents = self._parents_of_velocities(joints)
         self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)

@@ -5,7 +5,7 @@ Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts e
 from collections import namedtuple
 
 from .compiler import kernel
-from .lanes import lift, load, store
+from .lanes import constant, lift, load, store
 
 Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its time derivative
 Force = namedtuple("Force", "linear angular")            # N, N m; or momentum
@@ -199,6 +199,17 @@ def to_parent(X, f):
 
 
 @kernel
+def motion_rotated(R, m):
+    return Motion(rotate(R, m.linear), rotate(R, m.angular))
+
+
+@kernel
+def force_moved(p, f):
+    """A force about an origin that p leads to its own from."""
+    return Force(f.linear, add(f.angular, cross(p, f.linear)))
+
+
+@kernel
 def compose(X, Y):
     """X Y."""
     return SE3(product(X.rotation, Y.rotation),
@@ -221,14 +232,16 @@ def inertia_add(a, b):
 
 
 @kernel
-def inertia_to_parent(X, Y):
-    """A rigid-body inertia of the child frame placed at X, seen in the parent frame."""
-    R, p = X
-    h = rotate(R, Y.moment)
-    S = rotate_symmetric(R, Y.rotational)
-    # moved by p: S <- S - [p] [h] - [h] [p] - m [p] [p], with k = h + m p
-    k = add(h, scale(Y.mass, p))
-    return Inertia(Y.mass, k, Symmetric(
+def inertia_rotated(R, Y):
+    return Inertia(Y.mass, rotate(R, Y.moment), rotate_symmetric(R, Y.rotational))
+
+
+@kernel
+def inertia_moved(p, Y):
+    """A rigid-body inertia about an origin that p leads to its own from."""
+    m, h, S = Y
+    k = add(h, scale(m, p))                         # S - [p] [h] - [h] [p] - m [p] [p]
+    return Inertia(m, k, Symmetric(
         S.xx + p[1] * (h[1] + k[1]) + p[2] * (h[2] + k[2]), S.xy - h[0] * p[1] - p[0] * k[1],
         S.yy + p[0] * (h[0] + k[0]) + p[2] * (h[2] + k[2]), S.xz - h[0] * p[2] - p[0] * k[2],
         S.yz - h[1] * p[2] - p[1] * k[2],
@@ -370,6 +383,18 @@ def store_se3(a, i, X):
 @kernel
 def load_inertia(a, i):
     return Inertia(load(a, i), load3(a, i + 1), load_symmetric(a, i + 4))
+
+
+@kernel
+def constant3(a, i):
+    return constant(a, i), constant(a, i + 1), constant(a, i + 2)
+
+
+@kernel
+def constant9(a, i):
+    return (constant(a, i), constant(a, i + 1), constant(a, i + 2), constant(a, i + 3),
+            constant(a, i + 4), constant(a, i + 5), constant(a, i + 6), constant(a, i + 7),
+            constant(a, i + 8))
 
 
 @kernel

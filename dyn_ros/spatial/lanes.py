@@ -91,28 +91,43 @@ def _lift(typing, value, like):
     return lanes(value, like), codegen
 
 
-def _row(context, builder, array_type, array, i):
+def _item(context, builder, array_type, array, i):
+    """Pointer to element or row i; no check, no counting from the end."""
     array = context.make_array(array_type)(context, builder, array)
-    zero = context.get_constant(types.intp, 0)
-    item = cgutils.get_item_pointer(context, builder, array_type, array, [i, zero])
-    return builder.bitcast(item, _VECTOR.as_pointer())
+    zeros = [context.get_constant(types.intp, 0)] * (array_type.ndim - 1)
+    item = cgutils.get_item_pointer(context, builder, array_type, array, [i, *zeros])
+    return builder.bitcast(item, _VECTOR.as_pointer()) if zeros else item
 
 
 @intrinsic
 def _load(typing, a, i):
     def codegen(context, builder, sig, args):
-        value = builder.load(_row(context, builder, sig.args[0], *args))
+        value = builder.load(_item(context, builder, sig.args[0], *args))
         value.align = 8
         return value
-    return lanes(a, types.intp), codegen
+    return (lanes if a.ndim == 2 else a.dtype)(a, types.intp), codegen
+
+
+@intrinsic
+def _constant(typing, a, i):
+    def codegen(context, builder, sig, args):
+        value = builder.load(_item(context, builder, sig.args[0], *args))
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+    return a.dtype(a, types.intp), codegen
 
 
 @intrinsic
 def _store(typing, a, i, x):
+    number = lanes if a.ndim == 2 else a.dtype
+
     def codegen(context, builder, sig, args):
-        builder.store(args[2], _row(context, builder, sig.args[0], *args[:2])).align = 8
+        value = args[2]
+        if number == lanes:
+            value = _as_lanes(context, builder, value, sig.args[2])
+        builder.store(value, _item(context, builder, sig.args[0], *args[:2])).align = 8
         return context.get_dummy_value()
-    return types.none(a, types.intp, x), codegen
+    return types.none(a, types.intp, x if number == lanes else number), codegen
 
 
 def _elementwise(name, types_of_arguments):
@@ -156,16 +171,60 @@ def _all_above(typing, a, b):
     return types.boolean(a, b), codegen
 
 
+@intrinsic
+def _transpose(typing, a, i, j, b, k, m):
+    def rows(context, builder, ty, array, i, j):
+        array = context.make_array(ty)(context, builder, array)
+        for lane in range(LANES):
+            row = builder.add(i, context.get_constant(types.intp, lane))
+            item = cgutils.get_item_pointer(context, builder, ty, array, [row, j])
+            yield builder.bitcast(item, _VECTOR.as_pointer())
+
+    def codegen(context, builder, sig, args):
+        block = []
+        for pointer in rows(context, builder, sig.args[0], *args[:3]):
+            block.append(builder.load(pointer))
+            block[-1].align = 8
+        distance = 1
+        while distance < LANES:                     # swap ever larger blocks off the diagonal
+            for n in range(LANES):
+                if not n & distance:
+                    pair = block[n], block[n | distance]
+                    masks = ([p if not p & distance else LANES + (p ^ distance)
+                              for p in range(LANES)],
+                             [p | distance if not p & distance else LANES + p
+                              for p in range(LANES)])
+                    for target, mask in zip((n, n | distance), masks):
+                        block[target] = builder.shuffle_vector(
+                            *pair, ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask))
+            distance *= 2
+        for pointer, value in zip(rows(context, builder, sig.args[3], *args[3:]), block):
+            builder.store(value, pointer).align = 8
+        return context.get_dummy_value()
+    index = types.intp
+    return types.none(a, index, index, b, index, index), codegen
+
+
 # What kernels call. The bodies here run when Numba is switched off.
 
 def load(a, i):
-    """Element i of a work space: a number."""
+    """Element i of an array with one axis, row i of a work space of lanes; no bound is checked."""
     return a[i] if a.ndim == 1 else a[i].copy()
 
 
 def store(a, i, x):
     """Write what ``load`` reads."""
     a[i] = x
+
+
+def constant(a, i):
+    """Element i of an array that no kernel writes to; no bound is checked."""
+    return a[i]
+
+
+def transpose(a, i, j, b, k, m):
+    """Copy the square of ``LANES`` numbers at a[i, j] to b[k, m], transposed."""
+    b[k:k + LANES, m:m + LANES] = a[i:i + LANES, j:j + LANES].T.copy()
 
 
 def lift(value, like):
@@ -195,21 +254,22 @@ def sqrt(x):
 
 @overload(load)
 def _(a, i):
-    if a.ndim == 2:
-        return lambda a, i: _load(a, i)
-    return lambda a, i: a[i]
+    return lambda a, i: _load(a, i)
 
 
 @overload(store)
 def _(a, i, x):
-    if a.ndim == 2:
-        if x == lanes:
-            return lambda a, i, x: _store(a, i, x)
-        return lambda a, i, x: _store(a, i, _lift(x, a))
+    return lambda a, i, x: _store(a, i, x)
 
-    def one(a, i, x):
-        a[i] = x
-    return one
+
+@overload(constant)
+def _(a, i):
+    return lambda a, i: _constant(a, i)
+
+
+@overload(transpose)
+def _(a, i, j, b, k, m):
+    return lambda a, i, j, b, k, m: _transpose(a, i, j, b, k, m)
 
 
 @overload(lift)
