@@ -1,12 +1,13 @@
 """read_urdf: agreement with Pinocchio on real robots, and every bad input with its message."""
 import math
+import re
 import subprocess
 import sys
 
 import numpy as np
-import peer
 import pytest
 
+import peer
 from dyn_ros.model.urdf import MAX_CHARACTERS, UrdfError, read_urdf
 
 INERTIAL = """<inertial><mass value="1"/>
@@ -488,11 +489,7 @@ ODD = {
 
 @pytest.mark.parametrize("xml, message", ODD.values(), ids=ODD)
 def test_odd_description_warns_and_strict_refuses(xml, message):
-    warnings = read_urdf(xml).warnings
-    with pytest.raises(AssertionError):
-        assert not warnings
-    with pytest.raises(UrdfError, match=message):
-        raise UrdfError("; ".join(warnings))
+    assert any(re.search(message, warning) for warning in read_urdf(xml).warnings)
     with pytest.raises(UrdfError, match="strict=True: .*" + message):
         read_urdf(xml, strict=True)
 
