@@ -20,6 +20,12 @@ ifneq ($(made_for),$(CURDIR) $(PYTHON))
   .PHONY: $(VENV)/.made-for
 endif
 
+# The interfaces are built anew where one has come or gone.
+interfaces := $(sort $(wildcard msg/*.msg srv/*.srv))
+ifneq ($(interfaces),$(shell cat $(VENV)/.interfaces 2>/dev/null))
+  .PHONY: $(VENV)/.interfaces
+endif
+
 # The wheels and a sourced ROS installation must not be mixed.
 unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH \
   LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE
@@ -96,11 +102,10 @@ $(VENV)/.test-wheels: requirements-test.txt $(VENV)/.wheels
 # The interfaces are built into the venv from nothing, so that none of an earlier build stays. The
 # sources are linked to, so that a change or a new file needs no build; the generated half of the
 # Python package lies in a folder of its own, where dyn_ros/__init__.py finds it.
-$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg \
-    $(wildcard msg srv msg/*.msg srv/*.srv)
+$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(interfaces)
 	@echo "== Building the messages and services"
 	find $(VENV) -name '*dyn_ros*' -prune -exec rm -rf {} +
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) $@
 	venv=$(CURDIR)/$(VENV)
 	export PATH="$$venv/bin:$$PATH" AMENT_PREFIX_PATH="$$venv" CMAKE_PREFIX_PATH="$$venv"
 	cmake -G Ninja -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX="$$venv" \
@@ -116,4 +121,4 @@ $(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg \
 	  sed "1s|.*|#!$$venv/bin/python|" "$$script" >"$$venv/bin/$${script##*/}"
 	  chmod +x "$$venv/bin/$${script##*/}"
 	done
-	touch $@
+	echo "$(interfaces)" >$@
