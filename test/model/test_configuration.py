@@ -249,7 +249,7 @@ def test_random_configurations_are_inside_the_limits():
         assert (many >= model.lower).all() and (many <= model.upper).all()
         assert (many.std(axis=0) > 0.0).all()
         limited = np.isfinite(model.lower) & np.isfinite(model.upper)
-        middle = (model.lower + model.upper)[limited] / 2.0
+        middle = (model.lower[limited] + model.upper[limited]) / 2.0
         assert ((many[:, limited].min(axis=0) < middle)
                 & (many[:, limited].max(axis=0) > middle)).all()
         for k in quaternions(model):
