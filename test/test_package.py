@@ -74,9 +74,11 @@ def test_executables_are_installed():
         assert (folder / name).stat().st_mode & 0o111
 
 
-def test_command_is_on_the_path():
-    find_ros()
+def test_command_runs():
+    prefix = find_ros()
     command = Path(sysconfig.get_path("scripts")) / "dyn_ros"
+    if "AMENT_PREFIX_PATH" in os.environ:           # colcon installs it for `ros2 run` alone
+        command = prefix / "lib" / "dyn_ros" / "dyn_ros"
     result = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     assert "precompile" in result.stdout
