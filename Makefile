@@ -82,7 +82,7 @@ pip_install = $(VENV)/bin/python -m pip install --disable-pip-version-check \
 
 $(VENV)/.made-for:
 	@command -v $(PYTHON) >/dev/null || {
-	  echo "There is no $(PYTHON). On Debian or Ubuntu: sudo apt install $(PYTHON)"; exit 1; }
+	  echo "There is no $(PYTHON). On Debian or Ubuntu: sudo apt install $(notdir $(PYTHON))"; exit 1; }
 	$(PYTHON) tools/preflight.py
 	echo "== Setting up $(VENV), with $$($(PYTHON) --version)"
 	rm -rf $(VENV)
