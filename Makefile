@@ -5,6 +5,9 @@ ROS ?= jazzy
 ifeq ($(filter $(ROS),jazzy kilted),)
   $(error ROS=$(ROS): there are wheels of jazzy and of kilted)
 endif
+ifneq ($(words $(CURDIR)),1)
+  $(error "$(CURDIR)" has a space in it, which scripts of a Python environment cannot have)
+endif
 
 VENV := .venv-$(ROS)
 BUILD := build/$(ROS)
