@@ -1,6 +1,7 @@
 """The package as it is built and installed: versions, executables, files, imports."""
 import configparser
 import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -150,3 +151,57 @@ def test_package_xml_names_what_is_imported():
     stated = {element.text for tag in ("depend", "exec_depend") for element in PACKAGE.iter(tag)}
     assert imported - {"builtin_interfaces"} <= stated
     assert "rclpy" in imported
+
+
+@pytest.fixture
+def preflight():
+    """The check that `make` runs first, as a module of its own."""
+    spec = importlib.util.spec_from_file_location("preflight", ROOT / "tools" / "preflight.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("lacking, package", [
+    ("compiler", "g++"), ("headers", "-dev"), ("venv", "-venv")])
+def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacking, package):
+    present = tmp_path / "Python.h"
+    present.touch()
+    monkeypatch.setattr(preflight, "unsupported", lambda: "")
+    monkeypatch.setattr(preflight.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(preflight.shutil, "which", lambda name: "/usr/bin/" + name)
+    monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: name)
+    assert preflight.main() is None
+    if lacking == "compiler":
+        monkeypatch.setattr(preflight.shutil, "which", lambda name: None)
+    elif lacking == "headers":
+        present.unlink()
+    else:
+        monkeypatch.setattr(preflight.importlib.util, "find_spec",
+                            lambda name: None if name == "ensurepip" else name)
+    told = preflight.main().splitlines()
+    assert len(told) == 2 and told[0].startswith("Missing: ")
+    assert told[1].startswith("On Debian or Ubuntu: sudo apt install ")
+    assert told[1].endswith(package)
+
+
+@pytest.mark.parametrize("name, value, hint", [
+    ("sys.version_info", (3, 9, 0), "PYTHON="),
+    ("sys.version_info", (3, 15, 0), "PYTHON="),
+    ("platform.machine", lambda: "aarch64", "colcon build"),
+    ("platform.libc_ver", lambda: ("", ""), "colcon build"),
+])
+def test_preflight_says_where_there_are_no_wheels(preflight, monkeypatch, name, value, hint):
+    monkeypatch.setattr(preflight, name.split(".")[0], StandIn(name, value))
+    assert hint in preflight.main()
+
+
+class StandIn:
+    """A module with one name replaced by another value, unknown to everyone else."""
+
+    def __init__(self, name, value):
+        self.module, attribute = importlib.import_module(name.split(".")[0]), name.split(".")[1]
+        setattr(self, attribute, value)
+
+    def __getattr__(self, name):
+        return getattr(self.module, name)
