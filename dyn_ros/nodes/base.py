@@ -96,15 +96,16 @@ class RobotNode(LifecycleNode):
     def __init__(self, name, **kwargs):
         super().__init__(name, **kwargs)
         self.robot = None
-        self._fills = []            # (publisher, fill) of each output
+        self._fills = []            # of each output, the function that computes its message
         self._running = False
         self._offered = ""          # the latest description, good or bad
-        self._candidate = None      # a robot that a set of parameters, being accepted, made
+        self._candidate = None      # what `_make` gave for parameters that are being set
+        self._waited = ""           # what the last diagnostics told to be waiting for
         self._told = {}             # when a log line about something was last written
         self._count = _Counts()
         self._next = 0.0            # when max_rate allows the next state
-        self._subscribers = []
-        self._publishers = []
+        self._inlets = []
+        self._outlets = []
         self.parameters = Parameters(
             self, SPECS + tuple(self.specs), self._accept_parameters, self._parameters_changed)
         self._period = self._max_period()
@@ -175,7 +176,7 @@ class RobotNode(LifecycleNode):
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
     def _open(self):
-        self._publishers = [
+        self._outlets = [
             self.create_lifecycle_publisher(
                 output.type, output.topic, 10,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
@@ -184,7 +185,7 @@ class RobotNode(LifecycleNode):
             depth=1, reliability=ReliabilityPolicy.RELIABLE,
             durability=DurabilityPolicy.TRANSIENT_LOCAL)
         newest = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._subscribers = [
+        self._inlets = [
             self.create_subscription(
                 kind, topic, callback, qos,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
@@ -195,11 +196,11 @@ class RobotNode(LifecycleNode):
 
     def _close(self):
         self._running = False
-        for publisher in self._publishers:
+        for publisher in self._outlets:
             self.destroy_lifecycle_publisher(publisher)
-        for subscriber in self._subscribers:
+        for subscriber in self._inlets:
             self.destroy_subscription(subscriber)
-        self._publishers, self._subscribers, self._fills = [], [], []
+        self._outlets, self._inlets, self._fills = [], [], []
         self.robot = None
 
     # Parameters and robot description
@@ -226,15 +227,15 @@ class RobotNode(LifecycleNode):
                     return
                 except ValueError as error:
                     errors.append(error)
-        for error in errors:
+        for error in reversed(errors):
             if self.robot or isinstance(error, SettingError) and error.parameter in changed:
                 raise error
 
     def _parameters_changed(self, changed):
-        self._period = self._max_period()
-        if self._candidate and self._publishers:
-            self._offered = self._candidate.description
-            self._swap(self._candidate)
+        self._period, self._next = self._max_period(), 0.0
+        if self._candidate and self._outlets:
+            self._swap(*self._candidate)
+            self._offered = self.robot.description
         self._candidate = None
 
     def _take_parameter_description(self):
@@ -256,20 +257,20 @@ class RobotNode(LifecycleNode):
         if self.robot and self.robot.description == description:
             return
         try:
-            robot = self._make(description, self.parameters.values)
+            made = self._make(description, self.parameters.values)
         except Exception as error:
             kept = "the robot stays as it was" if self.robot else "there is no robot yet"
             self.refuse(source, f"{error} ({kept})", throttle=0.0)
             return
-        self._swap(robot)
+        self._swap(*made)
 
     def _make(self, description, values):
-        return Robot(description, values, notify=lambda text: self._tell("stamps", text))
+        """A robot, and for each output the function that computes its message."""
+        robot = Robot(description, values, notify=lambda text: self._tell("stamps", text))
+        return robot, [output.make(robot) for output in self.outputs]
 
-    def _swap(self, robot):
-        self._fills = [(publisher, output.make(robot))
-                       for publisher, output in zip(self._publishers, self.outputs)]
-        self.robot = robot
+    def _swap(self, robot, fills):
+        self.robot, self._fills = robot, fills
         for warning in robot.model.warnings[:10]:
             self.get_logger().warning(f"robot_description: {warning}")
         self.get_logger().info(
@@ -325,9 +326,11 @@ class RobotNode(LifecycleNode):
         count.states += 1
         if not self._running or started < self._next:
             return
-        self._next = max(self._next + self._period, started)
+        self._next += self._period
+        if self._next <= started:
+            self._next = started + self._period
         sec, nanosec = divmod(robot.state.stamp, 1_000_000_000)
-        for publisher, fill in self._fills:
+        for publisher, fill in zip(self._outlets, self._fills):
             if publisher.get_subscription_count():
                 message = fill()
                 if message is not None:
@@ -351,7 +354,10 @@ class RobotNode(LifecycleNode):
         now = time.monotonic()
         if now - self._told.get(key, -throttle) >= throttle:
             self._told[key] = now
-            (self.get_logger().error if error else self.get_logger().warning)(text)
+            if error:               # rclpy wants each severity to have a line of its own
+                self.get_logger().error(text)
+            else:
+                self.get_logger().warning(text)
 
     def _waiting_for(self):
         """What keeps outputs from being published, or an empty string."""
@@ -372,7 +378,10 @@ class RobotNode(LifecycleNode):
         """Publish the diagnostics of the last second, and count anew."""
         count, label = self._count, self._state_machine.current_state[1]
         waiting = "" if busy or not self._running else self._waiting_for()
-        if waiting:
+        if waiting != self._waited:
+            self._waited = waiting
+            self._told.pop("waiting", None)
+        elif waiting:
             self._tell("waiting", waiting, 2 * THROTTLE)
         level, summary = DiagnosticStatus.OK, "running"
         if not self._running:
@@ -384,7 +393,7 @@ class RobotNode(LifecycleNode):
         elif count.refused:
             level, summary = DiagnosticStatus.WARN, "refused " + count.last_refusal.split("\n")[0]
         seconds = max(time.monotonic() - count.since, 1e-3)
-        computing = [output.topic for publisher, output in zip(self._publishers, self.outputs)
+        computing = [output.topic for publisher, output in zip(self._outlets, self.outputs)
                      if self._running and publisher.get_subscription_count()]
         age = float("inf")
         if self.robot and self.robot.state.stamp > 0:
@@ -392,7 +401,7 @@ class RobotNode(LifecycleNode):
         values = {
             "lifecycle state": label,
             "robot": self.robot.model.name if self.robot else "",
-            "kernels": busy or ("compiled" if self._publishers else "not yet compiled"),
+            "kernels": busy or ("compiled" if self._outlets else "not yet compiled"),
             "joint_states received [Hz]": f"{count.messages / seconds:.1f}",
             "states [Hz]": f"{count.states / seconds:.1f}",
             "messages published [Hz]": f"{count.published / seconds:.1f}",
@@ -461,7 +470,12 @@ def run(node_class, name, args=None):
         executor = _executor()
         executor.add_node(node)
         while rclpy.ok():
-            executor.spin_once(1.0)
+            try:
+                executor.spin_once(1.0)
+            except ExternalShutdownException:
+                raise
+            except Exception:       # a transition that there is not, say: rclpy lets that through
+                node.refuse("callback", traceback.format_exc())
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     finally:

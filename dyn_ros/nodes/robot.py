@@ -3,7 +3,7 @@ import numpy as np
 
 from dyn_ros import Data, Model
 
-from .state import StateCollector
+from .state import Refused, StateCollector
 
 _POSITIONS = {"floating": ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
               "planar": ("/x", "/y", "/theta")}
@@ -65,7 +65,10 @@ class Robot:
         base = None
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
-        self.state = StateCollector(self.model, values["staleness"], base, notify)
+        try:
+            self.state = StateCollector(self.model, values["staleness"], base, notify)
+        except Refused as error:
+            raise SettingError("base_pose, base_twist", error) from None
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link

@@ -1,6 +1,6 @@
 """Collect a robot's state from joint states and odometry: by name, checked, fresh. No ROS here."""
+import math
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
@@ -55,7 +55,8 @@ class StateCollector:
         Largest difference of stamps within one state [s].
     base : tuple of two arrays, optional
         Pose (x y z qx qy qz qw) and twist (linear, angular, in the base's own axes) of a base that
-        no odometry tells; without it, a floating or planar base waits for `odometry`.
+        no odometry tells; without it, a floating or planar base waits for `odometry`. `Refused`,
+        a ValueError, where it is not finite or the quaternion's norm is not 1.
     notify : callable(str), optional
         Told when the collector starts anew.
 
@@ -94,6 +95,7 @@ class StateCollector:
         if self._base is not None:
             del self._slots[self._names[0]]
             if base is not None:
+                _check_base(*base)
                 self._set_base(*base)
                 self._velocities[0] = True
         given = self._base is not None and not self.needs_odometry
@@ -151,12 +153,7 @@ class StateCollector:
         """
         if not self.needs_odometry:
             return False
-        for name, values in (("pose", pose), ("twist", twist)):
-            if not all(map(isfinite, values)):
-                raise Refused(f"odometry: {name} is not finite: {_numbers(values)}")
-        norm = float(np.linalg.norm(pose[3:]))
-        if abs(norm - 1.0) > 1e-3:
-            raise Refused(f"odometry: the quaternion's norm is {norm:g}, expected 1")
+        _check_base(pose, twist)
         part = self._part([0])
         self._check_order(part, stamp)
         self._set_base(pose, twist)
@@ -209,7 +206,7 @@ class StateCollector:
 
     def _finite(self, field, values, layout, names):
         values = np.asarray(values, float)[layout.take]
-        if not isfinite(values.sum()) and not np.isfinite(values).all():
+        if not math.isfinite(values.sum()) and not np.isfinite(values).all():
             names = np.array(names)[layout.take][~np.isfinite(values)]
             values = values[~np.isfinite(values)]
             raise Refused(f"{field} is not finite: " + ", ".join(
@@ -236,10 +233,11 @@ class StateCollector:
             self.stamp = stamp
         else:
             self.stamp = int(self._live.max())
-            if self._live.min() < self.stamp - self._staleness:
+            oldest = self.stamp - self._staleness
+            if self._live.min() < oldest:
                 return False
-            parts = self._parts.values()
-            if part.ahead < 2 and not all(each.ahead for each in parts):
+            if part.ahead < 2 and any(
+                    not each.ahead and each.stamp >= oldest for each in self._parts.values()):
                 return False
         for each in self._parts.values():
             each.ahead = max(each.ahead - 1, 0)
@@ -249,10 +247,11 @@ class StateCollector:
     def _set_base(self, pose, twist):
         x, y, z, qx, qy, qz, qw = pose
         if self._base == "planar":
-            self.q[:3] = x, y, np.arctan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
+            yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
+            self.q[:3] = x, y, yaw
             self.v[:3] = twist[0], twist[1], twist[5]
             return
-        norm = np.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
+        norm = math.hypot(qx, qy, qz, qw)
         self.q[:7] = x, y, z, qx / norm, qy / norm, qz / norm, qw / norm
         self.v[:6] = twist
 
@@ -270,6 +269,15 @@ def _base_joint(model):
             f"joint '{joint.name}' is {joint.kind} and not the base: no message tells its state; "
             "make it fixed, or use the engine without the node")
     return base
+
+
+def _check_base(pose, twist):
+    for name, values in (("pose", pose), ("twist", twist)):
+        if not all(map(math.isfinite, values)):
+            raise Refused(f"the base's {name} is not finite: {_numbers(values)}")
+    norm = math.hypot(*pose[3:])
+    if abs(norm - 1.0) > 1e-3:
+        raise Refused(f"the norm of the base's quaternion is {norm:g}, expected 1")
 
 
 def _index(numbers):

@@ -1,0 +1,566 @@
+"""dynamics_node as a process of its own, spoken to over DDS."""
+import math
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+
+from lifecycle_msgs.msg import Transition  # noqa: E402
+from lifecycle_msgs.srv import ChangeState, GetState  # noqa: E402
+from nav_msgs.msg import Odometry  # noqa: E402
+from rcl_interfaces.srv import DescribeParameters, ListParameters  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
+from rosgraph_msgs.msg import Clock  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+
+import dyn_ros  # noqa: E402
+from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia  # noqa: E402
+
+ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+POSITION = [0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2]
+VELOCITY = [0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7]
+
+TWO_JOINTS = """<robot name="two">
+  <link name="base"/>
+  <joint name="slide" type="prismatic"><parent link="base"/><child link="cart"/>
+    <axis xyz="0 0 1"/><limit lower="-1" upper="1" effort="50" velocity="1"/></joint>
+  <link name="cart"><inertial><mass value="2"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="swing" type="continuous"><parent link="cart"/><child link="pole"/>
+    <axis xyz="0 1 0"/></joint>
+  <link name="pole"><inertial><origin xyz="0 0 0.5"/><mass value="1"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="follower" type="revolute"><parent link="pole"/><child link="tip"/>
+    <origin xyz="0 0 1"/><axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="5" velocity="1"/>
+    <mimic joint="swing" multiplier="-0.5" offset="0.1"/></joint>
+  <link name="tip"><inertial><origin xyz="0.2 0 0"/><mass value="0.5"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+</robot>"""
+
+
+@pytest.fixture(scope="module")
+def node(start):
+    return start()
+
+
+@pytest.fixture
+def speak(client, node):
+    yield client.speaker(node)
+    client.stop_listening()
+
+
+@pytest.fixture
+def settings(client, node):
+    """Set parameters of the node; put back when the test ends."""
+    back = {}
+    was = {"max_rate": 0.0, "joints": (Parameter.Type.STRING_ARRAY, []), "root_joint": "fixed",
+           "armature": (Parameter.Type.DOUBLE_ARRAY, []), "gravity": [0.0, 0.0, -9.81],
+           "base_source": "odometry", "mimic": "project", "frame_id": "", "use_sim_time": False,
+           "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6, "staleness": 0.5}
+
+    def settings(**values):
+        back.update({name: was[name] for name in values})
+        assert client.set_parameters(node, **values) == (True, "")
+    yield settings
+    assert client.set_parameters(node, **back) == (True, "")
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+def matrix(message):
+    return np.reshape(message.data, (message.rows, message.cols))
+
+
+def state_of(model, names=None):
+    """Positions and velocities of the arm, as dict by name and as the model orders them."""
+    by_name = dict(zip(model.joint_names, zip(POSITION, VELOCITY)))
+    position = [by_name[name][0] for name in names or model.joint_names]
+    velocity = [by_name[name][1] for name in names or model.joint_names]
+    return position, velocity
+
+
+# What is published
+
+
+def test_all_outputs_are_the_engines_whatever_the_order_of_names(client, node, speak, arm):
+    names = [arm.joint_names[i] for i in (4, 2, 6, 0, 1, 5, 3)]
+    position, velocity = state_of(arm, names)
+    outputs = [client.listen(kind, node.name + topic) for kind, topic in (
+        (JointState, "/gravity"), (JointState, "/nle"), (JointSpaceInertia, "/inertia"),
+        (JointSpaceDynamics, "/state"))]
+    message = speak.message(["other", *names], [math.nan, *position], [math.nan, *velocity])
+    message.header.stamp.nanosec = 123456789
+    gravity, nle, inertia, state = speak.ask(message, *outputs)
+
+    data = dyn_ros.Data(arm)
+    q, v = np.array(POSITION), np.array(VELOCITY)
+    for each in (gravity, nle, inertia, state):
+        assert list(each.name) == list(arm.velocity_names)
+        assert each.header.frame_id == "base_link"
+        assert each.header.stamp == message.header.stamp
+    close(gravity.effort, dyn_ros.generalized_gravity(arm, data, q))
+    close(nle.effort, dyn_ros.nonlinear_effects(arm, data, q, v))
+    close(matrix(inertia.inertia), dyn_ros.crba(arm, data, q))
+    assert list(state.position_name) == list(arm.joint_names)
+    assert state.velocity_valid
+    close(state.position, q)
+    close(state.velocity, v)
+    close(state.gravity, gravity.effort)
+    close(state.nle, nle.effort)
+    close(matrix(state.inertia), matrix(inertia.inertia))
+
+
+def test_joints_picks_rows_and_their_order(client, node, speak, settings, arm):
+    state = client.listen(JointSpaceDynamics, node.name + "/state")
+    rows = [5, 0, 3]
+    names = [arm.joint_names[i] for i in rows]
+    settings(joints=names, armature=[0.1, 0.2, 0.3], frame_id="somewhere")
+    [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), state)
+    data = dyn_ros.Data(arm)
+    M = np.array(dyn_ros.crba(arm, data, np.array(POSITION)))
+    assert list(answer.name) == names == list(answer.position_name)
+    assert answer.header.frame_id == "somewhere"
+    close(answer.position, np.array(POSITION)[rows])
+    close(answer.velocity, np.array(VELOCITY)[rows])
+    close(answer.gravity, dyn_ros.generalized_gravity(arm, data, np.array(POSITION))[rows])
+    close(matrix(answer.inertia), M[np.ix_(rows, rows)] + np.diag([0.1, 0.2, 0.3]))
+
+
+def test_gravity_is_the_parameters(client, node, speak, settings, arm):
+    gravity = client.listen(JointState, node.name + "/gravity")
+    settings(gravity=[1.0, 2.0, 3.0])
+    [answer] = speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    model = dyn_ros.Model.from_urdf_file(ARM7, gravity=(1.0, 2.0, 3.0))
+    close(answer.effort, dyn_ros.generalized_gravity(model, dyn_ros.Data(model), np.array(POSITION)))
+
+
+def test_several_publishers_give_one_output_for_each_round(client, node, speak, arm):
+    gravity = client.listen(JointState, node.name + "/gravity")
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    parts = [(arm.joint_names[:3], POSITION[:3]), (arm.joint_names[3:], POSITION[3:])]
+    before = len(gravity)
+    for step in range(20):
+        for later, (names, values) in zip((1, 0), parts):
+            message = speak.message(names, np.array(values) + step, later=later)
+            speak.send(message)
+        client.wait(lambda stamp=message.header.stamp.sec: gravity.at(stamp), "the end of a round")
+    client.diagnostics(node)
+    assert len(gravity) == before + 20
+    q = np.array(POSITION) + 19
+    close(gravity[-1].effort, dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q))
+
+
+def test_a_part_that_stays_behind_holds_the_output_back(client, node, speak, settings, arm):
+    gravity = client.listen(JointState, node.name + "/gravity")
+    settings(staleness=5.0)
+    first, second = arm.joint_names[:3], arm.joint_names[3:]
+    early = speak.send(speak.message(first, POSITION[:3], later=1))
+    late = speak.send(speak.message(second, POSITION[3:], later=10))
+    _, values = client.diagnostics(
+        node, lambda status, values: "waiting" in status.message and first[0] in status.message)
+    assert float(values["states [Hz]"]) == 0.0
+    [answer] = speak.ask(speak.message(first, POSITION[:3], later=1), gravity)
+    assert not gravity.at(early) and not gravity.at(late)
+    close(answer.effort,
+          dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION)))
+
+
+def test_without_velocity_all_but_nle_comes(client, node, speak, arm):
+    outputs = [client.listen(kind, node.name + topic) for kind, topic in (
+        (JointState, "/gravity"), (JointSpaceInertia, "/inertia"), (JointSpaceDynamics, "/state"))]
+    nle = client.listen(JointState, node.name + "/nle")
+    message = speak.message(arm.joint_names, POSITION)
+    gravity, inertia, state = speak.ask(message, *outputs)
+    data = dyn_ros.Data(arm)
+    close(gravity.effort, dyn_ros.generalized_gravity(arm, data, np.array(POSITION)))
+    close(matrix(inertia.inertia), dyn_ros.crba(arm, data, np.array(POSITION)))
+    close(state.gravity, gravity.effort)
+    assert not state.velocity_valid
+    assert len(state.velocity) == len(state.nle) == 0
+    status, _ = client.diagnostics(node, lambda status, values: "velocity" in status.message)
+    assert all(name in status.message for name in arm.joint_names)
+    speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), nle)
+    assert not nle.at(message.header.stamp.sec)
+
+
+def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
+    settings(root_joint="floating")
+    state = client.listen(JointSpaceDynamics, node.name + "/state")
+    odometry = client.publisher(Odometry, node.topic("odom"))
+    message = speak.message(arm.joint_names, POSITION, VELOCITY)
+    base = Odometry(child_frame_id="base_link")
+    base.header = message.header
+    pose, twist = base.pose.pose, base.twist.twist
+    pose.position.x, pose.position.y, pose.position.z = 1.0, 2.0, 3.0
+    orientation = np.array([0.1, -0.2, 0.3, 0.9]) / np.linalg.norm([0.1, -0.2, 0.3, 0.9])
+    o = pose.orientation
+    o.x, o.y, o.z, o.w = orientation
+    twist.linear.x, twist.linear.y, twist.linear.z = 0.1, 0.2, 0.3
+    twist.angular.x, twist.angular.y, twist.angular.z = 0.4, 0.5, 0.6
+
+    def send():
+        odometry.publish(base)
+        speak.send(message)
+    client.wait(lambda: state.at(message.header.stamp.sec), node.output(), again=send)
+    answer = state.at(message.header.stamp.sec)
+
+    model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
+    data = dyn_ros.Data(model)
+    q = np.concatenate([[1.0, 2.0, 3.0], orientation, POSITION])
+    v = np.concatenate([[0.1, 0.2, 0.3, 0.4, 0.5, 0.6], VELOCITY])
+    assert list(answer.name) == list(model.velocity_names)
+    assert list(answer.position_name)[:7] == [
+        "root_joint/" + each for each in ("x", "y", "z", "qx", "qy", "qz", "qw")]
+    close(answer.position, q)
+    close(answer.velocity, v)
+    close(answer.nle, dyn_ros.nonlinear_effects(model, data, q, v))
+    close(matrix(answer.inertia), dyn_ros.crba(model, data, q))
+
+    refused = {
+        "child_frame_id": lambda: setattr(base, "child_frame_id", "camera"),
+        "the norm of the base's quaternion": lambda: setattr(o, "w", 3.0),
+        "pose is not finite": lambda: setattr(pose.position, "x", math.nan),
+    }
+    for reason, spoil in refused.items():
+        base.child_frame_id, o.w, pose.position.x = "", float(orientation[3]), 1.0
+        base.header.stamp.sec += 1
+        spoil()
+        odometry.publish(base)
+        client.diagnostics(node, lambda status, values: reason in values["last refusal"])
+
+
+def test_a_planar_base_takes_its_parameters(client, node, speak, settings, arm):
+    yaw = 0.7
+    settings(root_joint="planar", base_source="parameter",
+             base_pose=[1.0, 2.0, 0.0, 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2)],
+             base_twist=[0.1, 0.2, 0.0, 0.0, 0.0, 0.3])
+    state = client.listen(JointSpaceDynamics, node.name + "/state")
+    [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), state)
+    model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
+    q, v = np.array([1.0, 2.0, yaw, *POSITION]), np.array([0.1, 0.2, 0.3, *VELOCITY])
+    assert list(answer.position_name)[:3] == ["root_joint/x", "root_joint/y", "root_joint/theta"]
+    close(answer.position, q)
+    close(answer.nle, dyn_ros.nonlinear_effects(model, dyn_ros.Data(model), q, v))
+
+
+def test_a_message_without_stamp_counts_from_now_in_simulated_time(
+        client, node, speak, settings, arm):
+    settings(use_sim_time=True)
+    clock = client.publisher(Clock, "/clock")
+    time = Clock()
+    time.clock.sec = 5000
+    gravity = client.listen(JointState, node.name + "/gravity")
+    message = speak.message(arm.joint_names, POSITION)
+    message.header.stamp.sec = 0
+
+    def send():
+        clock.publish(time)
+        speak.send(message)
+    client.wait(lambda: gravity.at(5000), "an answer in simulated time", again=send)
+    speak.seconds = 5000
+
+
+def test_stamps_that_jump_back_are_a_new_start(client, node, speak, arm):
+    gravity = client.listen(JointState, node.name + "/gravity")
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    speak.ask(speak.message(arm.joint_names, POSITION, later=-500), gravity)
+    client.wait(lambda: "stamps jumped back by 500 s" in node.output(), "a warning in the log")
+
+
+# When it is computed
+
+
+def test_computes_only_what_someone_subscribes_to(client, node, speak, arm):
+    def computing(*topics):
+        """Wait for a second in which states came and just these topics were computed."""
+        def ready(status, values):
+            speak.send(speak.message(arm.joint_names, POSITION, VELOCITY))
+            return (values["computing"] == ", ".join(topics) and float(values["states [Hz]"]) > 0
+                    and (float(values["messages published [Hz]"]) > 0) == bool(topics))
+        client.diagnostics(node, ready)
+    computing()
+    nle = client.listen(JointState, node.name + "/nle")
+    inertia = client.listen(JointSpaceInertia, node.name + "/inertia")
+    computing("~/nle", "~/inertia")
+    client.stop_listening(nle)
+    computing("~/inertia")
+    client.stop_listening(inertia)
+    computing()
+
+
+def test_max_rate_thins(client, node, speak, settings, arm):
+    gravity = client.listen(JointState, node.name + "/gravity")
+    settings(max_rate=0.5)
+    messages = [speak.message(arm.joint_names, POSITION) for _ in range(40)]
+    for message in messages:
+        speak.send(message)
+    last = messages[-1].header.stamp.sec
+    client.diagnostics(node, lambda status, values: float(values["states [Hz]"]) > 0)
+    assert len(gravity) <= 3 and not gravity.at(last)
+    settings(max_rate=0.0)
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+
+
+# Bad input: each refused with its reason, and the node goes on
+
+
+BAD_MESSAGES = {
+    "no joint names": ([], [], [], []),
+    "joint names occur twice: shoulder_yaw": (["shoulder_yaw"] * 2, [0.0, 1.0], [], []),
+    "2 names, but 1 positions": (["shoulder_yaw", "elbow_pitch"], [0.0], [], []),
+    "1 names, but 0 positions": (["shoulder_yaw"], [], [], []),
+    "1 names, but 1 positions, 2 velocities": (["shoulder_yaw"], [0.0], [1.0, 2.0], []),
+    "0 velocities and 3 efforts": (["shoulder_yaw"], [0.0], [], [1.0, 2.0, 3.0]),
+    "position is not finite: elbow_pitch = nan":
+        (["shoulder_yaw", "elbow_pitch"], [0.0, math.nan], [], []),
+    "position is not finite: shoulder_yaw = inf":
+        (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], []),
+    "velocity is not finite: shoulder_yaw = nan": (["shoulder_yaw"], [0.0], [math.nan], []),
+}
+
+
+@pytest.mark.parametrize("reason", BAD_MESSAGES)
+def test_a_bad_message_is_refused(client, node, speak, arm, reason):
+    gravity = client.listen(JointState, node.name + "/gravity")
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    bad = speak.send(speak.message(*BAD_MESSAGES[reason]))
+    client.diagnostics(node, lambda status, values: reason in values["last refusal"]
+                       and "refused" in status.message)
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    assert not gravity.at(bad)
+
+
+def test_a_stamp_slightly_back_is_refused(client, node, speak, arm):
+    gravity = client.listen(JointState, node.name + "/gravity")
+    message = speak.message(arm.joint_names, POSITION)
+    message.header.stamp.nanosec = 300_000_000
+    speak.ask(message, gravity)
+    message.header.stamp.nanosec = 200_000_000
+    speak.send(message)
+    client.diagnostics(
+        node, lambda status, values: "its stamp is 0.1 s before" in values["last refusal"])
+    assert len([m for m in gravity if m.header.stamp == message.header.stamp]) == 0
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+
+
+def test_unknown_and_missing_names_are_told(client, start):
+    node = start()
+    speak = client.speaker(node)
+    speak.send(speak.message(["nobody", "shoulder_yaw"], [0.0, 0.0]))
+
+    def told(status, values):
+        speak.send(speak.message(["nobody", "shoulder_yaw"], [0.0, 0.0]))
+        return ("waiting for the position of shoulder_pitch" in status.message
+                and "not in the model: nobody" in status.message)
+    client.diagnostics(node, told)
+    client.wait(lambda: "not in the model: nobody" in node.output(), "a warning in the log")
+
+
+def test_a_flood_neither_stops_nor_grows_the_node(client, node, speak, arm):
+    def resident():
+        pages = int(Path(f"/proc/{node.process.pid}/statm").read_text().split()[1])
+        return pages * 4096 / 1e6
+    gravity = client.listen(JointState, node.name + "/gravity")
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+
+    def flood(count):
+        good = speak.message(arm.joint_names, POSITION, VELOCITY)
+        bad = speak.message(arm.joint_names, [math.nan] * 7, VELOCITY)
+        for i in range(count):
+            good.header.stamp.nanosec = bad.header.stamp.nanosec = i
+            speak.send(bad if i % 10 == 0 else good)
+            if i % 100 == 0:
+                client.executor.spin_once(0.0)
+    flood(5000)
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    before = resident()
+    flood(20000)
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    assert resident() < before + 10.0
+    assert node.output().count("is not finite") < 50
+
+
+BAD_PARAMETERS = {
+    "max_rate out of range": {"max_rate": -1.0},
+    "Wrong parameter type": {"max_rate": "fast"},
+    "staleness out of range": {"staleness": 0.0},
+    "expected one of fixed, floating, planar, but got 'flying'": {"root_joint": "flying"},
+    "gravity: expected 3 numbers, but got 2": {"gravity": [0.0, 0.0]},
+    "gravity: expected finite numbers": {"gravity": [0.0, 0.0, math.nan]},
+    "there is no joint 'nobody'; there are: shoulder_yaw": {"joints": ["nobody"]},
+    "occurs twice": {"joints": ["shoulder_yaw", "shoulder_yaw"]},
+    "armature: expected 7 numbers": {"armature": [1.0]},
+    "armature: expected no negative number": {"armature": [-1.0] * 7},
+    "base_pose: expected 7 numbers": {"base_pose": [1.0]},
+    "base_pose, base_twist: the norm": {
+        "base_pose": [0.0] * 6 + [2.0], "base_source": "parameter", "root_joint": "planar"},
+    "read-only": {"autostart": False},
+    "No such file": {"robot_description_file": "/nowhere/robot.urdf"},
+    "not well-formed XML": {"robot_description": "<robot"},
+}
+
+
+@pytest.mark.parametrize("reason", BAD_PARAMETERS)
+def test_a_bad_parameter_is_refused(client, node, speak, arm, reason):
+    done, why = client.set_parameters(node, **BAD_PARAMETERS[reason])
+    assert not done
+    assert reason in why
+    gravity = client.listen(JointState, node.name + "/gravity")
+    [answer] = speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    close(answer.effort,
+          dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION)))
+
+
+def test_bad_parameters_at_start_are_told_and_can_be_put_right(client, start, arm):
+    node = start(max_rate="fast", joints="[nobody]", staleness=-1.0)
+    status, values = client.diagnostics(
+        node, lambda status, values: status.level == status.ERROR)
+    assert "max_rate" in status.message and "staleness" in status.message
+    assert values["lifecycle state"] == "unconfigured"
+    assert client.set_parameters(node, max_rate=0.0, staleness=0.5) == (True, "")
+    assert change(client, node, Transition.TRANSITION_CONFIGURE)
+    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    status, values = client.diagnostics(node, lambda status, values: values["last refusal"])
+    assert "there is no joint 'nobody'" in values["last refusal"]
+    done, why = client.set_parameters(node, joints=["nobody_else"])
+    assert not done and "there is no joint 'nobody_else'" in why
+    assert client.set_parameters(node, joints=["elbow_pitch"]) == (True, "")
+    speak = client.speaker(node)
+    gravity = client.listen(JointState, node.name + "/gravity")
+    [answer] = speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    assert list(answer.name) == ["elbow_pitch"]
+
+
+def test_every_parameter_is_described(client, node):
+    names = client.call(
+        ListParameters, node.name + "/list_parameters", ListParameters.Request()).result.names
+    own = [name for name in names
+           if not name.startswith(("qos_overrides", "use_sim_time", "start_type_description"))]
+    descriptors = client.call(
+        DescribeParameters, node.name + "/describe_parameters",
+        DescribeParameters.Request(names=own)).descriptors
+    assert len(own) >= 15
+    assert all(descriptor.description for descriptor in descriptors)
+    config = (Path(__file__).parents[2] / "config" / "dynamics.yaml").read_text()
+    assert [name for name in own if f" {name}:" not in config] == []
+
+
+# The robot changes
+
+
+def test_a_new_robot_description_replaces_the_robot_and_a_bad_one_does_not(client, start):
+    node = start(robot_description_file=None)
+    speak = client.speaker(node)
+    latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL,
+               "reliability": ReliabilityPolicy.RELIABLE}
+    descriptions = client.publisher(String, node.topic("robot_description"), **latched)
+    state = client.listen(JointSpaceDynamics, node.name + "/state")
+    client.diagnostics(node, lambda status, values: "robot_description" in status.message)
+
+    descriptions.publish(String(data=TWO_JOINTS))
+    names, position, velocity = ["swing", "follower", "slide"], [0.3, 9.0, 0.1], [2.0, 9.0, 0.4]
+    [answer] = speak.ask(speak.message(names, position, velocity), state)
+    model = dyn_ros.Model.from_urdf(TWO_JOINTS)
+    q, v = np.array([0.1, 0.3]), np.array([0.4, 2.0])
+    assert list(answer.name) == ["slide", "swing"] == list(model.velocity_names)
+    close(answer.nle, dyn_ros.nonlinear_effects(model, dyn_ros.Data(model), q, v))
+
+    for bad in ("", "no XML", TWO_JOINTS.replace('parent link="cart"', 'parent link="nobody"')):
+        descriptions.publish(String(data=bad))
+        client.diagnostics(
+            node, lambda status, values: "topic robot_description" in status.message)
+        [again] = speak.ask(speak.message(names, position, velocity), state)
+        close(again.nle, answer.nle)
+    assert "nobody" in node.output()
+    done, why = client.set_parameters(node, joints=["follower"])
+    assert not done and "mimic" in why
+
+    descriptions.publish(String(data=ARM7.read_text()))
+    client.diagnostics(node, lambda status, values: values["robot"] == "arm7")
+    arm = dyn_ros.Model.from_urdf_file(ARM7)
+    [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), state)
+    assert list(answer.name) == list(arm.velocity_names)
+    assert client.set_parameters(node, robot_description=TWO_JOINTS) == (True, "")
+    [answer] = speak.ask(speak.message(names, position, velocity), state)
+    assert list(answer.name) == ["slide", "swing"]
+
+
+def test_mimic_joints_can_be_ignored(client, start):
+    node = start(robot_description_file=None, mimic="ignore")
+    assert client.set_parameters(node, robot_description=TWO_JOINTS) == (True, "")
+    speak = client.speaker(node)
+    state = client.listen(JointSpaceDynamics, node.name + "/state")
+    message = speak.message(["swing", "follower", "slide"], [0.3, 0.9, 0.1], [2.0, 0.8, 0.4])
+    [answer] = speak.ask(message, state)
+    model = dyn_ros.Model.from_urdf(TWO_JOINTS, mimic="ignore")
+    assert list(answer.name) == list(model.velocity_names)
+    q, v = np.array([0.1, 0.3, 0.9]), np.array([0.4, 2.0, 0.8])
+    close(answer.nle, dyn_ros.nonlinear_effects(model, dyn_ros.Data(model), q, v))
+
+
+# Lifecycle and end
+
+
+def change(client, node, transition):
+    request = ChangeState.Request()
+    request.transition.id = transition
+    return client.call(ChangeState, node.name + "/change_state", request).success
+
+
+def test_lifecycle(client, start, arm):
+    node = start(autostart="false")
+
+    def state():
+        return client.call(GetState, node.name + "/get_state", GetState.Request()).current_state.label
+    speak = client.speaker(node)
+    assert state() == "unconfigured"
+    assert change(client, node, Transition.TRANSITION_CONFIGURE)
+    assert state() == "inactive"
+    gravity = client.listen(JointState, node.name + "/gravity")
+    silent = speak.send(speak.message(arm.joint_names, POSITION))
+    client.diagnostics(node, lambda status, values: float(values["states [Hz]"]) > 0)
+    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    assert state() == "active"
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    assert not gravity.at(silent)
+    assert change(client, node, Transition.TRANSITION_DEACTIVATE)
+    silent = speak.send(speak.message(arm.joint_names, POSITION))
+    client.diagnostics(node, lambda status, values: float(values["states [Hz]"]) > 0)
+    assert change(client, node, Transition.TRANSITION_CLEANUP)
+    assert state() == "unconfigured"
+    assert change(client, node, Transition.TRANSITION_CONFIGURE)
+    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    assert not gravity.at(silent)
+    impossible = ChangeState.Request()
+    impossible.transition.id = Transition.TRANSITION_CONFIGURE
+    client.send(ChangeState, node.name + "/change_state", impossible)
+    client.wait(lambda: "callback refused" in node.output(), "the log of an impossible transition")
+    speak.ask(speak.message(arm.joint_names, POSITION), gravity)
+    assert change(client, node, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert state() == "finalized"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ends_cleanly(client, start, how):
+    node = start()
+    client.diagnostics(node, lambda status, values: values["lifecycle state"] == "active")
+    assert node.stop(how) == 0
+    assert "Traceback" not in node.output()
+
+
+def test_ends_cleanly_while_it_compiles(client, start, monkeypatch, tmp_path):
+    monkeypatch.setenv("DYN_ROS_CACHE_DIR", str(tmp_path))
+    node = start()
+    client.wait(lambda: "loading" in node.output(), "the log line about compiling")
+    assert node.stop() == 0
+    assert "Traceback" not in node.output()
+    assert "active" not in node.output()
