@@ -8,6 +8,7 @@ converts what it can and says what is wrong with the rest. The second serves a b
 states at a time, on any number of threads.
 """
 import logging
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -337,11 +338,11 @@ class Algorithm:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
         self.compile(True, self._announce)
         size = max(len(value) for value in values if value is not None)
-        inputs = tuple(np.zeros((size, 0)) if value is None else value.reshape(size, -1)
+        inputs = tuple(np.zeros((size, 0)) if value is None else _as_rows(value)
                        for value in values)
         shapes = [getattr(data, layout.FIELDS[f].name).shape for f in self.results]
         outputs = tuple(np.empty((size, *shape)) for shape in shapes)
-        flat = tuple(output.reshape(size, -1) for output in outputs)
+        flat = tuple(_as_rows(output) for output in outputs)
         step = -(-size // threads // LANES) * LANES or LANES
         starts = range(0, size, step)
 
@@ -385,6 +386,11 @@ class Algorithm:
         return True, [x if batched or x is None
                       else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
                       for x, batched in arrays]
+
+
+def _as_rows(batch):
+    """A batch of matrices as a batch of rows."""
+    return batch.reshape(len(batch), math.prod(batch.shape[1:]))
 
 
 def _as_input(model, field, value):

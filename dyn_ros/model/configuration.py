@@ -5,6 +5,9 @@ from ..spatial import lie
 from .inputs import as_array
 
 
+_UNLIMITED = 1e100                   # what is written for a limit that is none
+
+
 def _together(model, **arguments):
     """The checked arguments with one common leading axis, or none."""
     arrays = {name: as_array(model, name, axes, value)
@@ -84,14 +87,31 @@ def difference(model, q0, q1):
     return v
 
 
+def interpolate(model, q0, q1, u):
+    """The configuration at the fraction u of the way from q0 to q1."""
+    step = difference(model, q0, q1)
+    expected = "u: expected a finite number, or one for each state of a batch"
+    try:
+        u = np.asarray(u, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{expected}, got {u!r:.80}") from None
+    if u.ndim > 1 or not np.isfinite(u).all() or (
+            u.ndim == 1 and step.ndim == 2 and len(u) != len(step)):
+        raise ValueError(f"{expected}, got shape {u.shape}: {u!r:.80}")
+    return integrate(model, q0, u[..., None] * step)
+
+
 def random_configuration(model, rng):
     """A configuration inside the limits, (nq,)."""
-    lower = np.where(np.isfinite(model.lower), model.lower, -1.0)
-    upper = np.where(np.isfinite(model.upper), model.upper, 1.0)
-    for joint, k, nq in zip(model.tree.joints, model.idx_q, model.nqs):
-        angle = {"revolute": k, "continuous": k, "planar": k + 2}.get(joint.kind)
-        if nq and angle is not None and not np.isfinite(model.upper[angle] - model.lower[angle]):
-            lower[angle], upper[angle] = -np.pi, np.pi
+    lower, upper = model.lower.copy(), model.upper.copy()
+    for joint, start, nq in zip(model.tree.joints, model.idx_q, model.nqs):
+        angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
+        for k in range(start, start + nq):
+            reach = np.pi if k == angle else 1.0
+            if lower[k] < -_UNLIMITED:
+                lower[k] = min(-reach, upper[k] - 2.0 * reach)
+            if upper[k] > _UNLIMITED:
+                upper[k] = max(reach, lower[k] + 2.0 * reach)
     q = rng.uniform(lower, upper)
     for k in model._unit_quaternions:
         x = rng.standard_normal(4)

@@ -40,7 +40,7 @@ def as_array(model, name, axes, value):
     batched = array.ndim == len(shape) + 1
     if array.shape[batched:] != shape:
         raise ValueError(f"{expected}, got {array.shape}")
-    array = np.ascontiguousarray(array, dtype=np.float64)
+    array = np.require(array, np.float64, ("C", "A"))
     _require_finite(model, name, axes, array)
     if axes == ("nq",):
         _require_unit_quaternions(model, name, array)

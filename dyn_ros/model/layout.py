@@ -117,8 +117,9 @@ def given(r, field):
 
 @kernel
 def fail(r, k):
-    """Say that velocity k made the result singular."""
-    store(r.ints, STATUS, k + 1)
+    """Say that velocity k made the result singular; the first to say so counts."""
+    if load(r.ints, STATUS) == 0:
+        store(r.ints, STATUS, k + 1)
 
 
 @kernel

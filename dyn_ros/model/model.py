@@ -46,9 +46,13 @@ def _packed_inertia(inertia):
 
 
 def _vector(name, value, size):
-    array = np.asarray(value, dtype=float)
+    expected = f"{name}: expected {size} finite numbers"
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{expected}, got {value!r:.80}") from None
     if array.shape != (size,) or not np.isfinite(array).all():
-        raise ValueError(f"{name}: expected {size} finite numbers, got shape {array.shape}: {value}")
+        raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
     return array
 
 
@@ -287,8 +291,7 @@ class Model:
         ValueError
             Names the argument, what was expected and what came.
         """
-        step = self.difference(q0, q1)
-        return self.integrate(q0, np.asarray(u, dtype=float)[..., None] * step)
+        return configuration.interpolate(self, q0, q1, u)
 
     def random_configuration(self, rng=None):
         """A random configuration inside the position limits.
