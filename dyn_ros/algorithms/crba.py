@@ -78,4 +78,31 @@ _crba = Algorithm("crba", crba_kernel, (Q,), (M,)).caller()
 
 
 def crba(model, data, q, *, threads=1):
+    """Joint-space inertia matrix M, full and symmetric.
+
+    Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.
+    ``model.armature`` is on the diagonal.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv, nv) ndarray
+        Inertia matrix [kg m2, kg m, kg]. For one state it is ``data.M`` itself; for a batch a
+        new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
     return _crba(model, data, threads, q)

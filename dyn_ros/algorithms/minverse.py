@@ -84,4 +84,33 @@ _minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,)).caller()
 
 
 def minverse(model, data, q, *, threads=1):
+    """Inverse of the joint-space inertia matrix, full and symmetric.
+
+    By the factor M = L' D L, sparse along the tree: Featherstone (2008), tables 6.3 to 6.5;
+    O(n2 d) for a tree of depth d. ``model.armature`` counts. Leaves ``data.M``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv, nv) ndarray
+        Inverse of M [1/(kg m2), 1/(kg m), 1/kg]. For one state it is ``data.Minv`` itself; for a batch a
+        new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    numpy.linalg.LinAlgError
+        Names the first joint (from the tips) that moves no inertia.
+    """
     return _minverse(model, data, threads, q)

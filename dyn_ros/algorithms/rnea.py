@@ -2,13 +2,14 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
-from ..model.joints import add_subspace_transpose_times, joint_placement, subspace_times
+from ..model.joints import (add_subspace_times, add_subspace_transpose_times,
+                            cross_subspace_times, joint_placement)
 from ..model.layout import (A, F_EXT, GRAVITY, JOINT_A, JOINT_F, JOINT_V, LIMI, Q,
                             V, armature, at, body_inertia, clear, field, given, increase,
                             njoints, nv, parent)
 from ..spatial.algebra import (force_add, force_cross, force_sub, load_force,
                                load_motion, load_se3, momentum, motion_add,
-                               motion_cross, store_se3, store_spatial, to_child,
+                               store_se3, store_spatial, to_child,
                                to_parent)
 from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, load
@@ -54,11 +55,11 @@ def newton_euler(r, accelerated, tau):
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)
         X = joint_placement(r, i)
-        vJ = subspace_times(r, i, at(r, V))
-        v = motion_add(to_child(X, load_motion(r.work, v_ + 6 * p)), vJ)
-        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)), motion_cross(v, vJ))
+        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), at(r, V))
+        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
+                       cross_subspace_times(r, i, v, at(r, V)))
         if accelerated:
-            a = motion_add(a, subspace_times(r, i, at(r, A)))
+            a = add_subspace_times(r, i, a, at(r, A))
         Y = body_inertia(r, i)
         f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
         if given(r, F_EXT):
@@ -116,16 +117,133 @@ _static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,)).c
 
 
 def rnea(model, data, q, v, a, f_ext=None, *, threads=1):
+    """Inverse dynamics: the joint torques of a motion, M a + nle - J' f_ext.
+
+    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). ``model.armature``
+    counts. Leaves ``data.v``, ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For one state it is ``data.tau`` itself; for a batch a
+        new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
     return _rnea(model, data, threads, q, v, a, f_ext)
 
 
 def nonlinear_effects(model, data, q, v, *, threads=1):
+    """Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
+
+    Featherstone (2008), table 5.1; O(n). Leaves ``data.v``, ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For one state it is ``data.nle`` itself; for a batch a
+        new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
     return _nle(model, data, threads, q, v)
 
 
 def generalized_gravity(model, data, q, *, threads=1):
+    """Gravity torques, the gradient of the potential energy: ``rnea`` at rest.
+
+    Featherstone (2008), table 5.1 with v = a = 0; O(n). Leaves ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For one state it is ``data.g`` itself; for a batch a
+        new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
     return _gravity(model, data, threads, q)
 
 
 def static_torque(model, data, q, f_ext, *, threads=1):
+    """Torques that hold the robot still under gravity and external forces, g - J' f_ext.
+
+    Featherstone (2008), table 5.1 with v = a = 0; O(n). Leaves ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For one state it is ``data.tau`` itself; for a batch a
+        new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
     return _static(model, data, threads, q, f_ext)

@@ -4,7 +4,7 @@ Every joint's S is a few columns of it: the axis for a revolute or prismatic joi
 motions for a planar or floating one. Textbook formulas in S read the same for all of them:
 S x, S' f, and one column at a time.
 """
-from ..spatial.algebra import (SE3, Motion, add, constant3, constant9, dot, lift3, lift9, load3, product,
+from ..spatial.algebra import (SE3, Motion, add, cross, motion_add, motion_cross, constant3, constant9, dot, lift3, lift9, load3, product,
                                quaternion_rotation, rotate, scale, zero3)
 from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, lift, load, sincos
@@ -49,21 +49,40 @@ def joint_placement(r, i):
 
 
 @kernel
-def subspace_times(r, i, x):
-    """S x: the joint's own motion, x being the offset of a field with nv numbers."""
+def several_times(r, i, n):
+    """S x of a planar or floating joint, whose numbers x start at offset n."""
+    if kind(r, i) == PLANAR:
+        x, zero = load3(r.work, n), zero3(load(r.work, n))
+        return Motion((x[0], x[1], zero[0]), (zero[0], zero[0], x[2]))
+    return Motion(load3(r.work, n), load3(r.work, n + 3))
+
+
+@kernel
+def add_subspace_times(r, i, m, x):
+    """m + S x, x being the offset of a field with nv numbers."""
     n = x + idx_v(r, i)
     k = kind(r, i)
-    first = load(r.work, n)
-    zero = lift(0.0, first)
     if k == REVOLUTE:
-        return Motion(zero3(first), scale(ratio(r, i) * first,
-                                          axis(r, i)))
+        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
+        return Motion(m.linear, add(m.angular, u))
     if k == PRISMATIC:
-        return Motion(scale(ratio(r, i) * first, axis(r, i)),
-                      zero3(first))
-    if k == PLANAR:
-        return Motion((first, load(r.work, n + 1), zero), (zero, zero, load(r.work, n + 2)))
-    return Motion(load3(r.work, n), load3(r.work, n + 3))
+        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
+        return Motion(add(m.linear, u), m.angular)
+    return motion_add(m, several_times(r, i, n))
+
+
+@kernel
+def cross_subspace_times(r, i, v, x):
+    """v x (S x), x being the offset of a field with nv numbers."""
+    n = x + idx_v(r, i)
+    k = kind(r, i)
+    if k == REVOLUTE:
+        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
+        return Motion(cross(v.linear, u), cross(v.angular, u))
+    if k == PRISMATIC:
+        u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
+        return Motion(cross(v.angular, u), zero3(v.angular[0]))
+    return motion_cross(v, several_times(r, i, n))
 
 
 @kernel

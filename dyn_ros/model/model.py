@@ -309,6 +309,36 @@ class Model:
         """
         return configuration.random_configuration(self, rng or np.random.default_rng())
 
+    def external_forces(self, wrenches):
+        """External wrenches on frames, brought to the joints that carry them.
+
+        Parameters
+        ----------
+        wrenches : dict of str to (6,) array_like
+            For each frame's name the wrench (force, moment) on its link, in that frame's axes, at
+            its origin [N, N m]. One on the fixed base moves no joint and is left out.
+
+        Returns
+        -------
+        (njoints, 6) ndarray
+            ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists those there are), or not six finite numbers.
+        """
+        f_ext = np.zeros((self.njoints, 6))
+        for name, wrench in wrenches.items():
+            wrench = _vector(f"wrench on {name}", wrench, 6)
+            frame = self.tree.frames[self.frame_index(name)]
+            if frame.parent >= 0:
+                R, p = frame.placement[:3, :3], frame.placement[:3, 3]
+                force = R @ wrench[:3]
+                f_ext[frame.parent, :3] += force
+                f_ext[frame.parent, 3:] += R @ wrench[3:] + np.cross(p, force)
+        return f_ext
+
     def joint_index(self, name):
         """Index of a joint in ``joint_names``; ValueError lists them where there is none."""
         return _index("joint", name, self.joint_names)

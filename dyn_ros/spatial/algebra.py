@@ -204,6 +204,17 @@ def motion_rotated(R, m):
 
 
 @kernel
+def force_rotated(R, f):
+    return Force(rotate(R, f.linear), rotate(R, f.angular))
+
+
+@kernel
+def motion_moved(p, m):
+    """A motion about the origin to which p leads from its own."""
+    return Motion(add(m.linear, cross(m.angular, p)), m.angular)
+
+
+@kernel
 def force_moved(p, f):
     """A force about an origin that p leads to its own from."""
     return Force(f.linear, add(f.angular, cross(p, f.linear)))
@@ -291,13 +302,9 @@ def articulated_less_outer(Y, U, s):
 
 
 @kernel
-def articulated_to_parent(X, Y):
-    """An articulated-body inertia of the child frame placed at X, seen in the parent frame."""
-    R, p = X
-    A = rotate_symmetric(R, Y.linear)
-    B = product_back(product(R, Y.cross), R)
-    C = rotate_symmetric(R, Y.angular)
-    # moved by p: B <- B - A [p],  C <- C - B' [p] + [p] B   (the last with the new B)
+def articulated_moved(p, Y):
+    """An articulated-body inertia about an origin that p leads to its own from."""
+    A, B, C = Y                                     # N = B - A [p]; C - B' [p] + [p] N
     N = (B[0] - A.xy * p[2] + A.xz * p[1], B[1] + A.xx * p[2] - A.xz * p[0],
          B[2] - A.xx * p[1] + A.xy * p[0],
          B[3] - A.yy * p[2] + A.yz * p[1], B[4] + A.xy * p[2] - A.yz * p[0],
