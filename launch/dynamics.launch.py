@@ -1,10 +1,11 @@
-"""Start dynamics_node. `ros2 launch dyn_ros dynamics.launch.py --show-args` explains the arguments."""
-from launch import LaunchDescription
+"""Start dynamics_node; `ros2 launch dyn_ros dynamics.launch.py --show-args` tells how."""
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
 from launch_ros.substitutions import FindPackageShare
+
+from launch import LaunchDescription
 
 ARGUMENTS = (
     ("name", "dynamics", "Name of the node."),

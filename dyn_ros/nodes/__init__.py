@@ -1,1 +1,1 @@
-"""The ROS 2 nodes: one file for each, one base for what they share. Only this folder imports rclpy."""
+"""The ROS 2 nodes: one file for each, one base for what they share; nothing else uses rclpy."""

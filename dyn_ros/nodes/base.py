@@ -6,7 +6,6 @@ import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 
-import dyn_ros
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
@@ -19,6 +18,8 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+import dyn_ros
+
 from . import conversions
 from .parameters import Parameters, Spec
 from .robot import Robot, SettingError
@@ -30,8 +31,8 @@ SPECS = (
     Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
          read_only=True),
     Spec("max_rate", 0.0, "Publish at most this often [Hz]; 0: every state.", limits=(0.0, 1e5)),
-    Spec("robot_description", "", "The robot as URDF text. The topic robot_description replaces it.",
-         robot=True),
+    Spec("robot_description", "",
+         "The robot as URDF text; what the topic robot_description tells replaces it.", robot=True),
     Spec("robot_description_file", "", "Path of a URDF file, read if robot_description is empty.",
          robot=True),
     Spec("root_joint", "fixed", "How the root link moves in the world.",
@@ -48,7 +49,7 @@ SPECS = (
     Spec("staleness", 0.5, "Largest difference of stamps within one state [s].",
          limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",
-         "Where the pose and twist of a floating or planar base come from: topic odom, or base_pose.",
+         "Where a floating or planar base's pose and twist come from: topic odom, or base_pose.",
          choices=("odometry", "parameter"), robot=True),
     Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
          "Pose of the base in the world: x y z [m], qx qy qz qw.", size=7, robot=True),
@@ -159,9 +160,9 @@ class RobotNode(LifecycleNode):
     def _compile(self):
         started = time.monotonic()
         self.get_logger().info(
-            f"loading {len(self.kernels)} functions; those that the cache does not hold are compiled "
-            "for this processor, which takes up to a minute at the first start and happens once "
-            "(`dyn_ros precompile` does it ahead)")
+            f"loading {len(self.kernels)} functions; those that the cache does not hold are "
+            "compiled for this processor, which takes up to a minute at the first start and "
+            "happens once (`dyn_ros precompile` does it ahead)")
 
         def progress(done, total, name):
             if not self.context.ok():

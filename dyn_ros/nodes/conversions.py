@@ -15,7 +15,7 @@ def numbers(message, field, size):
 
 
 def matrix(message, rows, cols):
-    """Size a dyn_ros/Matrix and return its numbers as an ndarray (rows, cols) that writes into it."""
+    """Size a dyn_ros/Matrix; return its numbers as an ndarray (rows, cols) that writes into it."""
     message.rows, message.cols = rows, cols
     return numbers(message, "data", rows * cols).reshape(rows, cols)
 

@@ -1,7 +1,8 @@
 """Publishes gravity, nonlinear effects and the inertia matrix of a robot as it moves."""
+from sensor_msgs.msg import JointState
+
 import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
-from sensor_msgs.msg import JointState
 
 from . import conversions
 from .base import Output, RobotNode, run

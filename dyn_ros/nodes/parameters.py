@@ -2,8 +2,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
-from rcl_interfaces.msg import (
-    FloatingPointRange, ParameterDescriptor, SetParametersResult)
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.parameter import Parameter
 
@@ -122,7 +121,7 @@ class Parameters:
 
 
 def _plain(value):
-    """Arrays as lists, and [""], which stands for an empty list in YAML and on a command line, as []."""
+    """Arrays as lists; [""], which is how YAML and a command line tell an empty one, as []."""
     if isinstance(value, (bool, int, float, str)):
         return value
     value = list(value)

@@ -80,8 +80,9 @@ class Robot:
             if name in own:
                 continue
             if name in model.joint_names:
-                raise SettingError("joints", f"'{name}' is a mimic joint, which has no row of its own")
-            raise SettingError("joints", f"there is no joint '{name}'; there are: " + ", ".join(own))
+                raise SettingError("joints", f"'{name}' is a mimic joint, without a row of its own")
+            raise SettingError(
+                "joints", f"there is no joint '{name}'; there are: " + ", ".join(own))
         if len(set(joints)) != len(joints):
             raise SettingError("joints", "a name occurs twice: " + ", ".join(joints))
         self.position_names, position_rows, rows = [], [], []

@@ -36,15 +36,15 @@ class _Layout:
 class StateCollector:
     """Puts the latest positions and velocities of all joints together.
 
-    Joints are matched by name, in any order; names that are not the model's are ignored, and so are
-    mimic joints, whose masters tell all about them. Several publishers may each tell a part: a state
-    is complete when every joint is known and none is older than `staleness` behind the newest. It is
-    then due as often as the fastest publisher speaks: with the message that ends a round in which
-    each publisher spoke, and where one lags behind, with the others' messages.
+    Joints are matched by name, in any order; names that are not the model's are ignored, and so
+    are mimic joints, whose masters tell all about them. Several publishers may each tell a part:
+    a state is complete when every joint is known and none is more than `staleness` behind the
+    newest. It is then due as often as the fastest publisher speaks: with the message that ends a
+    round in which each publisher spoke, and where one lags behind, with the others' messages.
 
-    A message that is not usable raises `Refused` and changes nothing. Stamps that run backwards by
-    more than `staleness` are a new start (a bag that loops, a simulation that was reset): everything
-    collected is forgotten and `notify` is told.
+    A message that is not usable raises `Refused` and changes nothing. Stamps that run backwards
+    by more than `staleness` are a new start (a bag that loops, a simulation that was reset): all
+    that was collected is forgotten and `notify` is told.
 
     Parameters
     ----------
@@ -206,11 +206,11 @@ class StateCollector:
 
     def _finite(self, field, values, layout, names):
         values = np.asarray(values, float)[layout.take]
-        if not math.isfinite(values.sum()) and not np.isfinite(values).all():
-            names = np.array(names)[layout.take][~np.isfinite(values)]
-            values = values[~np.isfinite(values)]
+        finite = np.isfinite(values)
+        if not finite.all():
+            bad = zip(np.array(names)[layout.take][~finite], values[~finite])
             raise Refused(f"{field} is not finite: " + ", ".join(
-                f"{name} = {value:g}" for name, value in zip(names[:10], values)))
+                f"{name} = {value:g}" for name, value in list(bad)[:10]))
         return values
 
     def _check_order(self, part, stamp):
@@ -258,16 +258,14 @@ class StateCollector:
 
 def _base_joint(model):
     """"floating", "planar", or None for a base that needs no pose of its own."""
-    several = [i for i, joint in enumerate(model.tree.joints) if joint.kind in ("floating", "planar")]
-    if several and several[0] == 0:
-        base = model.tree.joints[several.pop(0)].kind
-    else:
-        base = None
-    if several:
-        joint = model.tree.joints[several[0]]
-        raise ValueError(
-            f"joint '{joint.name}' is {joint.kind} and not the base: no message tells its state; "
-            "make it fixed, or use the engine without the node")
+    base = None
+    for i, joint in enumerate(model.tree.joints):
+        if joint.kind in ("floating", "planar"):
+            if i > 0:
+                raise ValueError(
+                    f"joint '{joint.name}' is {joint.kind} and not the base: no message tells its "
+                    "state; make it fixed, or use the engine without the node")
+            base = joint.kind
     return base
 
 

@@ -152,7 +152,8 @@ class Client:
                 if ready(status, values):
                     found.append((status, values))
             return found
-        self.wait(look, lambda: f"diagnostics of {name}: {self._diagnostics[name]}\n{node.output()}")
+        self.wait(
+            look, lambda: f"diagnostics of {name}: {self._diagnostics[name]}\n{node.output()}")
         return found[0]
 
 

@@ -139,7 +139,8 @@ def test_gravity_is_the_parameters(client, node, speak, settings, arm):
     settings(gravity=[1.0, 2.0, 3.0])
     [answer] = speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     model = dyn_ros.Model.from_urdf_file(ARM7, gravity=(1.0, 2.0, 3.0))
-    close(answer.effort, dyn_ros.generalized_gravity(model, dyn_ros.Data(model), np.array(POSITION)))
+    data = dyn_ros.Data(model)
+    close(answer.effort, dyn_ros.generalized_gravity(model, data, np.array(POSITION)))
 
 
 def test_several_publishers_give_one_output_for_each_round(client, node, speak, arm):
@@ -234,7 +235,8 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
         base.header.stamp.sec += 1
         spoil()
         odometry.publish(base)
-        client.diagnostics(node, lambda status, values: reason in values["last refusal"])
+        client.diagnostics(
+            node, lambda status, values, reason=reason: reason in values["last refusal"])
 
 
 def test_a_planar_base_takes_its_parameters(client, node, speak, settings, arm):
@@ -519,7 +521,9 @@ def test_lifecycle(client, start, arm):
     node = start(autostart="false")
 
     def state():
-        return client.call(GetState, node.name + "/get_state", GetState.Request()).current_state.label
+        answer = client.call(GetState, node.name + "/get_state", GetState.Request())
+        return answer.current_state.label
+
     speak = client.speaker(node)
     assert state() == "unconfigured"
     assert change(client, node, Transition.TRANSITION_CONFIGURE)

@@ -1,0 +1,265 @@
+"""The collector of a robot's state and the robot that a node works with; no ROS needed."""
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dyn_ros
+from dyn_ros.nodes.robot import Robot, SettingError
+from dyn_ros.nodes.state import MAX_LAYOUTS, Refused, StateCollector
+
+ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+SECOND = 1_000_000_000
+UPRIGHT = (1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)
+TWIST = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+VALUES = {
+    "root_joint": "fixed", "gravity": [0.0, 0.0, -9.81], "mimic": "project", "strict": False,
+    "joints": [], "armature": [], "frame_id": "", "staleness": 0.5, "base_source": "odometry",
+    "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6,
+}
+LOOSE_PART = """<robot name="loose">
+  <link name="base"/>
+  <joint name="turn" type="continuous"><parent link="base"/><child link="arm"/></joint>
+  <link name="arm"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="loose" type="floating"><parent link="arm"/><child link="ball"/></joint>
+  <link name="ball"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+</robot>"""
+
+
+@pytest.fixture(scope="module")
+def floating():
+    return dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
+
+
+@pytest.fixture
+def collector(arm):
+    return StateCollector(arm, staleness=0.5)
+
+
+def tell(collector, names, seconds, velocity=True):
+    """Each joint's position is the seconds plus its place in the model; velocity ten times that."""
+    places = [collector.order.index(name) if name in collector.order else 99 for name in names]
+    position = [seconds + place for place in places]
+    velocities = [10.0 * each for each in position] if velocity else []
+    return collector.joint_states(names, position, velocities, [], round(seconds * SECOND))
+
+
+@pytest.fixture(autouse=True)
+def order(monkeypatch, arm):
+    monkeypatch.setattr(StateCollector, "order", list(arm.joint_names), raising=False)
+
+
+def test_every_order_of_names_gives_the_models(collector, arm):
+    rng = np.random.default_rng(1)
+    for seconds in range(1, 30):
+        names = list(rng.permutation([*arm.joint_names, "other", "another"]))
+        assert tell(collector, names, seconds)
+        np.testing.assert_array_equal(collector.q, seconds + np.arange(7.0))
+        np.testing.assert_array_equal(collector.v, 10.0 * collector.q)
+        assert collector.stamp == seconds * SECOND
+        assert collector.velocity_known
+    assert set(collector.unknown) == {"other", "another"}
+
+
+def due(collector, events):
+    """Of (names, seconds) in turn: which made a state due."""
+    return [tell(collector, names, seconds) for names, seconds in events]
+
+
+def test_parts_of_one_rate_are_due_when_each_round_ends(collector, arm):
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    rounds = [(part, 1.0 + 0.1 * i) for i in range(5) for part in (a, b)]
+    assert due(collector, rounds) == [False, True] * 5
+
+
+def test_a_slow_part_does_not_slow_the_fast_one(collector, arm):
+    fast, slow = arm.joint_names[:3], arm.joint_names[3:]
+    due(collector, [(fast, 1.0), (slow, 1.0)])
+    events = [(slow if i % 10 == 9 else fast, 1.0 + 0.01 * i) for i in range(1, 100)]
+    answers = due(collector, events)
+    assert answers[0] is False                  # it waits for the slow part once
+    assert sum(answers) == sum(names == fast for names, _ in events)
+
+
+def test_a_part_that_fell_silent_is_not_waited_for(collector, arm):
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    due(collector, [(arm.joint_names, 1.0)])
+    assert due(collector, [(a, 2.0), (b, 2.0), (a, 2.1), (b, 2.1)]) == [False, True, False, True]
+
+
+def test_a_whole_state_is_always_due(collector, arm):
+    events = [(arm.joint_names, 1.0), (arm.joint_names[:2], 1.01), (arm.joint_names, 1.02),
+              (arm.joint_names[:2], 1.03), (arm.joint_names, 1.04)]
+    assert due(collector, events) == [True, False, True, False, True]
+    assert collector.q[0] == 1.04
+
+
+def test_staleness_is_a_difference_of_stamps(collector, arm):
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    assert collector.missing() == list(arm.joint_names)
+    due(collector, [(a, 1.0)])
+    assert collector.missing() == list(b)
+    assert due(collector, [(b, 1.6)]) == [False]
+    assert collector.missing() == list(a)
+    assert due(collector, [(a, 1.1)]) == [True]         # 0.5 s behind: not more than staleness
+    assert collector.missing() == []
+    assert collector.stamp == round(1.6 * SECOND)
+
+
+def test_velocity_is_unknown_until_every_joint_tells_it(collector, arm):
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    tell(collector, a, 1.0)
+    assert tell(collector, b, 1.0, velocity=False)
+    assert not collector.velocity_known
+    assert collector.missing_velocity() == list(b)
+    tell(collector, a, 1.1)
+    assert tell(collector, b, 1.1)
+    assert collector.velocity_known
+    tell(collector, a, 1.2, velocity=False)
+    assert tell(collector, b, 1.2)
+    assert collector.missing_velocity() == list(a)
+
+
+@pytest.mark.parametrize("names, position, velocity, effort, why", [
+    ([], [], [], [], "no joint names"),
+    (["shoulder_yaw"] * 2, [0.0] * 2, [], [], "occur twice: shoulder_yaw"),
+    (["other", "other"], [0.0] * 2, [], [], "occur twice: other"),
+    (["shoulder_yaw"], [], [], [], "1 names, but 0 positions"),
+    (["shoulder_yaw"], [0.0], [0.0, 1.0], [], "2 velocities"),
+    (["shoulder_yaw"], [0.0], [], [0.0, 1.0], "2 efforts"),
+    (["shoulder_yaw", "elbow_pitch"], [0.0, math.nan], [], [], "elbow_pitch = nan"),
+    (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], [], "shoulder_yaw = inf"),
+    (["shoulder_yaw"], [0.0], [math.nan], [], "velocity is not finite: shoulder_yaw = nan"),
+])
+def test_what_cannot_be_used_is_refused_and_changes_nothing(
+        collector, arm, names, position, velocity, effort, why):
+    tell(collector, arm.joint_names, 1.0)
+    q, v = collector.q.copy(), collector.v.copy()
+    with pytest.raises(Refused, match=why):
+        collector.joint_states(names, position, velocity, effort, 2 * SECOND)
+    np.testing.assert_array_equal(collector.q, q)
+    np.testing.assert_array_equal(collector.v, v)
+    assert collector.stamp == SECOND and collector.velocity_known
+    assert tell(collector, arm.joint_names, 1.1)
+
+
+def test_values_of_unknown_joints_are_not_looked_at(collector, arm):
+    names = [*arm.joint_names, "other"]
+    assert collector.joint_states(names, [0.0] * 7 + [math.nan], [0.0] * 7 + [math.inf], [], SECOND)
+    assert not collector.joint_states(["other"], [math.nan], [], [], 2 * SECOND)
+
+
+def test_the_largest_finite_numbers_are_finite(collector, arm):
+    assert collector.joint_states(list(arm.joint_names), [1.7e308] * 7, [], [], SECOND)
+
+
+def test_stamps_that_run_backwards(arm):
+    told = []
+    collector = StateCollector(arm, 0.5, notify=told.append)
+    tell(collector, arm.joint_names, 100.0)
+    with pytest.raises(Refused, match="its stamp is 0.4 s before"):
+        tell(collector, arm.joint_names, 99.6)
+    assert collector.q[0] == 100.0 and not told
+    assert not tell(collector, arm.joint_names[:3], 1.0) or pytest.fail("half a state")
+    assert not told                 # another publisher's first message is not backwards
+    assert tell(collector, arm.joint_names, 2.0)
+    assert told == ["stamps jumped back by 98 s: collecting the state anew"]
+    assert collector.stamp == 2 * SECOND
+
+
+def test_names_that_never_repeat_do_not_fill_the_memory(collector, arm):
+    for i in range(3 * MAX_LAYOUTS):
+        assert tell(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
+    assert len(collector._layouts) <= MAX_LAYOUTS
+
+
+def test_a_floating_base_waits_for_odometry(floating):
+    collector = StateCollector(floating, 0.5)
+    assert not tell(collector, floating.joint_names[1:], 1.0)
+    assert collector.missing() == ["root_joint"]
+    assert collector.odometry(UPRIGHT, TWIST, SECOND)
+    np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
+    np.testing.assert_array_equal(collector.v[:6], TWIST)
+    assert not tell(collector, [*floating.joint_names[1:], "root_joint"], 1.1)
+    assert "root_joint" in collector.unknown
+    assert collector.odometry(UPRIGHT, TWIST, round(1.1 * SECOND))
+
+
+def test_a_base_by_parameter_needs_no_odometry(floating):
+    collector = StateCollector(floating, 0.5, base=(UPRIGHT, TWIST))
+    assert collector.missing() == list(floating.joint_names[1:])
+    assert not collector.odometry((9.0,) * 7, TWIST, SECOND)
+    assert tell(collector, floating.joint_names[1:], 1.0)
+    np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
+    np.testing.assert_array_equal(collector.v[:6], TWIST)
+    assert collector.velocity_known and collector.stamp == SECOND
+
+
+def test_a_quaternion_is_made_unit(floating):
+    collector = StateCollector(floating, 0.5)
+    collector.odometry((0.0, 0.0, 0.0, 0.6001, 0.0, 0.0, 0.8), TWIST, SECOND)
+    assert math.isclose(np.linalg.norm(collector.q[3:7]), 1.0, rel_tol=1e-15)
+
+
+@pytest.mark.parametrize("pose, twist, why", [
+    ((math.nan, *UPRIGHT[1:]), TWIST, "pose is not finite"),
+    (UPRIGHT, (*TWIST[:5], math.inf), "twist is not finite"),
+    ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
+])
+def test_a_base_that_cannot_be_used_is_refused(floating, pose, twist, why):
+    collector = StateCollector(floating, 0.5)
+    with pytest.raises(Refused, match=why):
+        collector.odometry(pose, twist, SECOND)
+    assert "root_joint" in collector.missing()
+    with pytest.raises(Refused, match=why):
+        StateCollector(floating, 0.5, base=(pose, twist))
+
+
+def test_a_planar_base_takes_the_turn_about_z():
+    model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
+    yaw = -2.5
+    pose = (1.0, 2.0, 9.0, 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2))
+    collector = StateCollector(model, 0.5, base=(pose, TWIST))
+    np.testing.assert_allclose(collector.q[:3], [1.0, 2.0, yaw], rtol=1e-15)
+    np.testing.assert_array_equal(collector.v[:3], [0.1, 0.2, 0.6])
+
+
+def test_a_robot_whose_state_no_message_tells_is_refused():
+    with pytest.raises(ValueError, match="joint 'loose' is floating and not the base"):
+        Robot(LOOSE_PART, VALUES)
+
+
+# Robot: parameters that fit the model
+
+
+def test_a_robot_publishes_what_joints_picks(floating):
+    values = {**VALUES, "root_joint": "floating", "joints": ["wrist_pitch", "root_joint"],
+              "armature": [7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    robot = Robot(ARM7.read_text(), values)
+    assert robot.names == ["wrist_pitch", *floating.velocity_names[:6]]
+    assert robot.position_names[:2] == ["wrist_pitch", "root_joint/x"]
+    q, v = np.arange(floating.nq), np.arange(floating.nv)
+    wrist = floating.joint_index("wrist_pitch")
+    assert list(q[robot.position_rows]) == [floating.idx_q[wrist], 0, 1, 2, 3, 4, 5, 6]
+    rows = list(v[robot.rows])
+    assert rows == [floating.idx_v[wrist], 0, 1, 2, 3, 4, 5]
+    M = np.arange(floating.nv ** 2).reshape(floating.nv, floating.nv)
+    np.testing.assert_array_equal(M[robot.block], M[rows][:, rows])
+    np.testing.assert_array_equal(robot.model.armature[rows], values["armature"])
+    assert robot.frame_id == robot.root_link == "base_link"
+
+
+@pytest.mark.parametrize("values, why", [
+    ({"joints": ["nobody"]}, "joints: there is no joint 'nobody'; there are: shoulder_yaw, "),
+    ({"joints": ["elbow_pitch", "elbow_pitch"]}, "joints: a name occurs twice"),
+    ({"armature": [1.0]}, "armature: expected 7 numbers, one for each of shoulder_yaw, "),
+    ({"armature": [0.0] * 6 + [-1.0]}, "armature: expected no negative number"),
+    ({"root_joint": "floating", "base_source": "parameter", "base_pose": [0.0] * 7},
+     "base_pose, base_twist: the norm of the base's quaternion is 0"),
+])
+def test_a_parameter_that_does_not_fit_the_robot_is_refused(values, why):
+    with pytest.raises(SettingError, match=why):
+        Robot(ARM7.read_text(), {**VALUES, **values})
