@@ -1,0 +1,207 @@
+"""What dynamics_node adds to the time of a message: beside a bare echo node, in one run.
+
+A client publishes a JointState of the 7-joint arm at 1 kHz and takes the time until the answer with
+the same stamp is there. It is answered in turns, one second each, by
+
+- an echo node that only publishes what it receives (rclpy.spin, as most nodes do; and the same
+  with the events executor, which dynamics_node uses too),
+- dynamics_node with its output ~/gravity, ~/nle or ~/state.
+
+Also told: resident memory of the node, and the time from its start to being active, with a cache
+that is warm.
+
+    python benchmarks/node_latency.py [--rounds 10] [--rate 1000]
+"""
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ARM7 = Path(__file__).resolve().parents[1] / "dyn_ros" / "robots" / "arm7.urdf"
+ECHO = """
+import sys
+import rclpy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+rclpy.init()
+node = rclpy.create_node("echo", namespace=sys.argv[1])
+publisher = node.create_publisher(JointState, "~/echo", 10)
+node.create_subscription(
+    JointState, "joint_states", publisher.publish,
+    QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+try:
+    if sys.argv[2] == "events":
+        from rclpy.experimental import EventsExecutor
+        executor = EventsExecutor()
+        executor.add_node(node)
+        while rclpy.ok():
+            executor.spin_once(1.0)
+    else:
+        rclpy.spin(node)
+except BaseException:
+    pass
+"""
+
+
+def start_echo(namespace, executor):
+    return subprocess.Popen([sys.executable, "-c", ECHO, namespace, executor])
+
+
+def start_node(namespace, **streams):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dyn_ros.nodes.dynamics_node", "--ros-args",
+         "-r", f"__ns:={namespace}", "-p", f"robot_description_file:={ARM7}"], **streams)
+
+
+class Client:
+    """Publishes joint states in one namespace or another, and times the answers."""
+
+    def __init__(self):
+        import rclpy
+        rclpy.init()
+        self.node = rclpy.create_node("latency_client")
+        self.executor = rclpy.executors.SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self.publishers = {}
+
+    def spin_until(self, ready, seconds):
+        end = time.perf_counter() + seconds
+        while not ready():
+            left = end - time.perf_counter()
+            if left <= 0.0:
+                return False
+            self.executor.spin_once(left)
+        return True
+
+    def _publisher(self, namespace):
+        from sensor_msgs.msg import JointState
+        if namespace not in self.publishers:
+            self.publishers[namespace] = self.node.create_publisher(
+                JointState, namespace + "/joint_states", 10)
+        return self.publishers[namespace]
+
+    def round_trips(self, namespace, topic, kind, message, rate, seconds):
+        """Round trips [us] of the answers that came, and how many did not."""
+        publisher = self._publisher(namespace)
+        arrived = []
+        subscription = self.node.create_subscription(
+            kind, namespace + topic,
+            lambda answer: arrived.append((answer.header.stamp.nanosec, time.perf_counter())), 10)
+        count = round(rate * seconds)
+        ready = self.spin_until(
+            lambda: publisher.get_subscription_count() and subscription.get_publisher_count(), 20.0)
+        assert ready, f"{namespace + topic}: no answer"
+        message.header.stamp.sec += 1
+        for nanosec in range(50):                       # both ends have found each other for good
+            self._trip(publisher, message, nanosec, arrived)
+        times, lost = [], 0
+        tick = time.perf_counter()
+        for nanosec in range(1000, 1000 + count):
+            took = self._trip(publisher, message, nanosec, arrived)
+            if took is None:
+                lost += 1
+            else:
+                times.append(1e6 * took)
+            tick = max(tick + 1.0 / rate, time.perf_counter() - 1.0 / rate)
+            while time.perf_counter() < tick:
+                self.executor.spin_once(max(tick - time.perf_counter(), 0.0))
+        self.node.destroy_subscription(subscription)
+        return times, lost
+
+    def _trip(self, publisher, message, nanosec, arrived):
+        message.header.stamp.nanosec = nanosec
+        arrived.clear()
+        begun = time.perf_counter()
+        publisher.publish(message)
+        if self.spin_until(lambda: arrived and arrived[-1][0] == nanosec, 0.1):
+            return arrived[-1][1] - begun
+        return None
+
+
+def time_to_active(count):
+    """Seconds from the start of the process to being active, and resident memory [MB]."""
+    seconds, memory = [], []
+    for i in range(count):
+        started = time.perf_counter()
+        node = start_node(f"/start{i}", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in node.stdout:
+            if line.rstrip().endswith(": active"):
+                break
+        seconds.append(time.perf_counter() - started)
+        memory.append(resident(node.pid))
+        node.terminate()
+        node.wait()
+    return sorted(seconds), max(memory)
+
+
+def resident(pid):
+    """Resident memory of a process [MB]."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def percentile(values, share):
+    return sorted(values)[min(int(share * len(values)), len(values) - 1)]
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=10, help="seconds for each kind of answer")
+    parser.add_argument("--rate", type=float, default=1000.0, help="joint states per second")
+    options = parser.parse_args(argv)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+
+    import array
+
+    from sensor_msgs.msg import JointState
+
+    import dyn_ros
+    from dyn_ros.msg import JointSpaceDynamics
+    dyn_ros.precompile(
+        ["generalized_gravity", "nonlinear_effects", "crba"], batch=False)
+    seconds, memory = time_to_active(5)
+    print(f"start to active: median {seconds[2]:.2f} s, longest {seconds[-1]:.2f} s "
+          f"of {len(seconds)}; {memory:.0f} MB resident")
+
+    model = dyn_ros.Model.from_urdf_file(ARM7)
+    message = JointState(name=list(model.joint_names))
+    message.position = array.array("d", [0.1] * model.nq)
+    message.velocity = array.array("d", [0.2] * model.nv)
+    kinds = {
+        "echo": ("/echo", "/echo/echo", JointState),
+        "echo, events executor": ("/echo_events", "/echo/echo", JointState),
+        "~/gravity": ("/node", "/dynamics/gravity", JointState),
+        "~/nle": ("/node", "/dynamics/nle", JointState),
+        "~/state": ("/node", "/dynamics/state", JointSpaceDynamics),
+    }
+    processes = [start_echo("/echo", "single"), start_echo("/echo_events", "events"),
+                 start_node("/node", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+    try:
+        client = Client()
+        times = {name: [] for name in kinds}
+        lost = dict.fromkeys(kinds, 0)
+        for _ in range(options.rounds):
+            for name, (namespace, topic, kind) in kinds.items():
+                new, missed = client.round_trips(namespace, topic, kind, message, options.rate, 1.0)
+                times[name] += new
+                lost[name] += missed
+        memory = resident(processes[-1].pid)
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+    base = percentile(times["echo"], 0.5)
+    print(f"{'round trip [us]':24}{'p50':>8}{'p99':>8}{'to echo':>9}{'lost':>6}"
+          f"   at {options.rate:g} Hz, 7 joints")
+    for name in kinds:
+        p50, p99 = percentile(times[name], 0.5), percentile(times[name], 0.99)
+        print(f"{name:24}{p50:8.0f}{p99:8.0f}{p50 / base:9.2f}{lost[name]:6}")
+    print(f"resident memory after {len(kinds) * options.rounds} s: {memory:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
