@@ -15,9 +15,8 @@ import numpy as np
 import pinocchio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
-import peer  # noqa: E402
-
 import dyn_ros  # noqa: E402
+import peer  # noqa: E402
 
 STATES = 8000
 ALGORITHMS = {  # name -> (ours, Pinocchio's, arguments, Pinocchio's batch)

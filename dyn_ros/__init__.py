@@ -1,7 +1,7 @@
 """dyn_ros: a robot's dynamics as it moves."""
 import pkgutil
 
-from .algorithms import *                           # noqa: F403
+from .algorithms import *  # noqa: F403
 from .algorithms import __all__ as _algorithms
 from .model import Data, Model, UrdfError
 

@@ -1,33 +1,81 @@
 """Forward dynamics by the articulated-body algorithm.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1. As in crba, each body has its own
-origin and all have the axes of the root: articulated-body inertias then only move on their way
-down. A joint with several degrees of freedom is eliminated one column of its motion subspace
-after the other.
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, in the axes of the root. A joint
+with several degrees of freedom is eliminated one column of its motion subspace after the other.
 """
-from ..model.layout import (F_EXT, GRAVITY, PRISMATIC, Q, REVOLUTE, TAU_IN, V, armature, at,
-                            clear, coupled, fail, field, given, idx_v, kind, ncolumns, njoints,
-                            nv, parent)
-from ..spatial.algebra import (Force, articulated, articulated_add,
-                               articulated_less_outer, articulated_moved, articulated_times,
-                               constant3, dot, force_add, force_cross, force_moved, force_rotated,
-                               force_scale, force_sub, load3, load9, load_articulated, load_force,
-                               load_inertia, load_motion, momentum, motion_add, motion_cross,
-                               motion_moved, motion_scale, power, rotate, rotate_back, scale,
-                               store3, store_articulated, store_spatial, symmetric_times,
-                               symmetric_trace)
+from ..model.layout import (
+    F_EXT,
+    GRAVITY,
+    PRISMATIC,
+    REVOLUTE,
+    TAU_IN,
+    Q,
+    V,
+    armature,
+    at,
+    clear,
+    coupled,
+    fail,
+    field,
+    given,
+    has_child,
+    idx_column,
+    idx_v,
+    is_last_child,
+    kind,
+    ncolumns,
+    njoints,
+    nv,
+    parent,
+)
+from ..spatial.algebra import (
+    Force,
+    articulated,
+    articulated_add,
+    articulated_less_outer,
+    articulated_moved,
+    articulated_times,
+    constant3,
+    dot,
+    force_add,
+    force_cross,
+    force_moved,
+    force_rotated,
+    force_scale,
+    force_sub,
+    load3,
+    load9,
+    load_articulated,
+    load_force,
+    load_inertia,
+    load_motion,
+    momentum,
+    motion_add,
+    motion_moved,
+    power,
+    rotate,
+    rotate_back,
+    scale,
+    store3,
+    store_articulated,
+    store_inertia,
+    store_spatial,
+    symmetric_times,
+    symmetric_trace,
+)
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .call import Algorithm
-from .crba import ARM, COMPOSITE, ROTATION, crba_kernel, load_column, outward_root_axes
+from .crba import COMPOSITE, crba_kernel
 from .minverse import SINGULAR, factor, solve
 from .rnea import NLE, external_force, nonlinear_effects_kernel
+from .root_axes import COLUMNS, ROTATION, add_column, arm, cross_column, dot_column, place, set_root
 
 DDQ = field("ddq", ("nv",), "Joint accelerations of aba [rad/s2, m/s2].")
 VELOCITY = field("_v_root", ("rows", 6))
 ACCELERATION = field("_a_root", ("rows", 6))
 BIAS = field("_c", ("rows", 6))
-ARTICULATED = field("_Yaba", ("rows", 21))
+CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint's children
 BIAS_FORCE = field("_pA", ("rows", 6))
 U = field("_U", ("nv", 6))
 DINV = field("_Dinv", ("nv",))
@@ -37,40 +85,42 @@ REST = field("_u", ("nv",))
 @kernel
 def outward_velocities(r):
     """Pass 1: velocities, bias accelerations and forces, rigid inertias."""
-    outward_root_axes(r)
+    set_root(r)
     v_, p_ = at(r, VELOCITY), at(r, BIAS_FORCE)
     clear(r.work, v_, 6)
     for i in range(1, njoints(r) + 1):
-        v_p = motion_moved(load3(r.work, at(r, ARM) + 3 * i),
-                           load_motion(r.work, v_ + 6 * parent(r, i)))
-        vJ = motion_scale(load(r.work, at(r, V) + idx_v(r, i)), load_column(r, i, 0))
+        Y = place(r, i)
+        v_p = motion_moved(arm(r, i), load_motion(r.work, v_ + 6 * parent(r, i)))
+        rates = at(r, V) + idx_v(r, i)
+        v = add_column(r, i, 0, v_p, load(r.work, rates))
         for c in range(1, ncolumns(r, i)):
-            vJ = motion_add(vJ, motion_scale(load(r.work, at(r, V) + idx_v(r, i) + c),
-                                             load_column(r, i, c)))
-        v = motion_add(v_p, vJ)
-        Y = load_inertia(r.work, at(r, COMPOSITE) + 10 * i)
+            v = add_column(r, i, c, v, load(r.work, rates + c))
+        bias = cross_column(r, i, 0, v, load(r.work, rates))
+        for c in range(1, ncolumns(r, i)):
+            bias = motion_add(bias, cross_column(r, i, c, v, load(r.work, rates + c)))
         pA = force_cross(v, momentum(Y, v))
         if given(r, F_EXT):
             R = load9(r.work, at(r, ROTATION) + 9 * i)
             pA = force_sub(pA, force_rotated(R, external_force(r, i)))
         store_spatial(r.work, v_ + 6 * i, v)
-        store_spatial(r.work, at(r, BIAS) + 6 * i, motion_cross(v, vJ))
-        store_articulated(r.work, at(r, ARTICULATED) + 21 * i, articulated(Y))
+        store_spatial(r.work, at(r, BIAS) + 6 * i, bias)
+        store_inertia(r.work, at(r, COMPOSITE) + 10 * i, Y)
         store_spatial(r.work, p_ + 6 * i, pA)
 
 
 @kernel
-def articulated_column(r, i, S, Y):
-    """Y S for a column S of joint i, and the trace of Y that the diagonal entry S' Y S is part of.
-    """
+def articulated_column(r, i, c, Y):
+    """Y S_c for joint i, and the trace of Y that the diagonal entry S_c' Y S_c is part of."""
+    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
-        u = S.angular
+        u = load3(r.work, s)
         return (Force(rotate(Y.cross, u), symmetric_times(Y.angular, u)),
                 symmetric_trace(Y.angular))
     if kind(r, i) == PRISMATIC:
-        u = S.linear
+        u = load3(r.work, s)
         return (Force(symmetric_times(Y.linear, u), rotate_back(Y.cross, u)),
                 symmetric_trace(Y.linear))
+    S = load_motion(r.work, s)
     return (articulated_times(Y, S),
             dot(S.angular, S.angular) * symmetric_trace(Y.angular)
             + dot(S.linear, S.linear) * symmetric_trace(Y.linear))
@@ -79,19 +129,20 @@ def articulated_column(r, i, S, Y):
 @kernel
 def inward_inertias(r):
     """Pass 2: articulated-body inertias and bias forces, joints eliminated one by one."""
-    Y_, p_ = at(r, ARTICULATED), at(r, BIAS_FORCE)
+    Y_, p_ = at(r, CHILDREN), at(r, BIAS_FORCE)
     for i in range(njoints(r), 0, -1):
-        Y = load_articulated(r.work, Y_ + 21 * i)
+        Y = articulated(load_inertia(r.work, at(r, COMPOSITE) + 10 * i))
+        if has_child(r, i):
+            Y = articulated_add(Y, load_articulated(r.work, Y_ + 21 * i))
         pA = load_force(r.work, p_ + 6 * i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             k = idx_v(r, i) + c
-            S = load_column(r, i, c)
-            U_k, trace = articulated_column(r, i, S, Y)
-            d = power(U_k, S) + armature(r, k)
+            U_k, trace = articulated_column(r, i, c, Y)
+            d = dot_column(r, i, c, U_k) + armature(r, k)
             if not all_above(d, SINGULAR * trace):
                 fail(r, k)
             d = 1.0 / d
-            u = load(r.work, at(r, TAU_IN) + k) - power(pA, S)
+            u = load(r.work, at(r, TAU_IN) + k) - dot_column(r, i, c, pA)
             store_spatial(r.work, at(r, U) + 6 * k, U_k)
             store(r.work, at(r, DINV) + k, d)
             store(r.work, at(r, REST) + k, u)
@@ -99,12 +150,13 @@ def inward_inertias(r):
             pA = force_add(pA, force_scale(d * u, U_k))
         p = parent(r, i)
         if p > 0:
-            arm = load3(r.work, at(r, ARM) + 3 * i)
             pA = force_add(pA, articulated_times(Y, load_motion(r.work, at(r, BIAS) + 6 * i)))
-            store_articulated(r.work, Y_ + 21 * p, articulated_add(
-                load_articulated(r.work, Y_ + 21 * p), articulated_moved(arm, Y)))
+            Y = articulated_moved(arm(r, i), Y)
+            if not is_last_child(r, i):
+                Y = articulated_add(Y, load_articulated(r.work, Y_ + 21 * p))
+            store_articulated(r.work, Y_ + 21 * p, Y)
             store_spatial(r.work, p_ + 6 * p, force_add(
-                load_force(r.work, p_ + 6 * p), force_moved(arm, pA)))
+                load_force(r.work, p_ + 6 * p), force_moved(arm(r, i), pA)))
 
 
 @kernel
@@ -114,8 +166,7 @@ def outward_accelerations(r):
     clear(r.work, a_, 6)
     store3(r.work, a_, scale(-1.0, constant3(r.floats, GRAVITY)))
     for i in range(1, njoints(r) + 1):
-        a = motion_add(motion_moved(load3(r.work, at(r, ARM) + 3 * i),
-                                    load_motion(r.work, a_ + 6 * parent(r, i))),
+        a = motion_add(motion_moved(arm(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
                        load_motion(r.work, at(r, BIAS) + 6 * i))
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
@@ -123,7 +174,7 @@ def outward_accelerations(r):
                 load(r.work, at(r, REST) + k)
                 - power(load_force(r.work, at(r, U) + 6 * k), a))
             store(r.work, at(r, DDQ) + k, x)
-            a = motion_add(a, motion_scale(x, load_column(r, i, c)))
+            a = add_column(r, i, c, a, x)
         store_spatial(r.work, a_ + 6 * i, a)
 
 

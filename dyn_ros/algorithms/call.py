@@ -7,24 +7,35 @@ with finite numbers it copies them in and runs. Anything else is left to Python,
 converts what it can and says what is wrong with the rest. The second serves a batch, eight
 states at a time, on any number of threads.
 """
+import ctypes
 import logging
 import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numba import carray, types
+from numba import types
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
 from ..model import layout
 from ..model.data import Data
 from ..model.inputs import UNIT_TOLERANCE, as_array
-from ..model.layout import GIVEN, NUNIT, STATUS, Robot
+from ..model.layout import GIVEN, NUNIT, STATUS, UNIT_LIST, Robot, at
 from ..spatial.compiler import JIT, Entry, kernel
-from ..spatial.lanes import LANES, transpose
+from ..spatial.lanes import (
+    LANES,
+    floats_at,
+    gather_square,
+    integers_at,
+    lanes_at,
+    load,
+    load_lane,
+    scatter_square,
+    store,
+    store_lane,
+)
 
 ALGORITHMS = {}
 _REFUSED = -1
-_ENOUGH = 1 << 40                    # a length for arrays that kernels index without a check
 _log = logging.getLogger("dyn_ros")
 
 
@@ -49,30 +60,9 @@ def _unbox_object(typ, obj, c):
     return NativeValue(c.builder.ptrtoint(obj, c.context.get_value_type(types.intp)))
 
 
-def _cast(to):
-    @intrinsic
-    def cast(typing, address):
-        def codegen(context, builder, sig, args):
-            ty = context.get_value_type(to)
-            return args[0] if to == types.intp else builder.inttoptr(args[0], ty)
-        return to(address), codegen
-    return cast
-
-
-_address_of = _cast(types.intp)
-_to_integers = _cast(types.CPointer(types.int64))
-_to_int32 = _cast(types.CPointer(types.int32))
-_to_floats = _cast(types.CPointer(types.float64))
-
-
-@kernel
-def _integers(address, count):
-    return carray(_to_integers(address), (count,), np.int64)
-
-
-@kernel
-def _floats(address, count):
-    return carray(_to_floats(address), (count,), np.float64)
+@intrinsic
+def _address_of(typing, thing):
+    return types.intp(thing), lambda context, builder, sig, args: args[0]
 
 
 # Data._links
@@ -82,62 +72,60 @@ _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _ARRAY_FLAGS = 1, 2, 3, 4, 7, 8
 _CONTIGUOUS_ALIGNED = 0x0101
 
 
-def _layout_is_known():
-    """Whether arrays lie in memory as the fast path reads them."""
-    import ctypes
-    import sys
-    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
-        return False
+def _require_known_layout():
+    """Arrays must lie in memory as compiled code reads them."""
     array = np.zeros((2, 3))
     words = (ctypes.c_int64 * 9).from_address(id(array))
     shape = (ctypes.c_int64 * 2).from_address(words[_SHAPE])
-    return (words[_TYPE] == id(np.ndarray) and words[_DATA] == array.ctypes.data
+    if not (words[_TYPE] == id(np.ndarray) and words[_DATA] == array.ctypes.data
             and words[_NDIM] & 0xFFFFFFFF == 2 and tuple(shape) == (2, 3)
             and words[_DTYPE] == id(np.dtype(np.float64))
-            and words[_ARRAY_FLAGS] & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED)
+            and words[_ARRAY_FLAGS] & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED):
+        raise ImportError("this Python keeps NumPy arrays in a form that dyn_ros does not know; "
+                          "take 64-bit CPython, or set NUMBA_DISABLE_JIT=1 (slow)")
 
 
-_FAST = JIT and _layout_is_known()
+if JIT:
+    _require_known_layout()
 
 
 @kernel
 def _take(links, r, thing, field, matrix):
     """Copy one input into the work space; False where Python has to look at it."""
     address = _address_of(thing)
-    if address == links[_NONE]:
+    if address == load(links, _NONE):
         return True
-    head = _integers(address, 9)
-    if head[_TYPE] != links[_NDARRAY] or head[_DTYPE] != links[_FLOAT64]:
+    head = integers_at(address)
+    if (load(head, _TYPE) != load(links, _NDARRAY) or load(head, _DTYPE) != load(links, _FLOAT64)
+            or load(head, _ARRAY_FLAGS) & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED):
         return False
-    numbers = carray(_to_int32(address), (18,), np.int32)
-    if numbers[2 * _ARRAY_FLAGS] & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
-        return False
-    size = r.ints[layout.SIZE + field]
-    shape = _integers(head[_SHAPE], 2)
+    size = load(r.ints, layout.SIZE + field)
+    ndim = load(head, _NDIM) & 0xFFFFFFFF
+    shape = integers_at(load(head, _SHAPE))
     if matrix:
-        if numbers[2 * _NDIM] != 2 or shape[0] * 6 != size or shape[1] != 6:
+        if ndim != 2 or load(shape, 0) * 6 != size or load(shape, 1) != 6:
             return False
-    elif numbers[2 * _NDIM] != 1 or shape[0] != size:
+    elif ndim != 1 or load(shape, 0) != size:
         return False
-    source = _floats(head[_DATA], size)
-    start = r.ints[layout.OFFSET + field]
+    source = floats_at(load(head, _DATA))
+    start = at(r, field)
     doubt = 0.0
     for k in range(size):
-        x = source[k]
-        r.work[start + k] = x
+        x = load(source, k)
+        store(r.work, start + k, x)
         doubt += x * 0.0
-    r.ints[GIVEN] |= 1 << field
+    store(r.ints, GIVEN, load(r.ints, GIVEN) | 1 << field)
     return doubt == 0.0
 
 
 @kernel
 def _quaternions_are_unit(r, field):
     """Whether every quaternion in a field like q has length one."""
-    first = r.ints.shape[0] - r.ints[NUNIT]
-    start = r.ints[layout.OFFSET + field]
-    for n in range(first, r.ints.shape[0]):
-        k = start + r.ints[n]
-        x, y, z, w = r.work[k], r.work[k + 1], r.work[k + 2], r.work[k + 3]
+    start = at(r, field)
+    for n in range(load(r.ints, NUNIT)):
+        k = start + load(r.ints, load(r.ints, UNIT_LIST) + n)
+        x, y, z, w = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2),
+                      load(r.work, k + 3))
         if not abs(x * x + y * y + z * z + w * w - 1.0) < UNIT_TOLERANCE:
             return False
     return True
@@ -149,12 +137,12 @@ def _gather(source, first, count, r, start):
     columns = source.shape[1]
     if count == LANES and columns >= LANES:
         for k in range(0, columns - LANES, LANES):
-            transpose(source, first, k, r.work, start + k, 0)
-        transpose(source, first, columns - LANES, r.work, start + columns - LANES, 0)
+            gather_square(source, first, k, r.work, start + k)
+        gather_square(source, first, columns - LANES, r.work, start + columns - LANES)
         return
     for lane in range(LANES):
         for k in range(columns):
-            r.work[start + k, lane] = source[first + min(lane, count - 1), k]
+            store_lane(r.work, start + k, lane, source[first + min(lane, count - 1), k])
 
 
 @kernel
@@ -162,12 +150,12 @@ def _scatter(r, start, target, first, count):
     columns = target.shape[1]
     if count == LANES and columns >= LANES:
         for k in range(0, columns - LANES, LANES):
-            transpose(r.work, start + k, 0, target, first, k)
-        transpose(r.work, start + columns - LANES, 0, target, first, columns - LANES)
+            scatter_square(r.work, start + k, target, first, k)
+        scatter_square(r.work, start + columns - LANES, target, first, columns - LANES)
         return
     for lane in range(count):
         for k in range(columns):
-            target[first + lane, k] = r.work[start + k, lane]
+            target[first + lane, k] = load_lane(r.work, start + k, lane)
 
 
 def _one_state(run, fields):
@@ -179,15 +167,12 @@ def _one_state(run, fields):
     required = sum(1 << f for f in fields if not _is_optional(f))
 
     def one(address, model, a, b, c, d):
-        links = _integers(address, 7)
-        header = _integers(links[_INTS], layout.TREE)
-        count = (layout.TREE + layout.TREE_ROW * (header[layout.NJOINTS] + 1)
-                 + header[layout.NV] + header[NUNIT])
-        r = Robot(_integers(links[_INTS], count), _floats(links[_CONSTANTS], _ENOUGH),
-                  _floats(links[_WORK], _ENOUGH))
-        r.ints[GIVEN] = 0
-        r.ints[STATUS] = 0
-        fine = _address_of(model) == links[_MODEL]
+        links = integers_at(address)
+        r = Robot(integers_at(load(links, _INTS)), floats_at(load(links, _CONSTANTS)),
+                  floats_at(load(links, _WORK)))
+        store(r.ints, GIVEN, 0)
+        store(r.ints, STATUS, 0)
+        fine = _address_of(model) == load(links, _MODEL)
         if f0 >= 0:
             fine = fine and _take(links, r, a, f0, m0)
         if f1 >= 0:
@@ -196,13 +181,13 @@ def _one_state(run, fields):
             fine = fine and _take(links, r, c, f2, m2)
         if f3 >= 0:
             fine = fine and _take(links, r, d, f3, m3)
-        if not fine or r.ints[GIVEN] & required != required:
+        if not fine or load(r.ints, GIVEN) & required != required:
             return _REFUSED
         if ((u0 and not _quaternions_are_unit(r, f0))
                 or (u1 and not _quaternions_are_unit(r, f1))):
             return _REFUSED
         run(r)
-        return r.ints[STATUS]
+        return load(r.ints, STATUS)
     return one
 
 
@@ -210,22 +195,22 @@ def _each_state(run, fields, results):
     """The compiled call for a batch, from row ``start`` to row ``stop``."""
     fields, results = tuple(fields), tuple(results)
 
-    def each(ints, floats, work, inputs, outputs, start, stop):
-        r = Robot(ints, floats, work)
-        r.ints[GIVEN] = 0
-        r.ints[STATUS] = 0
+    def each(ints, constants, work, inputs, outputs, start, stop):
+        r = Robot(integers_at(ints), floats_at(constants), lanes_at(work))
+        store(r.ints, GIVEN, 0)
+        store(r.ints, STATUS, 0)
         for n in range(len(inputs)):
             if inputs[n].shape[1] > 0:
-                r.ints[GIVEN] |= 1 << fields[n]
+                store(r.ints, GIVEN, load(r.ints, GIVEN) | 1 << fields[n])
         for first in range(start, stop, LANES):
             count = min(LANES, stop - first)
             for n in range(len(inputs)):
-                _gather(inputs[n], first, count, r, ints[layout.OFFSET + fields[n]])
+                _gather(inputs[n], first, count, r, at(r, fields[n]))
             run(r)
-            if r.ints[STATUS] != 0:
-                return r.ints[STATUS]
+            if load(r.ints, STATUS) != 0:
+                return load(r.ints, STATUS)
             for n in range(len(outputs)):
-                _scatter(r, ints[layout.OFFSET + results[n]], outputs[n], first, count)
+                _scatter(r, at(r, results[n]), outputs[n], first, count)
         return 0
     return each
 
@@ -271,7 +256,7 @@ class Algorithm:
         self._one = Entry(f"{name}-one", _one_state(run, inputs),
                           types.int64(types.int64, _object, *links), nogil=False)
         self._each = Entry(f"{name}-each", _each_state(run, inputs, results), types.int64(
-            types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C"), matrices,
+            types.int64, types.int64, types.int64,
             types.UniTuple(matrices, len(inputs)), types.UniTuple(matrices, len(results)),
             types.int64, types.int64), nogil=True)
         self._run = run
@@ -280,7 +265,7 @@ class Algorithm:
     def compile(self, batch, before_compiling=None):
         """Make the call for one state, or for a batch, ready; True where it was compiled."""
         entry = self._each if batch else self._one
-        return (batch or _FAST) and entry.load(before_compiling)
+        return entry.load(before_compiling)
 
     def caller(self):
         """What the public function calls: ``(model, data, threads, *inputs)`` -> results."""
@@ -316,39 +301,49 @@ class Algorithm:
 
     def _run_one(self, data, values):
         """Run on checked arrays."""
-        if _FAST:
+        if JIT:
             self.compile(False, self._announce)
             padded = tuple(values) + (None,) * (4 - len(values))
             status = self._one.call(data._address, data.model, *padded)
         else:
-            ints, work = data._ints, data._work
-            ints[GIVEN] = ints[STATUS] = 0
-            for field, value in zip(self.inputs, values):
-                if value is not None:
-                    start = ints[layout.OFFSET + field]
-                    work[start:start + value.size] = value.ravel()
-                    ints[GIVEN] |= 1 << field
-            self._run(Robot(ints, data.model._floats, work))
-            status = ints[STATUS]
+            status = self._run_without_compiler(data, values)
         self._raise_where_singular(data.model, status)
+
+    def _run_without_compiler(self, data, values):
+        ints, work = data._ints, data._work
+        ints[GIVEN] = ints[STATUS] = 0
+        for field, value in zip(self.inputs, values):
+            if value is not None:
+                start = ints[layout.OFFSET + field]
+                work[start:start + value.size] = value.ravel()
+                ints[GIVEN] |= 1 << field
+        self._run(Robot(ints, data.model._floats, work))
+        return ints[STATUS]
 
     def _run_batch(self, data, values, threads):
         """Run on checked arrays that each have a leading axis; new arrays come back."""
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
-        self.compile(True, self._announce)
         size = max(len(value) for value in values if value is not None)
-        inputs = tuple(np.zeros((size, 0)) if value is None else _as_rows(value)
-                       for value in values)
         shapes = [getattr(data, layout.FIELDS[f].name).shape for f in self.results]
         outputs = tuple(np.empty((size, *shape)) for shape in shapes)
+        if not JIT:
+            for n in range(size):
+                self._run_one(data, [None if value is None else value[n] for value in values])
+                for output, f in zip(outputs, self.results):
+                    output[n] = getattr(data, layout.FIELDS[f].name)
+            return outputs[0] if len(outputs) == 1 else outputs
+        self.compile(True, self._announce)
+        inputs = tuple(np.zeros((size, 0)) if value is None else _as_rows(value)
+                       for value in values)
         flat = tuple(_as_rows(output) for output in outputs)
         step = -(-size // threads // LANES) * LANES or LANES
         starts = range(0, size, step)
 
         def part(start):
             ints, work = data._batch_space(start // step)
-            return self._each.call(ints, data.model._floats, work, inputs, flat, start,
+            return self._each.call(ints.ctypes.data, data.model._floats.ctypes.data,
+                                   work.ctypes.data, inputs, flat, start,
                                    min(start + step, size))
 
         if len(starts) > 1:

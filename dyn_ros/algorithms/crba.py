@@ -1,73 +1,83 @@
 """Joint-space inertia matrix by the composite-rigid-body algorithm.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2. Each body has its own origin,
-all have the axes of the root: so inertias and forces only move on their way down, they do not
-turn.
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, in the axes of the root.
 """
-from ..model.joints import column, joint_placement
-from ..model.layout import (Q, armature, at, body_inertia, clear, field, idx_column, idx_v,
-                            increase, ncolumns, njoints, nv, parent, ratio)
-from ..spatial.algebra import (force_moved, inertia_add, inertia_moved, inertia_rotated, load3,
-                               load9, load_inertia, load_motion, momentum, motion_rotated,
-                               motion_scale, power, product, rotate, store3, store9,
-                               store_inertia, store_spatial)
+from ..model.layout import (
+    PRISMATIC,
+    REVOLUTE,
+    Q,
+    armature,
+    at,
+    clear,
+    field,
+    idx_column,
+    idx_v,
+    increase,
+    kind,
+    ncolumns,
+    njoints,
+    nv,
+    parent,
+)
+from ..spatial.algebra import (
+    Force,
+    cross,
+    force_moved,
+    inertia_add,
+    inertia_moved,
+    load3,
+    load_inertia,
+    load_motion,
+    momentum,
+    scale,
+    store_inertia,
+    symmetric_times,
+)
 from ..spatial.compiler import kernel
-from ..spatial.lanes import store
 from .call import Algorithm
+from .root_axes import COLUMNS, arm, dot_column, place, set_root
 
 M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].")
-ROTATION = field("_oR", ("rows", 9))         # from the joint's axes to the root's
-ARM = field("_arm", ("rows", 3))             # from the parent's origin to the joint's, root axes
-COLUMNS = field("_columns", ("ncolumns", 6))  # S in root axes, times a mimic's multiplier
 COMPOSITE = field("_composite", ("rows", 10))
 
 
 @kernel
-def outward_root_axes(r):
-    """Rotations, arms, motion subspaces and inertias of all bodies in the axes of the root."""
-    R_ = at(r, ROTATION)
-    clear(r.work, R_, 9)
-    clear(r.work, at(r, COMPOSITE), 10)
-    for k in range(3):
-        store(r.work, R_ + 4 * k, 1.0)
-    for i in range(1, njoints(r) + 1):
-        R_p = load9(r.work, R_ + 9 * parent(r, i))
-        X = joint_placement(r, i)
-        R = product(R_p, X.rotation)
-        store9(r.work, R_ + 9 * i, R)
-        store3(r.work, at(r, ARM) + 3 * i, rotate(R_p, X.translation))
-        store_inertia(r.work, at(r, COMPOSITE) + 10 * i, inertia_rotated(R, body_inertia(r, i)))
-        for c in range(ncolumns(r, i)):
-            store_spatial(r.work, at(r, COLUMNS) + 6 * (idx_column(r, i) + c),
-                          motion_scale(ratio(r, i), motion_rotated(R, column(r, i, c))))
-
-
-@kernel
-def load_column(r, i, c):
-    return load_motion(r.work, at(r, COLUMNS) + 6 * (idx_column(r, i) + c))
+def composite_column(r, i, c, Y):
+    """Y S_c, the momentum of what joint i carries when it alone moves."""
+    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    if kind(r, i) == REVOLUTE:
+        u = load3(r.work, s)
+        return Force(cross(u, Y.moment), symmetric_times(Y.rotational, u))
+    if kind(r, i) == PRISMATIC:
+        u = load3(r.work, s)
+        return Force(scale(Y.mass, u), cross(Y.moment, u))
+    return momentum(Y, load_motion(r.work, s))
 
 
 @kernel
 def crba_kernel(r):
-    outward_root_axes(r)
-    p_, Y_, M_, n = at(r, ARM), at(r, COMPOSITE), at(r, M), nv(r)
+    Y_, M_, n = at(r, COMPOSITE), at(r, M), nv(r)
+    set_root(r)
+    clear(r.work, Y_, 10)
     clear(r.work, M_, n * n)
+    for i in range(1, njoints(r) + 1):
+        store_inertia(r.work, Y_ + 10 * i, place(r, i))
     for i in range(njoints(r), 0, -1):
         Y = load_inertia(r.work, Y_ + 10 * i)
         y = Y_ + 10 * parent(r, i)
-        store_inertia(r.work, y, inertia_add(
-            load_inertia(r.work, y), inertia_moved(load3(r.work, p_ + 3 * i), Y)))
+        store_inertia(r.work, y, inertia_add(load_inertia(r.work, y),
+                                             inertia_moved(arm(r, i), Y)))
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
-            F = momentum(Y, load_column(r, i, c))
+            F = composite_column(r, i, c, Y)
             for d in range(ncolumns(r, i)):
-                increase(r.work, M_ + (idx_v(r, i) + d) * n + k, power(F, load_column(r, i, d)))
+                increase(r.work, M_ + (idx_v(r, i) + d) * n + k, dot_column(r, i, d, F))
             j = i
             while parent(r, j) > 0:
-                F = force_moved(load3(r.work, p_ + 3 * j), F)
+                F = force_moved(arm(r, j), F)
                 j = parent(r, j)
                 for d in range(ncolumns(r, j)):
-                    x = power(F, load_column(r, j, d))
+                    x = dot_column(r, j, d, F)
                     increase(r.work, M_ + (idx_v(r, j) + d) * n + k, x)
                     increase(r.work, M_ + k * n + idx_v(r, j) + d, x)
     for k in range(n):

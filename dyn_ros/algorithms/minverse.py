@@ -3,7 +3,7 @@
 M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
 Dynamics Algorithms (2008), tables 6.3 to 6.5.
 """
-from ..model.layout import Q, at, fail, field, nv, velocity_parent
+from ..model.layout import Q, at, clear, fail, field, nv, velocity_parent
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .call import Algorithm
@@ -64,20 +64,22 @@ def minverse_kernel(r):
     factor(r)
     n, L_, W = nv(r), at(r, L), at(r, MINV)
     for k in range(n):
-        for j in range(k):
-            x = 0.0 * load(r.work, L_)
-            i = velocity_parent(r, k)
-            while i >= 0:
-                x = x - load(r.work, L_ + k * n + i) * load(r.work, W + i * n + j)
-                i = velocity_parent(r, i)
-            store(r.work, W + k * n + j, x)
-            store(r.work, W + j * n + k, x)
-        x = 1.0 / load(r.work, L_ + k * n + k)
+        row = W + k * n
+        clear(r.work, row, k)
+        store(r.work, row + k, 1.0 / load(r.work, L_ + k * n + k))
         i = velocity_parent(r, k)
         while i >= 0:
-            x = x - load(r.work, L_ + k * n + i) * load(r.work, W + k * n + i)
+            a = load(r.work, L_ + k * n + i)
+            for j in range(k):
+                store(r.work, row + j, load(r.work, row + j) - a * load(r.work, W + i * n + j))
             i = velocity_parent(r, i)
-        store(r.work, W + k * n + k, x)
+        i = velocity_parent(r, k)
+        while i >= 0:
+            store(r.work, row + k, load(r.work, row + k)
+                  - load(r.work, L_ + k * n + i) * load(r.work, row + i))
+            i = velocity_parent(r, i)
+        for j in range(k):
+            store(r.work, W + j * n + k, load(r.work, row + j))
 
 
 _minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,)).caller()
@@ -102,7 +104,7 @@ def minverse(model, data, q, *, threads=1):
     Returns
     -------
     (nv, nv) ndarray
-        Inverse of M [1/(kg m2), 1/(kg m), 1/kg]. For one state it is ``data.Minv`` itself; for a batch a
+        Inverse of M. For one state it is ``data.Minv`` itself; for a batch a
         new array with the batch's axis in front.
 
     Raises

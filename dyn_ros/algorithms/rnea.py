@@ -2,15 +2,47 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
-from ..model.joints import (add_subspace_times, add_subspace_transpose_times,
-                            cross_subspace_times, joint_placement)
-from ..model.layout import (A, F_EXT, GRAVITY, JOINT_A, JOINT_F, JOINT_V, LIMI, Q,
-                            V, armature, at, body_inertia, clear, field, given, increase,
-                            njoints, nv, parent)
-from ..spatial.algebra import (force_add, force_cross, force_sub, load_force,
-                               load_motion, load_se3, momentum, motion_add,
-                               store_se3, store_spatial, to_child,
-                               to_parent)
+from ..model.joints import (
+    add_subspace_times,
+    add_subspace_transpose_times,
+    cross_subspace_times,
+    joint_placement,
+)
+from ..model.layout import (
+    F_EXT,
+    GRAVITY,
+    JOINT_A,
+    JOINT_F,
+    JOINT_V,
+    LIMI,
+    A,
+    Q,
+    V,
+    armature,
+    at,
+    body_inertia,
+    clear,
+    field,
+    given,
+    increase,
+    njoints,
+    nv,
+    parent,
+)
+from ..spatial.algebra import (
+    force_add,
+    force_cross,
+    force_sub,
+    load_force,
+    load_motion,
+    load_se3,
+    momentum,
+    motion_add,
+    store_se3,
+    store_spatial,
+    to_child,
+    to_parent,
+)
 from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, load
 from .call import Algorithm

@@ -4,7 +4,6 @@ import numpy as np
 from ..spatial import lie
 from .inputs import as_array
 
-
 _UNLIMITED = 1e100                   # what is written for a limit that is none
 
 

@@ -30,6 +30,7 @@ def _integers(model):
     ints[layout.NJOINTS], ints[layout.NQ], ints[layout.NV] = model.njoints, model.nq, model.nv
     ints[layout.COUPLED] = any(joint.mimic for joint in model.tree.joints)
     ints[layout.NUNIT] = len(model._unit_quaternions)
+    ints[layout.UNIT_LIST] = len(ints) - len(model._unit_quaternions)
     end = 0
     for number, known in enumerate(layout.FIELDS):
         size = math.prod(_axes(model, known.shape))

@@ -4,13 +4,49 @@ Every joint's S is a few columns of it: the axis for a revolute or prismatic joi
 motions for a planar or floating one. Textbook formulas in S read the same for all of them:
 S x, S' f, and one column at a time.
 """
-from ..spatial.algebra import (SE3, Motion, add, cross, motion_add, motion_cross, constant3, constant9, dot, lift3, lift9, load3, product,
-                               quaternion_rotation, rotate, scale, zero3)
+from ..spatial.algebra import (
+    SE3,
+    Motion,
+    add,
+    constant3,
+    constant9,
+    cross,
+    dot,
+    lift3,
+    lift9,
+    load3,
+    motion_add,
+    motion_cross,
+    product,
+    quaternion_rotation,
+    rotate,
+    scale,
+    zero3,
+)
 from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, lift, load, sincos
-from .layout import (PLACE, PLACE_COS, PLACE_SIN, PLANAR, PRISMATIC, Q, RATIO,
-                     REVOLUTE, SHIFT, SLIDE, TRANSLATION, UNITS, at, axis, constants, idx_q, idx_v,
-                     increase, kind, ratio)
+from .layout import (
+    PLACE,
+    PLACE_COS,
+    PLACE_SIN,
+    PLANAR,
+    PRISMATIC,
+    RATIO,
+    REVOLUTE,
+    SHIFT,
+    SLIDE,
+    TRANSLATION,
+    UNITS,
+    Q,
+    at,
+    axis,
+    constants,
+    idx_q,
+    idx_v,
+    increase,
+    kind,
+    ratio,
+)
 
 
 @kernel

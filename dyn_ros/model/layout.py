@@ -73,12 +73,12 @@ JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, 
 
 # --- integers: header, offsets and sizes of the fields, the tree
 
-NJOINTS, NQ, NV, GIVEN, STATUS, NUNIT, COUPLED = range(7)
+NJOINTS, NQ, NV, GIVEN, STATUS, COUPLED, NUNIT, UNIT_LIST = range(8)
 OFFSET = 8
 SIZE = OFFSET + MAX_FIELDS
 TREE = SIZE + MAX_FIELDS
-PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN = range(6)
-TREE_ROW = 6
+PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN, HAS_CHILD, LAST_CHILD = range(8)
+TREE_ROW = 8
 
 REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
 
@@ -164,6 +164,17 @@ def ncolumns(r, i):
 def idx_column(r, i):
     """Number of the joint's first column among those of all joints."""
     return constant(r.ints, TREE + TREE_ROW * i + IDX_COLUMN)
+
+
+@kernel
+def has_child(r, i):
+    return constant(r.ints, TREE + TREE_ROW * i + HAS_CHILD) == 1
+
+
+@kernel
+def is_last_child(r, i):
+    """Whether joint i is the first of its siblings that an inward pass meets."""
+    return constant(r.ints, TREE + TREE_ROW * i + LAST_CHILD) == 1
 
 
 @kernel

@@ -41,8 +41,8 @@ def _joint_constants(joint):
 
 def _packed_inertia(inertia):
     m, c = inertia.mass, inertia.com
-    I = inertia.rotational + m * (c @ c * np.eye(3) - np.outer(c, c))
-    return [m, *(m * c), I[0, 0], I[0, 1], I[1, 1], I[0, 2], I[1, 2], I[2, 2]]
+    Y = inertia.rotational + m * (c @ c * np.eye(3) - np.outer(c, c))
+    return [m, *(m * c), Y[0, 0], Y[0, 1], Y[1, 1], Y[0, 2], Y[1, 2], Y[2, 2]]
 
 
 def _vector(name, value, size):
@@ -174,8 +174,9 @@ class Model:
         self._ncolumns = 0
         for i, joint in enumerate(joints):
             columns = len(_COORDINATES[joint.kind][1])
+            later = [other.parent for other in joints[i + 1:]]
             table[i + 1] = (joint.parent + 1, _KINDS[joint.kind], self.idx_q[i], self.idx_v[i],
-                            columns, self._ncolumns)
+                            columns, self._ncolumns, i in later, joint.parent not in later)
             rows[i + 1] = _joint_constants(joint)
             self._ncolumns += columns
         self._tree_table = table

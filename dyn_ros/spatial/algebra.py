@@ -262,10 +262,10 @@ def inertia_moved(p, Y):
 @kernel
 def articulated(Y):
     """The rigid body Y as an articulated-body inertia."""
-    m, h, S = Y
-    zero = lift(0.0, m)
-    return ArticulatedInertia(Symmetric(m, zero, m, zero, zero, m),
-                              (zero, h[2], -h[1], -h[2], zero, h[0], h[1], -h[0], zero), S)
+    h = Y.moment
+    m, zero = lift(Y.mass, h[0]), lift(0.0, h[0])
+    return ArticulatedInertia(Symmetric(m, zero, m, zero, zero, m), (
+        zero, h[2], -h[1], -h[2], zero, h[0], h[1], -h[0], zero), Y.rotational)
 
 
 @kernel

@@ -25,7 +25,7 @@ _OPTIONS = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False
 _ENGINE = Path(__file__).resolve().parents[1]
 _KEEP_DAYS = 60
 
-kernel = njit(**_OPTIONS)
+kernel = njit(forceinline=True, **_OPTIONS)
 """Decorator of every function that runs inside a kernel."""
 
 

@@ -1,9 +1,9 @@
 """The numbers of the engine: one float64, or ``LANES`` of them that move as one.
 
-A kernel is written once in ordinary arithmetic. Compiled for a work space with one axis it
-serves one robot state; compiled for a work space with a second axis of ``LANES`` it serves
-that many states at once, each operation one vector instruction. Run without Numba
-(``NUMBA_DISABLE_JIT=1``) the same source works on floats and on NumPy rows.
+A kernel is written once in ordinary arithmetic. Compiled for a work space of floats it
+serves one robot state; compiled for a work space of lanes it serves ``LANES`` states at once,
+each operation one vector instruction. Run without Numba (``NUMBA_DISABLE_JIT=1``) the same
+source works on Python's floats.
 """
 import math
 import operator
@@ -91,27 +91,57 @@ def _lift(typing, value, like):
     return lanes(value, like), codegen
 
 
-def _item(context, builder, array_type, array, i):
-    """Pointer to element or row i; no check, no counting from the end."""
-    array = context.make_array(array_type)(context, builder, array)
-    zeros = [context.get_constant(types.intp, 0)] * (array_type.ndim - 1)
-    item = cgutils.get_item_pointer(context, builder, array_type, array, [i, *zeros])
-    return builder.bitcast(item, _VECTOR.as_pointer()) if zeros else item
+def _pointer_to(number):
+    @intrinsic
+    def cast(typing, address):
+        def codegen(context, builder, sig, args):
+            return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+        return types.CPointer(number)(types.intp), codegen
+    return cast
+
+
+integers_at = _pointer_to(types.int64)
+floats_at = _pointer_to(types.float64)
+lanes_at = _pointer_to(lanes)
+
+
+def _in_lane(builder, pointer, i, lane):
+    """Pointer to one number of row i of a work space of lanes."""
+    row = builder.bitcast(builder.gep(pointer, [i]), _DOUBLE.as_pointer())
+    return builder.gep(row, [lane])
+
+
+@intrinsic
+def load_lane(typing, a, i, lane):
+    """Number ``lane`` of row i of a work space of lanes."""
+    def codegen(context, builder, sig, args):
+        return builder.load(_in_lane(builder, *args))
+    return types.float64(a, types.intp, types.intp), codegen
+
+
+@intrinsic
+def store_lane(typing, a, i, lane, x):
+    """Write what ``load_lane`` reads."""
+    def codegen(context, builder, sig, args):
+        builder.store(args[3], _in_lane(builder, *args[:3]))
+        return context.get_dummy_value()
+    return types.none(a, types.intp, types.intp, types.float64), codegen
 
 
 @intrinsic
 def _load(typing, a, i):
     def codegen(context, builder, sig, args):
-        value = builder.load(_item(context, builder, sig.args[0], *args))
+        value = builder.load(builder.gep(args[0], [args[1]]))
         value.align = 8
         return value
-    return (lanes if a.ndim == 2 else a.dtype)(a, types.intp), codegen
+    return a.dtype(a, types.intp), codegen
 
 
 @intrinsic
 def _constant(typing, a, i):
     def codegen(context, builder, sig, args):
-        value = builder.load(_item(context, builder, sig.args[0], *args))
+        value = builder.load(builder.gep(args[0], [args[1]]))
+        value.align = 8
         value.set_metadata("invariant.load", builder.module.add_metadata([]))
         return value
     return a.dtype(a, types.intp), codegen
@@ -119,13 +149,13 @@ def _constant(typing, a, i):
 
 @intrinsic
 def _store(typing, a, i, x):
-    number = lanes if a.ndim == 2 else a.dtype
+    number = a.dtype
 
     def codegen(context, builder, sig, args):
         value = args[2]
         if number == lanes:
             value = _as_lanes(context, builder, value, sig.args[2])
-        builder.store(value, _item(context, builder, sig.args[0], *args[:2])).align = 8
+        builder.store(value, builder.gep(args[0], [args[1]])).align = 8
         return context.get_dummy_value()
     return types.none(a, types.intp, x if number == lanes else number), codegen
 
@@ -171,45 +201,73 @@ def _all_above(typing, a, b):
     return types.boolean(a, b), codegen
 
 
+def _transposed(builder, block):
+    """``LANES`` vectors, rows and columns exchanged: swaps of ever larger blocks."""
+    block, distance = list(block), 1
+    while distance < LANES:
+        for n in range(LANES):
+            if not n & distance:
+                pair = block[n], block[n | distance]
+                masks = ([p if not p & distance else LANES + (p ^ distance)
+                          for p in range(LANES)],
+                         [p | distance if not p & distance else LANES + p
+                          for p in range(LANES)])
+                for target, mask in zip((n, n | distance), masks):
+                    block[target] = builder.shuffle_vector(
+                        *pair, ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask))
+        distance *= 2
+    return block
+
+
+def _array_rows(context, builder, array_type, array, i, j):
+    """Pointers to the numbers from column j on in ``LANES`` rows of an array, from row i on."""
+    array = context.make_array(array_type)(context, builder, array)
+    for lane in range(LANES):
+        row = builder.add(i, context.get_constant(types.intp, lane))
+        item = cgutils.get_item_pointer(context, builder, array_type, array, [row, j])
+        yield builder.bitcast(item, _VECTOR.as_pointer())
+
+
+def _lane_rows(context, builder, pointer, i):
+    for lane in range(LANES):
+        yield builder.gep(pointer, [builder.add(i, context.get_constant(types.intp, lane))])
+
+
+def _move(builder, sources, targets):
+    block = []
+    for pointer in sources:
+        block.append(builder.load(pointer))
+        block[-1].align = 8
+    for pointer, value in zip(targets, _transposed(builder, block)):
+        builder.store(value, pointer).align = 8
+
+
 @intrinsic
-def _transpose(typing, a, i, j, b, k, m):
-    def rows(context, builder, ty, array, i, j):
-        array = context.make_array(ty)(context, builder, array)
-        for lane in range(LANES):
-            row = builder.add(i, context.get_constant(types.intp, lane))
-            item = cgutils.get_item_pointer(context, builder, ty, array, [row, j])
-            yield builder.bitcast(item, _VECTOR.as_pointer())
-
+def gather_square(typing, array, i, j, work, k):
+    """Copy array[i : i + LANES, j : j + LANES] to rows k ... of a work space of lanes."""
     def codegen(context, builder, sig, args):
-        block = []
-        for pointer in rows(context, builder, sig.args[0], *args[:3]):
-            block.append(builder.load(pointer))
-            block[-1].align = 8
-        distance = 1
-        while distance < LANES:                     # swap ever larger blocks off the diagonal
-            for n in range(LANES):
-                if not n & distance:
-                    pair = block[n], block[n | distance]
-                    masks = ([p if not p & distance else LANES + (p ^ distance)
-                              for p in range(LANES)],
-                             [p | distance if not p & distance else LANES + p
-                              for p in range(LANES)])
-                    for target, mask in zip((n, n | distance), masks):
-                        block[target] = builder.shuffle_vector(
-                            *pair, ir.Constant(ir.VectorType(ir.IntType(32), LANES), mask))
-            distance *= 2
-        for pointer, value in zip(rows(context, builder, sig.args[3], *args[3:]), block):
-            builder.store(value, pointer).align = 8
+        _move(builder, _array_rows(context, builder, sig.args[0], *args[:3]),
+              _lane_rows(context, builder, *args[3:]))
         return context.get_dummy_value()
-    index = types.intp
-    return types.none(a, index, index, b, index, index), codegen
+    return types.none(array, types.intp, types.intp, work, types.intp), codegen
 
 
-# What kernels call. The bodies here run when Numba is switched off.
+@intrinsic
+def scatter_square(typing, work, k, array, i, j):
+    """Copy rows k ... of a work space of lanes to array[i : i + LANES, j : j + LANES]."""
+    def codegen(context, builder, sig, args):
+        _move(builder, _lane_rows(context, builder, *args[:2]),
+              _array_rows(context, builder, sig.args[2], *args[2:]))
+        return context.get_dummy_value()
+    return types.none(work, types.intp, array, types.intp, types.intp), codegen
+
+
+# What kernels call. The bodies here run when Numba is switched off, on NumPy arrays; compiled,
+# a and its like are bare pointers, which cost nothing to pass on.
 
 def load(a, i):
-    """Element i of an array with one axis, row i of a work space of lanes; no bound is checked."""
-    return a[i] if a.ndim == 1 else a[i].copy()
+    """Number i of integers, floats or a work space; no bound is checked."""
+    return a[i]
 
 
 def store(a, i, x):
@@ -218,13 +276,8 @@ def store(a, i, x):
 
 
 def constant(a, i):
-    """Element i of an array that no kernel writes to; no bound is checked."""
+    """Number i of what no kernel writes to; no bound is checked."""
     return a[i]
-
-
-def transpose(a, i, j, b, k, m):
-    """Copy the square of ``LANES`` numbers at a[i, j] to b[k, m], transposed."""
-    b[k:k + LANES, m:m + LANES] = a[i:i + LANES, j:j + LANES].T.copy()
 
 
 def lift(value, like):
@@ -265,11 +318,6 @@ def _(a, i, x):
 @overload(constant)
 def _(a, i):
     return lambda a, i: _constant(a, i)
-
-
-@overload(transpose)
-def _(a, i, j, b, k, m):
-    return lambda a, i, j, b, k, m: _transpose(a, i, j, b, k, m)
 
 
 @overload(lift)

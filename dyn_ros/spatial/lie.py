@@ -1,4 +1,6 @@
-"""Exponential and logarithm of rotations and rigid motions, on NumPy arrays with batch axes in front.
+"""Exponential and logarithm of rotations and rigid motions, on NumPy arrays.
+
+Any number of batch axes in front.
 
 Rotations are quaternions (x y z w), velocities are (linear, angular) in the moving frame.
 Sola, Deray and Atchuthan (2018), appendices A to D; the coefficients' series near zero are

@@ -1,0 +1,112 @@
+"""Bodies in the axes of the root, each about its own joint's origin.
+
+In these coordinates inertias, forces and motions only move from joint to joint, they do not
+turn; and unlike in one common frame, no digits are lost on bodies far from the root. crba and
+aba work in them.
+"""
+from ..model.joints import column, joint_placement
+from ..model.layout import (
+    PRISMATIC,
+    REVOLUTE,
+    at,
+    axis,
+    body_inertia,
+    clear,
+    field,
+    idx_column,
+    kind,
+    ncolumns,
+    parent,
+    ratio,
+)
+from ..spatial.algebra import (
+    Motion,
+    add,
+    cross,
+    dot,
+    inertia_rotated,
+    load3,
+    load9,
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_rotated,
+    motion_scale,
+    power,
+    product,
+    rotate,
+    scale,
+    store3,
+    store9,
+    store_spatial,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import store
+
+ROTATION = field("_oR", ("rows", 9))          # from the joint's axes to the root's
+ARM = field("_arm", ("rows", 3))              # from the parent's origin to the joint's
+COLUMNS = field("_columns", ("ncolumns", 6))  # S; of a revolute or prismatic joint 3 are used
+
+
+@kernel
+def set_root(r):
+    clear(r.work, at(r, ROTATION), 9)
+    for k in range(3):
+        store(r.work, at(r, ROTATION) + 4 * k, 1.0)
+
+
+@kernel
+def place(r, i):
+    """Leave joint i's rotation, arm and motion subspace; give its body's inertia."""
+    R_p = load9(r.work, at(r, ROTATION) + 9 * parent(r, i))
+    X = joint_placement(r, i)
+    R = product(R_p, X.rotation)
+    store9(r.work, at(r, ROTATION) + 9 * i, R)
+    store3(r.work, at(r, ARM) + 3 * i, rotate(R_p, X.translation))
+    s = at(r, COLUMNS) + 6 * idx_column(r, i)
+    if kind(r, i) == REVOLUTE or kind(r, i) == PRISMATIC:
+        store3(r.work, s, rotate(R, scale(ratio(r, i), axis(r, i))))
+    else:
+        for c in range(ncolumns(r, i)):
+            store_spatial(r.work, s + 6 * c, motion_rotated(R, column(r, i, c)))
+    return inertia_rotated(R, body_inertia(r, i))
+
+
+@kernel
+def arm(r, i):
+    return load3(r.work, at(r, ARM) + 3 * i)
+
+
+@kernel
+def add_column(r, i, c, m, x):
+    """m + x S_c."""
+    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    if kind(r, i) == REVOLUTE:
+        return Motion(m.linear, add(m.angular, scale(x, load3(r.work, s))))
+    if kind(r, i) == PRISMATIC:
+        return Motion(add(m.linear, scale(x, load3(r.work, s))), m.angular)
+    return motion_add(m, motion_scale(x, load_motion(r.work, s)))
+
+
+@kernel
+def cross_column(r, i, c, v, x):
+    """v x (x S_c)."""
+    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    if kind(r, i) == REVOLUTE:
+        u = scale(x, load3(r.work, s))
+        return Motion(cross(v.linear, u), cross(v.angular, u))
+    if kind(r, i) == PRISMATIC:
+        return Motion(cross(v.angular, scale(x, load3(r.work, s))), zero3(x))
+    return motion_cross(v, motion_scale(x, load_motion(r.work, s)))
+
+
+@kernel
+def dot_column(r, i, c, f):
+    """S_c . f."""
+    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    if kind(r, i) == REVOLUTE:
+        return dot(load3(r.work, s), f.angular)
+    if kind(r, i) == PRISMATIC:
+        return dot(load3(r.work, s), f.linear)
+    return power(f, load_motion(r.work, s))
