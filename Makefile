@@ -67,7 +67,8 @@ test:
 
 bench:
 	$(call set_up,interfaces test-wheels)
-	$(VENV)/bin/python benchmarks/run.py $(ARGS)
+	$(VENV)/bin/python benchmarks/engine.py --write docs/performance.md
+	$(VENV)/bin/python benchmarks/node_latency.py $(ARGS)
 
 lint:
 	$(call set_up,test-wheels)

@@ -10,4 +10,4 @@ __all__ = ["Data", "Model", "UrdfError", *_algorithms]
 
 # The generated msg and srv modules are installed beside this file; imported from
 # the source tree, they are found in the installed copy instead.
-__path__ = pkgutil.extend_path(__path__, __name__)
+__path__ = pkgutil.extend_path(__path__, __name__)    # noqa: F405

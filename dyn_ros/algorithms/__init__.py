@@ -1,9 +1,11 @@
 """One file per algorithm: its kernel, and the public function that calls it."""
-from .aba import aba
-from .call import precompile
-from .crba import crba
-from .minverse import minverse
-from .rnea import generalized_gravity, nonlinear_effects, rnea, static_torque
+from .aba import aba as aba
+from .call import ALGORITHMS, precompile
+from .crba import crba as crba
+from .minverse import minverse as minverse
+from .rnea import generalized_gravity as generalized_gravity
+from .rnea import nonlinear_effects as nonlinear_effects
+from .rnea import rnea as rnea
+from .rnea import static_torque as static_torque
 
-__all__ = ["aba", "crba", "generalized_gravity", "minverse", "nonlinear_effects", "precompile",
-           "rnea", "static_torque"]
+__all__ = [*ALGORITHMS, "precompile"]
