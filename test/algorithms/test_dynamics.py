@@ -593,3 +593,38 @@ def test_without_compiled_code(tmp_path):
         first = {key: value[0] for key, value in values.items()}
         peer.close(found[name], call(pair, name, first), 1e-12)
         peer.close(found[name + " batch"], call(pair, name, values), 1e-12)
+
+
+# -- wrenches from frames
+
+def test_wrench_on_a_frame_acts_through_that_frames_jacobian():
+    """f_ext from `external_forces` gives the torque J' f of Pinocchio's LOCAL frame Jacobian."""
+    pair = peer.pair("panda", "floating")
+    q, v, a, _ = pair.state(3)
+    wrench = np.array([3.0, -2.0, 5.0, 0.4, 0.7, -0.2])
+    for frame in ("panda_hand_tcp", "panda_link5", "panda_joint3"):
+        f_ext = pair.model.external_forces({frame: wrench})
+        got = dyn_ros.rnea(pair.model, pair.data, q, v, a).copy()
+        got -= dyn_ros.rnea(pair.model, pair.data, q, v, a, f_ext)
+        J = pinocchio.computeFrameJacobian(
+            pair.pin, pair.pin_data, pair.to_pin_q(q), pair.pin.getFrameId(frame),
+            pinocchio.LOCAL)
+        peer.close(got, pair.G.T @ J.T @ wrench, 1e-12, scale=100.0)
+
+
+def test_wrenches_on_one_joint_add_up_and_the_base_takes_its_own():
+    model = peer.pair("panda", None).model
+    one = model.external_forces({"panda_link5": np.ones(6)})
+    both = model.external_forces({"panda_link5": np.ones(6), "panda_joint5": np.ones(6),
+                                  "panda_link0": np.ones(6)})
+    peer.close(both, 2.0 * one, 1e-15)
+
+
+@pytest.mark.parametrize("wrenches, message", [
+    ({"no_such": np.zeros(6)}, "no frame named 'no_such'; there are: .*panda_link5"),
+    ({"panda_link5": np.zeros(3)}, "wrench on panda_link5: expected 6 finite numbers"),
+    ({"panda_link5": [0, 0, np.nan, 0, 0, 0]}, "wrench on panda_link5"),
+])
+def test_bad_wrenches_are_named(wrenches, message):
+    with pytest.raises(ValueError, match=message):
+        peer.pair("panda", None).model.external_forces(wrenches)
