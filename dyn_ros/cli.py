@@ -1,7 +1,7 @@
 """The ``dyn_ros`` command."""
 import argparse
-from pathlib import Path
 import sys
+from pathlib import Path
 
 from . import algorithms
 from .spatial.compiler import cache_folder

@@ -43,14 +43,9 @@ class Listener:
         while (left := end - time.monotonic()) > 0:
             self._executor.spin_once(timeout_sec=left)
 
-    def another_publishes(self, topic, seconds=1.0):
-        """Wait whether a publisher of a topic shows up."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self._node.count_publishers(topic):
-                return True
-            time.sleep(0.05)
-        return False
+    def publishers(self, topic):
+        """How many publishers of a topic are known by now; discovery takes up to 3 s."""
+        return self._node.count_publishers(topic)
 
     def __exit__(self, *_):
         self._executor.shutdown()

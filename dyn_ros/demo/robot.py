@@ -4,9 +4,9 @@ It publishes ``robot_description`` (transient local) and ``joint_states`` with p
 velocity, stamped when they are sent.
 """
 import argparse
+import time
 from array import array
 from pathlib import Path
-import time
 
 import rclpy
 from rclpy.qos import DurabilityPolicy, QoSProfile

@@ -1,13 +1,13 @@
 """Run the demo: the robot and the dynamics node as processes, the table in this one."""
-from contextlib import ExitStack, contextmanager
 import ctypes
 import os
-from pathlib import Path
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from rich.console import Console
 
@@ -16,6 +16,7 @@ from .screens import Lines, Terminal, save_picture
 
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
 NODE_START_LIMIT = 300.0      # seconds; compiling on a slow machine takes a minute
+DISCOVERY_LIMIT = 5.0         # seconds until publishers that were there before are known
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)      # Linux has it
 
 
@@ -60,13 +61,10 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None):
         stopped = stack.enter_context(stop_signals())
         node = stack.enter_context(Child(
             "dynamics_node", "dyn_ros.nodes.dynamics_node", "--ros-args",
-            "-p", "autostart:=true", "-p", f"root_joint:={root_joint}"))
-        listener = stack.enter_context(Listener())
-        if listener.another_publishes("joint_states"):
-            raise DemoError("another robot publishes joint_states in this ROS domain: stop it, or "
-                            "set ROS_DOMAIN_ID to a number of your own (0 to 101)")
+            "-p", f"root_joint:={root_joint}", "-p", "base_source:=parameter"))
         robot = stack.enter_context(Child(
             "the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate)))
+        listener = stack.enter_context(Listener())
         show = Terminal if console.is_terminal else Lines
         screen = stack.enter_context(show(console, tree))
         watch(listener, screen, [node, robot], stopped, duration)
@@ -163,6 +161,10 @@ def watch(listener, screen, children, stopped, duration):
         for child in children:
             child.check()
         now = time.monotonic()
+        # the one that came last gives way
+        if now < start + DISCOVERY_LIMIT and listener.publishers("joint_states") > 1:
+            raise DemoError("another robot publishes joint_states in this ROS domain: stop it, or "
+                            "set ROS_DOMAIN_ID to a number of your own (0 to 101)")
         if listener.message is None:
             if now > start + NODE_START_LIMIT:
                 raise DemoError(f"the node sent nothing in {NODE_START_LIMIT:.0f} s; its last "

@@ -9,21 +9,21 @@ from rich.text import Text
 
 from .table import OTHER_LINES, joint_table, rows_of, view
 
-PICTURE_WIDTH = 92      # columns of a saved picture
+WIDTH = 92      # columns where no terminal gives them
 
 
 def picture(tree, listener, limit=None):
     """The latest message as a table, of so many rows at most."""
     efforts = {joint.name: joint.effort for joint in tree.joints}
-    prismatic = {joint.name for joint in tree.joints if joint.kind == "prismatic"}
-    table = joint_table(rows_of(listener.message, efforts), prismatic, limit)
+    linear = any(joint.kind in ("prismatic", "planar", "floating") for joint in tree.joints)
+    table = joint_table(rows_of(listener.message, efforts), linear, limit)
     title = f"{tree.name} moves, dynamics_node says what that takes"
     return view(title, table, listener.flow, time.time())
 
 
 def save_picture(path, tree, listener):
     """Write the latest picture as SVG."""
-    console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(picture(tree, listener))
     console.save_svg(str(path), title="dyn_ros demo")
 
@@ -68,6 +68,7 @@ class Lines:
     period = 1.0      # seconds
 
     def __init__(self, console, tree):
+        console.width = WIDTH
         self._console, self._tree = console, tree
 
     def __enter__(self):

@@ -1,8 +1,8 @@
 """The demo's table: what one message of the node says, joint by joint."""
+import math
 from collections import deque
 from dataclasses import dataclass
 from itertools import takewhile
-import math
 from statistics import median
 
 from rich import box
@@ -11,9 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-# Lines of the view that are no joint: two of heading, two rules, "more", three below, the prompt.
+# Lines of the view that are no joint: title, two of heading, rule, "more", two below, two blank.
 OTHER_LINES = 9
-BAR_WIDTH = 12
+BAR_WIDTH = 10
 
 
 @dataclass(frozen=True)
@@ -99,23 +99,23 @@ def _rate(messages, first, last):
     return (messages - 1) / (last - first) if last > first else 0.0
 
 
-def joint_table(rows, prismatic=frozenset(), limit=None):
+def joint_table(rows, linear=False, limit=None):
     """The table of joints.
 
     Parameters
     ----------
     rows : list of Row
-    prismatic : set of str
-        Names of the joints that slide: with one, the heading carries both units.
+    linear : bool
+        Some rows slide instead of turning: the heading then carries both units.
     limit : int, optional
         Rows to show at most; the last line then tells how many there are more.
     """
-    def unit(angular, linear):
-        slides = any(row.name in prismatic for row in rows)
-        return f"[dim]\\[{angular} | {linear}][/]" if slides else f"[dim]\\[{angular}][/]"
+    def unit(turning, sliding):
+        return f"[dim]\\[{turning} | {sliding}][/]" if linear else f"[dim]\\[{turning}][/]"
 
-    table = Table(box=box.SIMPLE, header_style="bold", pad_edge=False)
-    table.add_column("joint\n", no_wrap=True, max_width=28)
+    table = Table(box=box.SIMPLE, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
+    # The one column that may wrap is the first that a narrow terminal shortens.
+    table.add_column("joint\n", overflow="ellipsis", max_width=28)
     table.add_column("position\n" + unit("rad", "m"), justify="right", no_wrap=True)
     table.add_column("gravity\n" + unit("N m", "N"), justify="right", no_wrap=True, style="cyan")
     table.add_column("nle\n" + unit("N m", "N"), justify="right", no_wrap=True, style="green")
@@ -164,4 +164,4 @@ def view(title, table, flow, now):
         f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
         f"state to dynamics (median)   [bold]{flow.messages}[/] messages")
     hint = Text("look on:  ros2 topic echo /dynamics/gravity      Ctrl-C ends", style="dim")
-    return Group(Text(title, style="bold"), table, figures, hint)
+    return Group(Text(title, style="bold"), "", table, "", figures, hint)

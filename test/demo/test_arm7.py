@@ -1,6 +1,6 @@
 """The demo's arm: a chain of seven joints whose inertias follow from its own shapes."""
-from pathlib import Path
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest

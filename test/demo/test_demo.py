@@ -2,7 +2,6 @@
 import fcntl
 import math
 import os
-from pathlib import Path
 import pty
 import signal
 import struct
@@ -10,12 +9,13 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.demo.run import ARM
+from dyn_ros.demo.run import ARM, DISCOVERY_LIMIT
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
@@ -182,8 +182,9 @@ def test_a_floating_base(environment):
     assert float(weight[4]) == pytest.approx(18.0, abs=0.51e-4)
 
 
-def test_a_second_robot_is_refused(running, environment):
-    done = finished(environment, "--duration", "1")
+def test_a_second_robot_is_told(running, environment):
+    time.sleep(DISCOVERY_LIMIT)
+    done = finished(environment)
     assert done.returncode == 2
     line, = done.stderr.splitlines()
     assert "joint_states" in line and "ROS_DOMAIN_ID" in line

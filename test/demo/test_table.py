@@ -86,7 +86,7 @@ def test_printed_numbers_are_those_of_the_engine():
 def test_heading_tells_the_units():
     rows = rows_of(TWO, {})
     assert "[rad]" in printed(joint_table(rows)) and "[kg m²]" in printed(joint_table(rows))
-    sliding = printed(joint_table(rows, prismatic={"b"}))
+    sliding = printed(joint_table(rows, linear=True))
     assert "[rad | m]" in sliding and "[N m | N]" in sliding and "[kg m² | kg]" in sliding
 
 
@@ -96,6 +96,16 @@ def test_too_many_joints_for_the_screen():
     text = printed(joint_table(rows_of(many, {}), limit=10))
     assert "joint9" in text and "joint10" not in text
     assert "… and 20 more" in text
+
+
+def test_a_narrow_terminal_shortens_names_not_numbers():
+    name = "a_joint_with_quite_a_long_name"
+    rows = rows_of(message([name], [-1.125], [-120.25], [-121.5], [[18.0]]), {name: 150.0})
+    console = Console(file=io.StringIO(), width=72)
+    console.print(joint_table(rows))
+    text = console.file.getvalue()
+    assert "a_joint" in text and name not in text and "…" in text
+    assert all(number in text for number in ("-1.125", "-120.25", "-121.50", "18.0000", "81%"))
 
 
 def test_no_minus_zero():
