@@ -1,14 +1,17 @@
 """Where the demo's picture goes: a terminal, plain lines, or a file."""
 import io
+import re
 import time
 
-from rich.console import Console
+from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
 from .table import OTHER_LINES, joint_table, rows_of, view
 
+# rich's picture, less the fonts that it would fetch from a server
+SVG = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 WIDTH = 92      # columns where no terminal gives them
 
 
@@ -25,7 +28,7 @@ def save_picture(path, tree, listener):
     """Write the latest picture as SVG."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(picture(tree, listener))
-    console.save_svg(str(path), title="dyn_ros demo")
+    console.save_svg(str(path), title="dyn_ros demo", code_format=SVG)
 
 
 def _starting(seconds, words):

@@ -1,0 +1,37 @@
+"""What the documentation shows runs, and what it links to is there."""
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
+            for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
+            if page.name != "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("page, code", SNIPPETS)
+def test_snippets_run(page, code, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, str(page), "exec"), {"__name__": page.stem})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#]+)\)", page.read_text())
+    missing = [target for target in targets
+               if "://" not in target and not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_the_readmes_arm_is_held_still_by_its_gravity_torques():
+    import numpy as np
+
+    import dyn_ros
+    model = dyn_ros.Model.from_urdf_file(ROOT / "dyn_ros" / "robots" / "arm7.urdf")
+    data = dyn_ros.Data(model)
+    q = model.random_configuration(np.random.default_rng(0))
+    tau = dyn_ros.generalized_gravity(model, data, q).copy()
+    ddq = dyn_ros.aba(model, data, q, np.zeros(model.nv), tau)
+    assert np.abs(ddq).max() < 1e-10
