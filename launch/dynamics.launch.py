@@ -1,4 +1,6 @@
 """Start dynamics_node; `ros2 launch dyn_ros dynamics.launch.py --show-args` tells how."""
+import shlex
+
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
@@ -31,7 +33,8 @@ def node(context):
     }
     path = value["robot_description_file"]
     if path.endswith(".xacro"):
-        parameters["robot_description"] = ParameterValue(Command(["xacro ", path]), value_type=str)
+        parameters["robot_description"] = ParameterValue(
+            Command(["xacro ", shlex.quote(path)]), value_type=str)
     elif path:
         parameters["robot_description_file"] = path
     return [Node(

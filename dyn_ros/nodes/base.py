@@ -1,9 +1,12 @@
 """What all nodes share: lifecycle, parameters, robot description, state, outputs, diagnostics."""
+import _thread
 import functools
 import signal
+import sys
+import threading
 import time
 import traceback
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import rclpy
@@ -111,7 +114,8 @@ class RobotNode(LifecycleNode):
             self, SPECS + tuple(self.specs), self._accept_parameters, self._parameters_changed)
         self._period = self._max_period()
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self.create_timer(1.0, self._diagnose, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.create_timer(
+            1.0, lambda: self._diagnose(), clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     # Lifecycle
 
@@ -173,7 +177,9 @@ class RobotNode(LifecycleNode):
                 self._diagnose(busy)
 
         self._diagnose("compiling")
-        if dyn_ros.precompile(list(self.kernels), batch=False, progress=progress):
+        with _interruptible():
+            compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress)
+        if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
     def _open(self):
@@ -453,6 +459,23 @@ def _some(names):
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
+@contextmanager
+def _interruptible():
+    """Let Ctrl-C end a compilation, quietly: it may hit a callback of LLVM, which loses it."""
+    def again(unraisable):
+        if unraisable.exc_type is KeyboardInterrupt:
+            threading.Timer(0.05, _thread.interrupt_main).start()
+        else:
+            usual(unraisable)
+    usual, sys.unraisablehook = sys.unraisablehook, again
+    try:
+        yield
+        sys.unraisablehook = usual
+    except KeyboardInterrupt:
+        sys.unraisablehook = lambda unraisable: None    # of LLVM's objects, left half made
+        raise
+
+
 def _executor():
     """The events executor, which takes half the processor time, where there is one."""
     try:
@@ -465,8 +488,12 @@ def _executor():
 def run(node_class, name, args=None):
     """Run a node until it is told to end; returns the exit code for the process."""
     try:
-        rclpy.init(args=args)
-        node = node_class(name)
+        try:
+            rclpy.init(args=args)
+            node = node_class(name)
+        except Exception as error:      # arguments, names or parameters that rclpy itself refuses
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
         node.start()
         executor = _executor()
         executor.add_node(node)

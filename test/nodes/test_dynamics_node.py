@@ -1,6 +1,7 @@
 """dynamics_node as a process of its own, spoken to over DDS."""
 import math
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -441,6 +442,14 @@ def test_bad_parameters_at_start_are_told_and_can_be_put_right(client, start, ar
     assert list(answer.name) == ["elbow_pitch"]
 
 
+@pytest.mark.parametrize("arguments", [
+    ("-p", "max_rate:="), ("-p", "use_sim_time:=3"), ("-r", "__node:=no name")])
+def test_arguments_that_ros_refuses_end_it_with_one_line(client, start, arguments):
+    node = start(*arguments)
+    assert node.process.wait(60) == 1
+    assert "dynamics: " in node.output() and "Traceback" not in node.output()
+
+
 def test_every_parameter_is_described(client, node):
     names = client.call(
         ListParameters, node.name + "/list_parameters", ListParameters.Request()).result.names
@@ -546,8 +555,9 @@ def test_lifecycle(client, start, arm):
     assert not gravity.at(silent)
     impossible = ChangeState.Request()
     impossible.transition.id = Transition.TRANSITION_CONFIGURE
-    client.send(ChangeState, node.name + "/change_state", impossible)
-    client.wait(lambda: "callback refused" in node.output(), "the log of an impossible transition")
+    answer = client.send(ChangeState, node.name + "/change_state", impossible)
+    client.wait(lambda: answer.done() or "callback refused" in node.output(), "a refusal")
+    assert not (answer.done() and answer.result().success)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert change(client, node, Transition.TRANSITION_ACTIVE_SHUTDOWN)
     assert state() == "finalized"
@@ -561,10 +571,12 @@ def test_ends_cleanly(client, start, how):
     assert "Traceback" not in node.output()
 
 
-def test_ends_cleanly_while_it_compiles(client, start, monkeypatch, tmp_path):
+@pytest.mark.parametrize("delay", [0.0, 0.7, 1.9, 3.1])
+def test_ends_cleanly_while_it_compiles(client, start, monkeypatch, tmp_path, delay):
     monkeypatch.setenv("DYN_ROS_CACHE_DIR", str(tmp_path))
     node = start()
     client.wait(lambda: "loading" in node.output(), "the log line about compiling")
+    time.sleep(delay)               # so that it is in another stage of compiling
     assert node.stop() == 0
     assert "Traceback" not in node.output()
     assert "active" not in node.output()
