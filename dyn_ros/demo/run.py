@@ -43,7 +43,8 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None):
     Raises
     ------
     DemoError
-        The description cannot be read, ROS is missing, or a process ended early.
+        The description cannot be read, ROS is missing, a process ended early, or the snapshot
+        cannot be written.
     """
     tree = read_tree(urdf, root_joint)
     try:
@@ -69,7 +70,10 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None):
         screen = stack.enter_context(show(console, tree))
         watch(listener, screen, [node, robot], stopped, duration)
         if snapshot is not None and listener.message is not None:
-            save_picture(snapshot, tree, listener)
+            try:
+                save_picture(snapshot, tree, listener)
+            except OSError as error:
+                raise DemoError(f"{snapshot}: {error.strerror}") from error
     flow = listener.flow
     if not flow.messages:
         console.print("Ended before the node's first message.")

@@ -172,6 +172,26 @@ def test_a_robot_of_ones_own(environment, tmp_path):
     assert "slide" in picture.read_text() and "<svg" in picture.read_text()
 
 
+def test_a_snapshot_that_cannot_be_written(environment, tmp_path):
+    picture = tmp_path / "missing" / "picture.svg"
+    done = finished(environment, "--duration", "1", "--snapshot", str(picture))
+    assert done.returncode == 2
+    line, = done.stderr.splitlines()
+    assert str(picture) in line
+
+
+def test_a_reader_that_leaves(environment):
+    """As in `dyn_ros demo | head -1`: no traceback, no child left."""
+    with subprocess.Popen(command(), env=environment, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        until(process, "Hz")
+        children = descendants(process.pid)
+        process.stdout.close()
+        process.wait(20)
+        assert "Traceback" not in process.stderr.read()
+    assert len(children) == 2 and not alive(children)
+
+
 def test_a_floating_base(environment):
     done = finished(environment, "--root-joint", "floating", "--duration", "1")
     assert (done.returncode, done.stderr) == (0, "")
@@ -192,7 +212,7 @@ def test_a_second_robot_is_told(running, environment):
 
 
 def test_on_a_terminal(environment):
-    """Ten lines high: the table is cut to fit, and drawn in place."""
+    """Twelve lines high: the table is cut to fit, and drawn in place."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 90, 0, 0))
     process = subprocess.Popen(
