@@ -110,7 +110,8 @@ class _Cache(caching.FunctionCache):
     def load_overload(self, sig, target_context):
         try:
             return super().load_overload(sig, target_context)
-        except Exception:                          # a pickle cut short can raise anything
+        except Exception:                           # a pickle cut short can raise anything
+            self._cache_file.flush()
             return None
 
 

@@ -1,0 +1,65 @@
+"""The folder of compiled kernels, each case in a process of its own."""
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dyn_ros.spatial.compiler import JIT
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
+COMPILE = "import dyn_ros; print(dyn_ros.precompile(['generalized_gravity'], batch=False))"
+FOLDER = "from dyn_ros.spatial.compiler import cache_folder; print(cache_folder())"
+
+
+def run(code, root=ROOT, **environment):
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, text=True, capture_output=True,
+                          env=dict(os.environ, PYTHONPATH=str(root), **environment))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_second_process_compiles_nothing_and_damage_is_mended(tmp_path):
+    named = {"DYN_ROS_CACHE_DIR": str(tmp_path)}
+    assert run(COMPILE, **named) == "['generalized_gravity']"
+    assert run(COMPILE, **named) == "[]"
+    kept = [path for path in tmp_path.rglob("*") if path.suffix in (".nbc", ".nbi")]
+    assert kept
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:20])
+    assert run(COMPILE, **named) == "['generalized_gravity']"
+    assert run(COMPILE, **named) == "[]"
+
+
+def test_where_the_folder_is(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    unset = {"XDG_CACHE_HOME": "", "DYN_ROS_CACHE_DIR": ""}
+    assert Path(run(FOLDER, **dict(unset, HOME=str(home)))).parent == home / ".cache" / "dyn_ros"
+    xdg = str(tmp_path / "xdg")
+    assert Path(run(FOLDER, **dict(unset, XDG_CACHE_HOME=xdg))).parent.parent == Path(xdg)
+    named = str(tmp_path / "named")
+    assert Path(run(FOLDER, **dict(unset, DYN_ROS_CACHE_DIR=named))).parent == Path(named)
+
+
+def test_a_folder_that_cannot_be_made_is_left(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    home = tmp_path / "home"
+    home.mkdir()
+    folder = run(FOLDER, DYN_ROS_CACHE_DIR=str(blocked), XDG_CACHE_HOME="", HOME=str(home))
+    assert Path(folder).parent == home / ".cache" / "dyn_ros"
+
+
+def test_other_sources_have_another_folder(tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "dyn_ros", copy / "dyn_ros",
+                    ignore=shutil.ignore_patterns("__pycache__"))
+    before = run(FOLDER, copy)
+    assert Path(before).name == Path(run(FOLDER)).name
+    with open(copy / "dyn_ros" / "spatial" / "algebra.py", "a") as file:
+        file.write("\n# changed\n")
+    assert Path(run(FOLDER, copy)).name != Path(before).name
