@@ -76,8 +76,8 @@ class Client:
         for status in message.status:
             self._diagnostics.setdefault(status.name, []).append(status)
 
-    def wait(self, ready, what, again=None):
-        """Spin until `ready()` is true; every half second call `again()`."""
+    def wait(self, ready, what, again=None, every=0.5):
+        """Spin until `ready()` is true; at once and then every so many seconds call `again()`."""
         end = time.monotonic() + TIMEOUT
         soon = 0.0
         while not ready():
@@ -85,7 +85,7 @@ class Client:
             assert now < end, f"nothing came: {what() if callable(what) else what}"
             if again and now >= soon:
                 again()
-                soon = now + 0.5
+                soon = now + every
             self.executor.spin_once(0.05)
 
     def listen(self, kind, topic, **qos):
@@ -117,12 +117,19 @@ class Client:
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
             self.wait(self._clients[name].service_is_ready, name)
+            # A service that has not found its client yet loses the answer, and no one can see
+            # from here whether it has.
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                self.executor.spin_once(0.1)
         return self._clients[name].call_async(request)
 
     def call(self, kind, name, request):
-        future = self.send(kind, name, request)
-        self.wait(future.done, name)
-        return future.result()
+        """Call a service; return its answer. Asks again where an answer was lost."""
+        futures = []
+        self.wait(lambda: any(future.done() for future in futures), name, every=5.0,
+                  again=lambda: futures.append(self.send(kind, name, request)))
+        return next(future.result() for future in futures if future.done())
 
     def set_parameters(self, node, **values):
         """Set parameters all at once; return (done, reason)."""
