@@ -18,11 +18,12 @@ from numba.extending import NativeValue, intrinsic, models, register_model, unbo
 
 from ..model import layout
 from ..model.data import Data
-from ..model.inputs import UNIT_TOLERANCE, as_array
+from ..model.inputs import UNIT_TOLERANCE, as_array, require_sound
 from ..model.layout import GIVEN, NUNIT, STATUS, UNIT_LIST, Robot, at
 from ..spatial.compiler import JIT, Entry, kernel
 from ..spatial.lanes import (
     LANES,
+    all_above,
     floats_at,
     gather_square,
     integers_at,
@@ -120,15 +121,25 @@ def _take(links, r, thing, field, matrix):
 
 @kernel
 def _quaternions_are_unit(r, field):
-    """Whether every quaternion in a field like q has length one."""
+    """Whether every quaternion in a field like q has length one, in every lane."""
     start = at(r, field)
     for n in range(load(r.ints, NUNIT)):
         k = start + load(r.ints, load(r.ints, UNIT_LIST) + n)
         x, y, z, w = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2),
                       load(r.work, k + 3))
-        if not abs(x * x + y * y + z * z + w * w - 1.0) < UNIT_TOLERANCE:
+        e = x * x + y * y + z * z + w * w - 1.0
+        if not all_above(UNIT_TOLERANCE * UNIT_TOLERANCE, e * e):
             return False
     return True
+
+
+@kernel
+def _is_finite(r, start, count):
+    """Whether numbers of the work space are finite, in every lane."""
+    doubt = 0.0 * load(r.work, start)
+    for k in range(start + 1, start + count):
+        doubt = doubt + 0.0 * load(r.work, k)
+    return all_above(1.0, doubt)
 
 
 @kernel
@@ -194,6 +205,7 @@ def _one_state(run, fields):
 def _each_state(run, fields, results):
     """The compiled call for a batch, from row ``start`` to row ``stop``."""
     fields, results = tuple(fields), tuple(results)
+    configurations = tuple(_is_configuration(f) for f in fields)
 
     def each(ints, constants, work, inputs, outputs, start, stop):
         r = Robot(integers_at(ints), floats_at(constants), lanes_at(work))
@@ -205,7 +217,12 @@ def _each_state(run, fields, results):
         for first in range(start, stop, LANES):
             count = min(LANES, stop - first)
             for n in range(len(inputs)):
-                _gather(inputs[n], first, count, r, at(r, fields[n]))
+                size = inputs[n].shape[1]
+                if size > 0:
+                    _gather(inputs[n], first, count, r, at(r, fields[n]))
+                    if not _is_finite(r, at(r, fields[n]), size) or (
+                            configurations[n] and not _quaternions_are_unit(r, fields[n])):
+                        return _REFUSED
             run(r)
             if load(r.ints, STATUS) != 0:
                 return load(r.ints, STATUS)
@@ -353,6 +370,9 @@ class Algorithm:
                 states = list(pool.map(part, starts))
         else:
             states = [part(start) for start in starts]
+        if _REFUSED in states:
+            for field, value in zip(self.inputs, values):
+                require_sound(data.model, _argument(field), layout.FIELDS[field].shape, value)
         self._raise_where_singular(data.model, max(states, default=0))
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -391,7 +411,11 @@ def _as_rows(batch):
 def _as_input(model, field, value):
     if value is None and _is_optional(field):
         return None, False
-    return as_array(model, _argument(field), layout.FIELDS[field].shape, value)
+    name, axes = _argument(field), layout.FIELDS[field].shape
+    array, batched = as_array(model, name, axes, value)
+    if not (batched and JIT):                       # compiled code looks at a batch's numbers
+        require_sound(model, name, axes, array)
+    return array, batched
 
 
 def precompile(names=None, batch=True, progress=None):

@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..spatial import lie
-from .inputs import as_array
+from .inputs import as_array, require_sound
 
 _UNLIMITED = 1e100                   # what is written for a limit that is none
 
@@ -11,6 +11,8 @@ def _together(model, **arguments):
     """The checked arguments with one common leading axis, or none."""
     arrays = {name: as_array(model, name, axes, value)
               for name, (axes, value) in arguments.items()}
+    for name, (array, _) in arrays.items():
+        require_sound(model, name, arguments[name][0], array)
     sizes = {name: len(array) for name, (array, batched) in arrays.items() if batched}
     if len(set(sizes.values())) > 1:
         raise ValueError("expected batches of one size, got "

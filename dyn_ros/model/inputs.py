@@ -27,7 +27,7 @@ def as_array(model, name, axes, value):
     Raises
     ------
     ValueError
-        Wrong shape, no real numbers, not finite, or a quaternion that is not unit.
+        Wrong shape, or no real numbers.
     """
     shape = tuple(getattr(model, axis) if isinstance(axis, str) else axis for axis in axes)
     expected = f"{name}: expected shape {shape}, or (B, {', '.join(map(str, shape))}) for a batch"
@@ -41,10 +41,16 @@ def as_array(model, name, axes, value):
     if array.shape[batched:] != shape:
         raise ValueError(f"{expected}, got {array.shape}")
     array = np.require(array, np.float64, ("C", "A"))
+    return array, batched
+
+
+def require_sound(model, name, axes, array):
+    """ValueError where a number is not finite or a quaternion is not unit; None is fine."""
+    if array is None:
+        return
     _require_finite(model, name, axes, array)
     if axes == ("nq",):
         _require_unit_quaternions(model, name, array)
-    return array, batched
 
 
 def _coordinate(model, axes, index):
