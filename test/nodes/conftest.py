@@ -110,6 +110,7 @@ class Client:
             publisher = self.node.create_publisher(kind, topic, QoSProfile(depth=10, **qos))
             self._publishers[topic] = publisher
             self.wait(publisher.get_subscription_count, f"a subscriber of {topic}")
+            self._be_found()
         return self._publishers[topic]
 
     def send(self, kind, name, request):
@@ -117,12 +118,17 @@ class Client:
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
             self.wait(self._clients[name].service_is_ready, name)
-            # A service that has not found its client yet loses the answer, and no one can see
-            # from here whether it has.
-            end = time.monotonic() + 0.3
-            while time.monotonic() < end:
-                self.executor.spin_once(0.1)
+            self._be_found()
         return self._clients[name].call_async(request)
+
+    def _be_found(self):
+        """Give the other end time to find this one, which cannot be seen from here.
+
+        Until then it loses what is sent without a guarantee, and a service its answers.
+        """
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            self.executor.spin_once(0.1)
 
     def call(self, kind, name, request):
         """Call a service; return its answer. Asks again where an answer was lost."""

@@ -538,21 +538,29 @@ def test_lifecycle(client, start, arm):
     assert change(client, node, Transition.TRANSITION_CONFIGURE)
     assert state() == "inactive"
     gravity = client.listen(JointState, node.name + "/gravity")
-    silent = speak.send(speak.message(arm.joint_names, POSITION))
-    client.diagnostics(node, lambda status, values: float(values["states [Hz]"]) > 0)
+    silent = []
+
+    def collect():
+        """Send states until the node says that it has taken one."""
+        def taken(status, values):
+            if float(values["states [Hz]"]) > 0:
+                return True
+            silent.append(speak.send(speak.message(arm.joint_names, POSITION)))
+            return False
+        client.diagnostics(node, taken)
+    collect()
     assert change(client, node, Transition.TRANSITION_ACTIVATE)
     assert state() == "active"
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
-    assert not gravity.at(silent)
+    assert not any(map(gravity.at, silent))
     assert change(client, node, Transition.TRANSITION_DEACTIVATE)
-    silent = speak.send(speak.message(arm.joint_names, POSITION))
-    client.diagnostics(node, lambda status, values: float(values["states [Hz]"]) > 0)
+    collect()
     assert change(client, node, Transition.TRANSITION_CLEANUP)
     assert state() == "unconfigured"
     assert change(client, node, Transition.TRANSITION_CONFIGURE)
     assert change(client, node, Transition.TRANSITION_ACTIVATE)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
-    assert not gravity.at(silent)
+    assert not any(map(gravity.at, silent))
     impossible = ChangeState.Request()
     impossible.transition.id = Transition.TRANSITION_CONFIGURE
     answer = client.send(ChangeState, node.name + "/change_state", impossible)
