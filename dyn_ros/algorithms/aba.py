@@ -200,7 +200,7 @@ def aba_kernel(r):
         outward_accelerations(r)
 
 
-_aba = Algorithm("aba", aba_kernel, (Q, V, TAU_IN, F_EXT), (DDQ,)).caller()
+_aba = Algorithm("aba", aba_kernel, (Q, V, TAU_IN, F_EXT), (DDQ,), optional=(F_EXT,)).caller()
 
 
 def aba(model, data, q, v, tau, f_ext=None, *, threads=1):
@@ -240,4 +240,4 @@ def aba(model, data, q, v, tau, f_ext=None, *, threads=1):
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    return _aba(model, data, threads, q, v, tau, f_ext)
+    return _aba(model, data, threads, 0, q, v, tau, f_ext)

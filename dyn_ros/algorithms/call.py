@@ -11,6 +11,7 @@ import ctypes
 import logging
 import math
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 
 import numpy as np
 from numba import types
@@ -19,7 +20,7 @@ from numba.extending import NativeValue, intrinsic, models, register_model, unbo
 from ..model import layout
 from ..model.data import Data
 from ..model.inputs import UNIT_TOLERANCE, as_array, require_sound
-from ..model.layout import GIVEN, NUNIT, STATUS, UNIT_LIST, Robot, at
+from ..model.layout import GIVEN, NUNIT, STATUS, UNIT_LIST, WHERE, Robot, at, njoints
 from ..spatial.compiler import JIT, Entry, kernel
 from ..spatial.lanes import (
     LANES,
@@ -68,6 +69,9 @@ def _address_of(typing, thing):
 
 # Data._links
 _MODEL, _NONE, _NDARRAY, _FLOAT64, _INTS, _CONSTANTS, _WORK = range(7)
+# Where the items of a tuple start, in words of 8 bytes; 4 since CPython 3.14
+_SENTINEL = object(), object()
+_ITEMS = 3 if (ctypes.c_int64 * 4).from_address(id(_SENTINEL))[3] == id(_SENTINEL[0]) else 4
 # The head of every NumPy array since 1.0 (PyArrayObject_fields), in words of 8 bytes
 _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _ARRAY_FLAGS = 1, 2, 3, 4, 7, 8
 _CONTIGUOUS_ALIGNED = 0x0101
@@ -78,7 +82,9 @@ def _require_known_layout():
     array = np.zeros((2, 3))
     words = (ctypes.c_int64 * 9).from_address(id(array))
     shape = (ctypes.c_int64 * 2).from_address(words[_SHAPE])
-    if not (words[_TYPE] == id(np.ndarray) and words[_DATA] == array.ctypes.data
+    items = (ctypes.c_int64 * 2).from_address(id(_SENTINEL) + 8 * _ITEMS)
+    if not (tuple(items) == tuple(map(id, _SENTINEL))
+            and words[_TYPE] == id(np.ndarray) and words[_DATA] == array.ctypes.data
             and words[_NDIM] & 0xFFFFFFFF == 2 and tuple(shape) == (2, 3)
             and words[_DTYPE] == id(np.dtype(np.float64))
             and words[_ARRAY_FLAGS] & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED):
@@ -91,9 +97,8 @@ if JIT:
 
 
 @kernel
-def _take(links, r, thing, field, matrix):
+def _take(links, r, address, field, width):
     """Copy one input into the work space; False where Python has to look at it."""
-    address = _address_of(thing)
     if address == load(links, _NONE):
         return True
     head = integers_at(address)
@@ -103,8 +108,8 @@ def _take(links, r, thing, field, matrix):
     size = load(r.ints, layout.SIZE + field)
     ndim = load(head, _NDIM) & 0xFFFFFFFF
     shape = integers_at(load(head, _SHAPE))
-    if matrix:
-        if ndim != 2 or load(shape, 0) * 6 != size or load(shape, 1) != 6:
+    if width > 0:
+        if ndim != 2 or load(shape, 0) * width != size or load(shape, 1) != width:
             return False
     elif ndim != 1 or load(shape, 0) != size:
         return False
@@ -169,33 +174,29 @@ def _scatter(r, start, target, first, count):
             target[first + lane, k] = load_lane(r.work, start + k, lane)
 
 
-def _one_state(run, fields):
+def _one_state(run, fields, optional):
     """The compiled call for one state: from the caller's objects to the kernel."""
-    padded = tuple(fields) + (-1,) * (4 - len(fields))
-    f0, f1, f2, f3 = padded
-    m0, m1, m2, m3 = (_is_matrix(f) for f in padded)
-    u0, u1, u2, u3 = (_is_configuration(f) for f in padded)
-    required = sum(1 << f for f in fields if not _is_optional(f))
+    fields = tuple(fields)
+    widths = tuple(_width(f) for f in fields)
+    configurations = tuple(_is_configuration(f) for f in fields)
+    required = sum(1 << f for f in fields if f not in optional)
 
-    def one(address, model, a, b, c, d):
+    def one(address, model, where, inputs):
         links = integers_at(address)
         r = Robot(integers_at(load(links, _INTS)), floats_at(load(links, _CONSTANTS)),
                   floats_at(load(links, _WORK)))
         store(r.ints, GIVEN, 0)
         store(r.ints, STATUS, 0)
-        fine = _address_of(model) == load(links, _MODEL)
-        if f0 >= 0:
-            fine = fine and _take(links, r, a, f0, m0)
-        if f1 >= 0:
-            fine = fine and _take(links, r, b, f1, m1)
-        if f2 >= 0:
-            fine = fine and _take(links, r, c, f2, m2)
-        if f3 >= 0:
-            fine = fine and _take(links, r, d, f3, m3)
-        if not fine or load(r.ints, GIVEN) & required != required:
+        store(r.ints, WHERE, where)
+        if _address_of(model) != load(links, _MODEL):
             return _REFUSED
-        if ((u0 and not _quaternions_are_unit(r, f0))
-                or (u1 and not _quaternions_are_unit(r, f1))):
+        things = integers_at(_address_of(inputs))
+        for n in range(len(fields)):
+            if not _take(links, r, load(things, _ITEMS + n), fields[n], widths[n]):
+                return _REFUSED
+            if configurations[n] and not _quaternions_are_unit(r, fields[n]):
+                return _REFUSED
+        if load(r.ints, GIVEN) & required != required:
             return _REFUSED
         run(r)
         return load(r.ints, STATUS)
@@ -206,11 +207,13 @@ def _each_state(run, fields, results):
     """The compiled call for a batch, from row ``start`` to row ``stop``."""
     fields, results = tuple(fields), tuple(results)
     configurations = tuple(_is_configuration(f) for f in fields)
+    universe = tuple(layout.FIELDS[f].shape[:1] == ("rows",) for f in results)
 
-    def each(ints, constants, work, inputs, outputs, start, stop):
+    def each(ints, constants, work, where, inputs, outputs, start, stop):
         r = Robot(integers_at(ints), floats_at(constants), lanes_at(work))
         store(r.ints, GIVEN, 0)
         store(r.ints, STATUS, 0)
+        store(r.ints, WHERE, where)
         for n in range(len(inputs)):
             if inputs[n].shape[1] > 0:
                 store(r.ints, GIVEN, load(r.ints, GIVEN) | 1 << fields[n])
@@ -227,23 +230,24 @@ def _each_state(run, fields, results):
             if load(r.ints, STATUS) != 0:
                 return load(r.ints, STATUS)
             for n in range(len(outputs)):
-                _scatter(r, at(r, results[n]), outputs[n], first, count)
+                begin = at(r, results[n])
+                if universe[n]:
+                    begin += outputs[n].shape[1] // njoints(r)
+                _scatter(r, begin, outputs[n], first, count)
         return 0
     return each
 
 
 # --- an algorithm
 
-def _is_matrix(field):
-    return field >= 0 and len(layout.FIELDS[field].shape) == 2
+def _width(field):
+    """Columns of an input that is a matrix; 0 for a vector."""
+    shape = layout.FIELDS[field].shape
+    return shape[1] if len(shape) == 2 else 0
 
 
 def _is_configuration(field):
-    return field >= 0 and layout.FIELDS[field].shape == ("nq",)
-
-
-def _is_optional(field):
-    return field == layout.F_EXT
+    return layout.FIELDS[field].shape == ("nq",)
 
 
 def _argument(field):
@@ -261,19 +265,22 @@ class Algorithm:
         Takes a ``Robot``, reads the inputs and leaves the results; says ``fail`` where a joint
         makes the result singular.
     inputs : sequence of int
-        Fields that the caller gives, at most four, in the order of the arguments.
+        Fields that the caller gives, in the order of the arguments.
     results : sequence of int
-        Fields that it returns: one array, or a tuple of them.
+        Fields that it returns: one array or number, or a tuple of them.
+    optional : sequence of int
+        Inputs that may be None; the kernel asks ``given``.
     """
 
-    def __init__(self, name, run, inputs, results):
+    def __init__(self, name, run, inputs, results, optional=()):
         self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
-        links = [_object] * 4
-        matrices = types.Array(types.float64, 2, "C")
-        self._one = Entry(f"{name}-one", _one_state(run, inputs),
-                          types.int64(types.int64, _object, *links), nogil=False)
-        self._each = Entry(f"{name}-each", _each_state(run, inputs, results), types.int64(
-            types.int64, types.int64, types.int64,
+        self.optional = frozenset(optional)
+        matrices, sources = types.Array(types.float64, 2, "C"), (run, Algorithm)
+        self._one = Entry(f"{name}-one", _one_state(run, self.inputs, self.optional), sources,
+                          types.int64(types.int64, _object, types.int64, _object), nogil=False)
+        each = _each_state(run, self.inputs, self.results)
+        self._each = Entry(f"{name}-each", each, sources, types.int64(
+            types.int64, types.int64, types.int64, types.int64,
             types.UniTuple(matrices, len(inputs)), types.UniTuple(matrices, len(results)),
             types.int64, types.int64), nogil=True)
         self._run = run
@@ -285,50 +292,53 @@ class Algorithm:
         return entry.load(before_compiling)
 
     def caller(self):
-        """What the public function calls: ``(model, data, threads, *inputs)`` -> results."""
-        names = tuple(layout.FIELDS[f].name for f in self.results)
-        only = names[0] if len(names) == 1 else None
-        one = None
+        """What the public function calls: ``(model, data, threads, where, *inputs)``."""
+        results, one = self._getter(), None
 
-        def call(model, data, threads, a, b=None, c=None, d=None):
+        def call(model, data, threads, where, *inputs):
             nonlocal one
             try:
-                if one(data._address, model, a, b, c, d) == 0:
-                    if only:
-                        return getattr(data, only)
-                    return tuple([getattr(data, name) for name in names])
+                if one(data._address, model, where, inputs) == 0:
+                    return results(data)
             except (AttributeError, TypeError):     # not a Data; not compiled yet
                 pass
-            batched, values = self._checked(model, data, (a, b, c, d))
+            batched, values = self._checked(model, data, inputs)
             if batched:
-                return self._run_batch(data, values, threads)
-            self._run_one(data, values)
+                return self._run_batch(data, where, values, threads)
+            self._run_one(data, where, values)
             one = self._one.call
-            return call_results(data)
-
-        def call_results(data):
-            found = tuple([getattr(data, name) for name in names])
-            return found[0] if only else found
+            return results(data)
 
         return call
+
+    def _getter(self):
+        """Gives one state's results: views of Data's arrays, floats for its numbers."""
+        get = attrgetter(*[layout.FIELDS[f].name for f in self.results])
+        numbers = [layout.FIELDS[f].shape == () for f in self.results]
+        if not any(numbers):
+            return get
+        if len(numbers) == 1:
+            return lambda data: float(get(data))
+        return lambda data: tuple([float(x) if number else x
+                                   for x, number in zip(get(data), numbers)])
 
     def _announce(self):
         _log.warning("dyn_ros: compiling %s for this machine, once; `dyn_ros precompile` "
                      "compiles everything ahead", self.name)
 
-    def _run_one(self, data, values):
+    def _run_one(self, data, where, values):
         """Run on checked arrays."""
         if JIT:
             self.compile(False, self._announce)
-            padded = tuple(values) + (None,) * (4 - len(values))
-            status = self._one.call(data._address, data.model, *padded)
+            status = self._one.call(data._address, data.model, where, tuple(values))
         else:
-            status = self._run_without_compiler(data, values)
+            status = self._run_without_compiler(data, where, values)
         self._raise_where_singular(data.model, status)
 
-    def _run_without_compiler(self, data, values):
+    def _run_without_compiler(self, data, where, values):
         ints, work = data._ints, data._work
         ints[GIVEN] = ints[STATUS] = 0
+        ints[WHERE] = where
         for field, value in zip(self.inputs, values):
             if value is not None:
                 start = ints[layout.OFFSET + field]
@@ -337,19 +347,21 @@ class Algorithm:
         self._run(Robot(ints, data.model._floats, work))
         return ints[STATUS]
 
-    def _run_batch(self, data, values, threads):
+    def _run_batch(self, data, where, values, threads):
         """Run on checked arrays that each have a leading axis; new arrays come back."""
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
         size = max(len(value) for value in values if value is not None)
-        shapes = [getattr(data, layout.FIELDS[f].name).shape for f in self.results]
-        outputs = tuple(np.empty((size, *shape)) for shape in shapes)
+        outputs = tuple(self._new_output(data, f, size) for f in self.results)
+        found = tuple(output.swapaxes(-1, -2) if layout.FIELDS[f].transposed else output
+                      for output, f in zip(outputs, self.results))
         if not JIT:
             for n in range(size):
-                self._run_one(data, [None if value is None else value[n] for value in values])
-                for output, f in zip(outputs, self.results):
+                self._run_one(data, where,
+                              [None if value is None else value[n] for value in values])
+                for output, f in zip(found, self.results):
                     output[n] = getattr(data, layout.FIELDS[f].name)
-            return outputs[0] if len(outputs) == 1 else outputs
+            return found[0] if len(found) == 1 else found
         self.compile(True, self._announce)
         inputs = tuple(np.zeros((size, 0)) if value is None else _as_rows(value)
                        for value in values)
@@ -360,7 +372,7 @@ class Algorithm:
         def part(start):
             ints, work = data._batch_space(start // step)
             return self._each.call(ints.ctypes.data, data.model._floats.ctypes.data,
-                                   work.ctypes.data, inputs, flat, start,
+                                   work.ctypes.data, where, inputs, flat, start,
                                    min(start + step, size))
 
         if len(starts) > 1:
@@ -374,7 +386,13 @@ class Algorithm:
             for field, value in zip(self.inputs, values):
                 require_sound(data.model, _argument(field), layout.FIELDS[field].shape, value)
         self._raise_where_singular(data.model, max(states, default=0))
-        return outputs[0] if len(outputs) == 1 else outputs
+        return found[0] if len(found) == 1 else found
+
+    def _new_output(self, data, field, size):
+        """Room for a batch's results, in the shape of the work space."""
+        view = getattr(data, layout.FIELDS[field].name)
+        shape = (view.swapaxes(-1, -2) if layout.FIELDS[field].transposed else view).shape
+        return np.empty((size, *shape))
 
     def _raise_where_singular(self, model, status):
         if status:
@@ -390,7 +408,8 @@ class Algorithm:
         if data.model is not model:
             raise ValueError(f"data: made for {data.model!r}, which is not the model given, "
                              f"{model!r}; make dyn_ros.Data(model) once for each model")
-        arrays = [_as_input(model, field, value) for field, value in zip(self.inputs, values)]
+        arrays = [self._as_input(model, field, value)
+                  for field, value in zip(self.inputs, values)]
         sizes = {_argument(f): len(x) for f, (x, batched) in zip(self.inputs, arrays) if batched}
         if not sizes:
             return False, [x for x, _ in arrays]
@@ -402,20 +421,19 @@ class Algorithm:
                       else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
                       for x, batched in arrays]
 
+    def _as_input(self, model, field, value):
+        if value is None and field in self.optional:
+            return None, False
+        name, axes = _argument(field), layout.FIELDS[field].shape
+        array, batched = as_array(model, name, axes, value)
+        if not (batched and JIT):                   # compiled code looks at a batch's numbers
+            require_sound(model, name, axes, array)
+        return array, batched
+
 
 def _as_rows(batch):
     """A batch of matrices as a batch of rows."""
     return batch.reshape(len(batch), math.prod(batch.shape[1:]))
-
-
-def _as_input(model, field, value):
-    if value is None and _is_optional(field):
-        return None, False
-    name, axes = _argument(field), layout.FIELDS[field].shape
-    array, batched = as_array(model, name, axes, value)
-    if not (batched and JIT):                       # compiled code looks at a batch's numbers
-        require_sound(model, name, axes, array)
-    return array, batched
 
 
 def precompile(names=None, batch=True, progress=None):

@@ -115,4 +115,4 @@ def crba(model, data, q, *, threads=1):
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _crba(model, data, threads, q)
+    return _crba(model, data, threads, 0, q)

@@ -115,4 +115,4 @@ def minverse(model, data, q, *, threads=1):
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    return _minverse(model, data, threads, q)
+    return _minverse(model, data, threads, 0, q)

@@ -71,7 +71,7 @@ def transmit_forces(r, tau):
         f_i = load_force(r.work, f + 6 * i)
         add_subspace_transpose_times(r, i, f_i, tau, 1)
         p = f + 6 * parent(r, i)
-        X = load_se3(r.work, at(r, LIMI) + 12 * i)
+        X = load_se3(r.work, at(r, LIMI) + 16 * i)
         store_spatial(r.work, p, force_add(load_force(r.work, p), to_parent(X, f_i)))
 
 
@@ -96,7 +96,7 @@ def newton_euler(r, accelerated, tau):
         f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
         if given(r, F_EXT):
             f = force_sub(f, external_force(r, i))
-        store_se3(r.work, X_ + 12 * i, X)
+        store_se3(r.work, X_ + 16 * i, X)
         store_spatial(r.work, v_ + 6 * i, v)
         store_spatial(r.work, a_ + 6 * i, a)
         store_spatial(r.work, f_ + 6 * i, f)
@@ -126,7 +126,7 @@ def statics(r, tau):
         f = momentum(body_inertia(r, i), a)
         if given(r, F_EXT):
             f = force_sub(f, external_force(r, i))
-        store_se3(r.work, X_ + 12 * i, X)
+        store_se3(r.work, X_ + 16 * i, X)
         store_spatial(r.work, a_ + 6 * i, a)
         store_spatial(r.work, f_ + 6 * i, f)
     transmit_forces(r, tau)
@@ -142,10 +142,11 @@ def static_torque_kernel(r):
     statics(r, at(r, TAU))
 
 
-_rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,)).caller()
+_rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,)).caller()
 _nle = Algorithm("nonlinear_effects", nonlinear_effects_kernel, (Q, V), (NLE,)).caller()
 _gravity = Algorithm("generalized_gravity", generalized_gravity_kernel, (Q,), (G,)).caller()
-_static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,)).caller()
+_static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
+                    optional=(F_EXT,)).caller()
 
 
 def rnea(model, data, q, v, a, f_ext=None, *, threads=1):
@@ -183,7 +184,7 @@ def rnea(model, data, q, v, a, f_ext=None, *, threads=1):
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _rnea(model, data, threads, q, v, a, f_ext)
+    return _rnea(model, data, threads, 0, q, v, a, f_ext)
 
 
 def nonlinear_effects(model, data, q, v, *, threads=1):
@@ -215,7 +216,7 @@ def nonlinear_effects(model, data, q, v, *, threads=1):
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _nle(model, data, threads, q, v)
+    return _nle(model, data, threads, 0, q, v)
 
 
 def generalized_gravity(model, data, q, *, threads=1):
@@ -245,7 +246,7 @@ def generalized_gravity(model, data, q, *, threads=1):
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _gravity(model, data, threads, q)
+    return _gravity(model, data, threads, 0, q)
 
 
 def static_torque(model, data, q, f_ext, *, threads=1):
@@ -278,4 +279,4 @@ def static_torque(model, data, q, f_ext, *, threads=1):
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _static(model, data, threads, q, f_ext)
+    return _static(model, data, threads, 0, q, f_ext)

@@ -19,24 +19,47 @@ def aligned_zeros(count):
 
 def _axes(model, shape):
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
-             "rows": model.njoints + 1, "ncolumns": model._ncolumns}
+             "rows": model.njoints + 1, "ncolumns": model._ncolumns,
+             "nframes": len(model.frame_names)}
     return tuple(sizes.get(axis, axis) for axis in shape)
 
 
 def _integers(model):
     """The packed integers of a model, and the size of its work space."""
-    tables = [*model._tree_table.ravel(), *model._velocity_parents, *model._unit_quaternions]
+    quaternions, frames = model._unit_quaternions, model._frame_parents
+    tables = [*model._tree_table.ravel(), *model._velocity_parents, *quaternions, *frames]
     ints = np.concatenate([np.zeros(layout.TREE, np.int64), np.array(tables, np.int64)])
     ints[layout.NJOINTS], ints[layout.NQ], ints[layout.NV] = model.njoints, model.nq, model.nv
+    ints[layout.NALLCOLUMNS], ints[layout.NFRAMES] = model._ncolumns, len(frames)
     ints[layout.COUPLED] = any(joint.mimic for joint in model.tree.joints)
-    ints[layout.NUNIT] = len(model._unit_quaternions)
-    ints[layout.UNIT_LIST] = len(ints) - len(model._unit_quaternions)
+    ints[layout.NUNIT] = len(quaternions)
+    ints[layout.FRAME_LIST] = len(ints) - len(frames)
+    ints[layout.UNIT_LIST] = ints[layout.FRAME_LIST] - len(quaternions)
     end = 0
     for number, known in enumerate(layout.FIELDS):
         size = math.prod(_axes(model, known.shape))
         ints[layout.OFFSET + number], ints[layout.SIZE + number] = end, size
         end += size
     return ints, end
+
+
+def _views(model, ints, work):
+    """(field, its part of a work space in its own shape) for each field."""
+    for number, known in enumerate(layout.FIELDS):
+        start, size = ints[layout.OFFSET + number], ints[layout.SIZE + number]
+        shape = _axes(model, known.shape)
+        yield known, work[start:start + size].reshape(shape + work.shape[1:])
+
+
+def _new_work(model, ints, shape):
+    """A work space in which every placement is the identity and all else zero."""
+    work = aligned_zeros(math.prod(shape)).reshape(shape)
+    for known, view in _views(model, ints, work):
+        if known.shape[-2:] == (4, 4):
+            axis = len(known.shape) - 2
+            for k in range(4):
+                view[(slice(None),) * axis + (k, k)] = 1.0
+    return work
 
 
 class Data:
@@ -54,12 +77,11 @@ class Data:
     def __init__(self, model):
         self.model = model
         self._ints, self._size = _integers(model)
-        self._work = aligned_zeros(self._size)
-        for number, known in enumerate(layout.FIELDS):
-            start = self._ints[layout.OFFSET + number]
-            shape = _axes(model, known.shape)
-            view = self._work[start:start + math.prod(shape)].reshape(shape)
-            setattr(self, known.name, view[1:] if known.shape[:1] == ("rows",) else view)
+        self._work = _new_work(model, self._ints, (self._size,))
+        for known, view in _views(model, self._ints, self._work):
+            if known.shape[:1] == ("rows",):
+                view = view[1:]
+            setattr(self, known.name, view.swapaxes(-1, -2) if known.transposed else view)
         self._links = np.array([
             id(model), id(None), id(np.ndarray), id(np.dtype(np.float64)),
             self._ints.ctypes.data, model._floats.ctypes.data, self._work.ctypes.data])
@@ -69,7 +91,7 @@ class Data:
     def _batch_space(self, thread):
         """Integers and work space of one thread of a batch, kept for the next batch."""
         while len(self._batch) <= thread:
-            work = aligned_zeros(self._size * LANES).reshape(self._size, LANES)
+            work = _new_work(self.model, self._ints, (self._size, LANES))
             self._batch.append((self._ints.copy(), work))
         return self._batch[thread]
 

@@ -54,14 +54,16 @@ def require_sound(model, name, axes, array):
 
 
 def _coordinate(model, axes, index):
-    """What a number of an argument belongs to."""
+    """What a number of an argument belongs to, in brackets; "" where nobody asks."""
     if axes[0] == "njoints":
-        return f"joint {model.joint_names[index[-2]]!r}"
+        return f" (joint {model.joint_names[index[-2]]!r})"
     if axes[0] == "nv":
-        return f"{model.velocity_names[index[-1]]!r}"
+        return f" ({model.velocity_names[index[-1]]!r})"
+    if axes[0] != "nq":
+        return ""
     (owner,) = (name for name, start, count in zip(model.joint_names, model.idx_q, model.nqs)
                 if start <= index[-1] < start + count)
-    return f"joint {owner!r}"
+    return f" (joint {owner!r})"
 
 
 def _require_finite(model, name, axes, array):
@@ -69,8 +71,8 @@ def _require_finite(model, name, axes, array):
     if not finite.all():
         index = tuple(int(n) for n in np.argwhere(~finite)[0])
         raise ValueError(f"{name}: expected finite numbers, got {array[index]} in "
-                         f"{name}[{', '.join(map(str, index))}] "
-                         f"({_coordinate(model, axes, index)})")
+                         f"{name}[{', '.join(map(str, index))}]"
+                         f"{_coordinate(model, axes, index)}")
 
 
 def _require_unit_quaternions(model, name, array):
@@ -82,6 +84,6 @@ def _require_unit_quaternions(model, name, array):
             index = tuple(np.argwhere(~unit)[0])
             row = "".join(f"{n}, " for n in index)
             raise ValueError(
-                f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}] "
-                f"({_coordinate(model, ('nq',), (k,))}), got length "
+                f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}]"
+                f"{_coordinate(model, ('nq',), (k,))}, got length "
                 f"{np.sqrt(squares[index]):.9g}; normalise it")

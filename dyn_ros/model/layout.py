@@ -9,7 +9,7 @@ Row 0 of every field that counts joints is the universe; the rows that people se
 from collections import namedtuple
 from typing import NamedTuple
 
-from ..spatial.algebra import Inertia, Symmetric, constant3
+from ..spatial.algebra import SE3, Inertia, Symmetric, constant3, constant9
 from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, load, store
 
@@ -24,13 +24,14 @@ class Field(NamedTuple):
     name: str
     shape: tuple      # of ints and names of axes, see field()
     doc: str
+    transposed: bool
 
 
 FIELDS = []
-MAX_FIELDS = 128
+MAX_FIELDS = 256
 
 
-def field(name, shape, doc=""):
+def field(name, shape, doc="", transposed=False):
     """Give a new array a place in the work space of every ``Data``.
 
     Parameters
@@ -38,11 +39,14 @@ def field(name, shape, doc=""):
     name : str
         Its name in ``Data``; one that starts with an underscore stays hidden.
     shape : tuple
-        Its axes: ints, "nq", "nv", "njoints", "rows" (njoints and the universe before them) or
-        "ncolumns" (one for each column of each joint's motion subspace; with mimic joints there
-        are more of these than velocities).
+        Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (njoints and the universe before
+        them) or "ncolumns" (one for each column of each joint's motion subspace; with mimic
+        joints there are more of these than velocities). None: a number. Two last axes of (4, 4)
+        are placements, whose last row Data writes once.
     doc : str
         What it is, with unit and frame.
+    transposed : bool
+        People see the two last axes exchanged: columns of a matrix lie whole in memory.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def field(name, shape, doc=""):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
     if len(FIELDS) == MAX_FIELDS:
         raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/layout.py")
-    FIELDS.append(Field(name, shape, doc))
+    FIELDS.append(Field(name, shape, doc, transposed))
     return len(FIELDS) - 1
 
 
@@ -63,7 +67,9 @@ V = field("_v", ("nv",))
 A = field("_a", ("nv",))
 TAU_IN = field("_tau", ("nv",))
 F_EXT = field("_f_ext", ("njoints", 6))
-LIMI = field("_liMi", ("rows", 12))
+POINT = field("_offset", (3,))
+LIMI = field("liMi", ("rows", 4, 4), "Placement of each joint frame in its parent's [m].")
+OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world [m].")
 JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, in that frame [m/s, rad/s].")
 JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame less gravity, in that "
                                      "frame [m/s2, rad/s2].")
@@ -73,8 +79,9 @@ JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, 
 
 # --- integers: header, offsets and sizes of the fields, the tree
 
-NJOINTS, NQ, NV, GIVEN, STATUS, COUPLED, NUNIT, UNIT_LIST = range(8)
-OFFSET = 8
+(NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, GIVEN, WHERE, STATUS, COUPLED, NUNIT, UNIT_LIST,
+ FRAME_LIST) = range(12)
+OFFSET = 12
 SIZE = OFFSET + MAX_FIELDS
 TREE = SIZE + MAX_FIELDS
 PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN, HAS_CHILD, LAST_CHILD = range(8)
@@ -82,7 +89,7 @@ TREE_ROW = 8
 
 REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
 
-# --- floats: gravity, the six unit motions, a row per joint, the armature
+# --- floats: gravity, the six unit motions, a row per joint, the armature, the frames
 
 GRAVITY = 0
 UNITS = 3
@@ -90,6 +97,7 @@ ROWS = UNITS + 36
 PLACE, PLACE_SIN, PLACE_COS, TRANSLATION, SLIDE, AXIS, INERTIA, RATIO, SHIFT = (
     0, 9, 18, 27, 30, 33, 36, 46, 47)
 FLOATS_ROW = 48
+FRAME_ROW = 12
 
 
 @kernel
@@ -104,6 +112,17 @@ def nv(r):
 
 
 @kernel
+def nallcolumns(r):
+    """Columns of all joints' motion subspaces."""
+    return constant(r.ints, NALLCOLUMNS)
+
+
+@kernel
+def nframes(r):
+    return constant(r.ints, NFRAMES)
+
+
+@kernel
 def at(r, field):
     """Offset of a field in the work space."""
     return constant(r.ints, OFFSET + field)
@@ -113,6 +132,12 @@ def at(r, field):
 def given(r, field):
     """Whether the caller gave this optional input (one of the first 32 fields)."""
     return (load(r.ints, GIVEN) >> field) & 1 == 1
+
+
+@kernel
+def where(r):
+    """The integer that came with the call: a joint, or a frame and a reference frame."""
+    return load(r.ints, WHERE)
 
 
 @kernel
@@ -211,6 +236,19 @@ def armature(r, k):
 
 
 @kernel
+def frame_parent(r, f):
+    """The joint that carries frame f, or 0."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + f)
+
+
+@kernel
+def frame_placement(r, f):
+    """Pose of frame f in its joint's frame."""
+    k = ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * f
+    return SE3(constant9(r.floats, k), constant3(r.floats, k + 9))
+
+
+@kernel
 def clear(a, start, count):
     """Set work[start : start + count] to zero."""
     for k in range(start, start + count):
@@ -220,3 +258,10 @@ def clear(a, start, count):
 @kernel
 def increase(a, k, x):
     store(a, k, load(a, k) + x)
+
+
+@kernel
+def zero_unless_given(r, field):
+    """An optional input that the caller left out counts as zero."""
+    if not given(r, field):
+        clear(r.work, at(r, field), load(r.ints, SIZE + field))

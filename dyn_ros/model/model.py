@@ -183,8 +183,11 @@ class Model:
         self._velocity_parents = self._parents_of_velocities(joints)
         self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
                                   if joint.kind == "floating"]
+        self._frame_parents = [frame.parent + 1 for frame in self.tree.frames]
+        placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
+                      for frame in self.tree.frames]
         self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
-                                       np.zeros(self.nv)])
+                                       np.zeros(self.nv), np.ravel(placements)])
 
     def _parents_of_velocities(self, joints):
         """For each velocity the one before it on the way to the root, or -1.
@@ -213,11 +216,12 @@ class Model:
     @property
     def armature(self):
         """Rotor inertia seen by each coordinate, (nv,) [kg m2, kg]; settable."""
-        return self._floats[self._floats.size - self.nv:]
+        start = layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1)
+        return self._floats[start:start + self.nv]
 
     @armature.setter
     def armature(self, value):
-        self._floats[self._floats.size - self.nv:] = _vector("armature", value, self.nv)
+        self.armature[:] = _vector("armature", value, self.nv)
 
     @property
     def base_inertia(self):

@@ -378,13 +378,19 @@ def store_spatial(a, i, m):
 
 @kernel
 def load_se3(a, i):
-    return SE3(load9(a, i), load3(a, i + 9))
+    """A placement, of which a work space holds the homogeneous matrix."""
+    return SE3((load(a, i), load(a, i + 1), load(a, i + 2),
+                load(a, i + 4), load(a, i + 5), load(a, i + 6),
+                load(a, i + 8), load(a, i + 9), load(a, i + 10)),
+               (load(a, i + 3), load(a, i + 7), load(a, i + 11)))
 
 
 @kernel
 def store_se3(a, i, X):
-    store9(a, i, X.rotation)
-    store3(a, i + 9, X.translation)
+    """Store a placement; the last row of the homogeneous matrix stands there already."""
+    for k in range(3):
+        store3(a, i + 4 * k, (X.rotation[3 * k], X.rotation[3 * k + 1], X.rotation[3 * k + 2]))
+        store(a, i + 4 * k + 3, X.translation[k])
 
 
 @kernel

@@ -1,10 +1,11 @@
 """Compilation of kernels by Numba, and the folder that keeps what was compiled.
 
 A kernel calls many small functions that all end up inside its machine code, so what is
-kept is only good for exactly these sources. Numba's own cache looks at one file; here the
-folder's name is a digest of every source file of the engine, of Numba and of Python.
-Numba adds the processor by itself.
+kept is only good for exactly these sources. Numba's own cache looks at one file; here an
+entry's name has a digest of every module that its code can reach, with the numbers that
+stand in them, and the folder's one of Numba and of Python. Numba adds the processor by itself.
 """
+import contextlib
 import functools
 import hashlib
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import ModuleType
 
 import llvmlite
 import numba
@@ -22,21 +24,50 @@ from numba.core import caching
 JIT = not numba.config.DISABLE_JIT
 FLAGS = ("contract", "nsz", "arcp", "reassoc")     # keeps NaN and infinity: bad input must show
 _OPTIONS = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
-_ENGINE = Path(__file__).resolve().parents[1]
+_PACKAGE = __name__.split(".")[0] + "."
 _KEEP_DAYS = 60
 
 kernel = njit(forceinline=True, **_OPTIONS)
 """Decorator of every function that runs inside a kernel."""
 
 
-def _digest():
-    state = hashlib.sha256()
-    for room in ("spatial", "model", "algorithms"):
-        for path in sorted((_ENGINE / room).glob("*.py")):
-            state.update(path.name.encode() + b"\0" + path.read_bytes())
-    versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
-    state.update(repr(versions).encode())
-    return state.hexdigest()[:16]
+def _hash(*parts):
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _neighbours(module):
+    """The package's modules that a module takes names from."""
+    for value in vars(module).values():
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(
+            value, "__module__", None)
+        if isinstance(name, str) and name.startswith(_PACKAGE) and name in sys.modules:
+            yield sys.modules[name]
+
+
+def source_digest(*functions):
+    """Digest of all source that functions can reach, and of the numbers in its modules.
+
+    Parameters
+    ----------
+    functions : callable
+
+    Returns
+    -------
+    str
+    """
+    found, todo = {}, [sys.modules[function.__module__] for function in functions]
+    while todo:
+        module = todo.pop()
+        if module.__name__ not in found:
+            found[module.__name__] = module
+            todo += _neighbours(module)
+    parts = []
+    for name in sorted(found):
+        numbers = {key: value for key, value in vars(found[name]).items()
+                   if isinstance(value, (int, float))}
+        parts += [name.encode(), Path(found[name].__file__).read_bytes(),
+                  repr(sorted(numbers.items())).encode()]
+    return _hash(*parts)
 
 
 def _first_writable(*folders):
@@ -52,7 +83,7 @@ def _first_writable(*folders):
 
 @functools.cache
 def cache_folder():
-    """Folder of the compiled kernels that belong to these sources.
+    """Folder of the compiled kernels for this Python and this Numba.
 
     ``DYN_ROS_CACHE_DIR`` names its parent; else it is ``dyn_ros`` in ``XDG_CACHE_HOME`` or
     ``~/.cache``, or a temporary folder where none of these can be written.
@@ -60,17 +91,19 @@ def cache_folder():
     Returns
     -------
     pathlib.Path
-        An existing folder. Folders of other versions that nobody used for 60 days are removed.
+        An existing folder. What nobody used for 60 days is removed from it.
     """
     named = os.environ.get("DYN_ROS_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     shared = Path(tempfile.gettempdir()) / f"dyn_ros-{os.getuid()}"
     root = _first_writable(*([Path(named)] if named else []), Path(base) / "dyn_ros", shared)
-    folder = _first_writable(root / f"kernels-{_digest()}")
+    versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
+    folder = _first_writable(root / f"kernels-{_hash(repr(versions).encode())}")
     os.utime(folder)
-    for other in root.glob("kernels-*"):
-        if other != folder and time.time() - other.stat().st_mtime > _KEEP_DAYS * 86400:
-            shutil.rmtree(other, ignore_errors=True)
+    for old in (*root.glob("kernels-*"), *folder.glob("*.nb?")):
+        with contextlib.suppress(OSError):          # another process may remove it too
+            if time.time() - old.stat().st_mtime > _KEEP_DAYS * 86400:
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
     return folder
 
 
@@ -108,6 +141,9 @@ class _Cache(caching.FunctionCache):
         return self._name, sig, codegen.magic_tuple()
 
     def load_overload(self, sig, target_context):
+        for path in Path(self._cache_path).glob(f"{self._name}.*nb?"):
+            with contextlib.suppress(OSError):
+                os.utime(path)                      # in use: keep it
         try:
             return super().load_overload(sig, target_context)
         except Exception:                           # a pickle cut short can raise anything
@@ -124,14 +160,16 @@ class Entry:
         Its name in the cache; unique.
     function : callable
         What to compile.
+    sources : sequence of callable
+        Functions from whose modules all that it calls can be reached.
     signature : numba.core.typing.templates.Signature
         Its only signature. The caller answers for the arguments' types.
     nogil : bool
         Release the interpreter while it runs.
     """
 
-    def __init__(self, name, function, signature, nogil):
-        self.name = name
+    def __init__(self, name, function, sources, signature, nogil):
+        self.name, self._sources = name, sources
         self._signature = signature
         self._dispatcher = njit(nogil=nogil, **_OPTIONS)(function)
         self.call = None
@@ -154,7 +192,7 @@ class Entry:
         if not JIT:
             self.call = self._dispatcher
             return False
-        cache = _Cache(self.name)
+        cache = _Cache(f"{self.name}-{source_digest(*self._sources)}")
         result = cache.load_overload(self._signature, self._dispatcher.targetctx)
         found = result is not None
         if not found:

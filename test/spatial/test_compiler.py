@@ -54,12 +54,32 @@ def test_a_folder_that_cannot_be_made_is_left(tmp_path):
     assert Path(folder).parent == home / ".cache" / "dyn_ros"
 
 
-def test_other_sources_have_another_folder(tmp_path):
+def test_changed_sources_are_compiled_again_and_others_are_not(tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(ROOT / "dyn_ros", copy / "dyn_ros",
                     ignore=shutil.ignore_patterns("__pycache__"))
-    before = run(FOLDER, copy)
-    assert Path(before).name == Path(run(FOLDER)).name
-    with open(copy / "dyn_ros" / "spatial" / "algebra.py", "a") as file:
-        file.write("\n# changed\n")
-    assert Path(run(FOLDER, copy)).name != Path(before).name
+    named = {"DYN_ROS_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(COMPILE, copy, **named) == "['generalized_gravity']"
+    for changed, expected in {"spatial/algebra.py": "['generalized_gravity']",
+                              "algorithms/minverse.py": "[]"}.items():
+        with open(copy / "dyn_ros" / changed, "a") as file:
+            file.write("\n# changed\n")
+        assert run(COMPILE, copy, **named) == expected
+
+
+DIGESTS = """
+from importlib import import_module
+from dyn_ros.spatial.compiler import source_digest
+minverse, crba = (import_module("dyn_ros.algorithms." + name) for name in ("minverse", "crba"))
+layout = import_module("dyn_ros.model.layout")
+digests = [source_digest(minverse.minverse_kernel), source_digest(minverse.minverse_kernel)]
+crba.M += 1
+digests.append(source_digest(minverse.minverse_kernel))
+layout.RATIO += 1
+digests.append(source_digest(minverse.minverse_kernel))
+print([digests.index(digest) for digest in digests])
+"""
+
+
+def test_the_digest_reaches_every_module_of_a_kernel_and_its_numbers():
+    assert run(DIGESTS) == "[0, 0, 2, 3]"
