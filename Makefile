@@ -76,7 +76,7 @@ lint:
 	if command -v xmllint >/dev/null; then xmllint --noout package.xml; fi
 
 clean:
-	rm -rf .venv-jazzy .venv-kilted build install log .pytest_cache .ruff_cache
+	rm -rf .venv-jazzy .venv-kilted build install log .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # pip's report, one line a wheel
