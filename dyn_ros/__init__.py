@@ -3,10 +3,10 @@ import pkgutil
 
 from .algorithms import *  # noqa: F403
 from .algorithms import __all__ as _algorithms
-from .model import Data, Model, UrdfError
+from .model import Data, Model, ReferenceFrame, UrdfError
 
 __version__ = "0.1.0"
-__all__ = ["Data", "Model", "UrdfError", *_algorithms]
+__all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", *_algorithms]
 
 # The generated msg and srv modules are installed beside this file; imported from
 # the source tree, they are found in the installed copy instead.

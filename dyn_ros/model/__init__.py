@@ -1,6 +1,7 @@
 """From a URDF to a model, and the space where results are kept."""
 from .data import Data
+from .frames import ReferenceFrame
 from .model import Model
 from .urdf import UrdfError
 
-__all__ = ["Data", "Model", "UrdfError"]
+__all__ = ["Data", "Model", "ReferenceFrame", "UrdfError"]

@@ -2,6 +2,8 @@
 import numpy as np
 
 from . import configuration, layout
+from .inertia import packed
+from .frames import places
 from .urdf import read_urdf
 
 _COORDINATES = {  # kind -> (numbers in q, names of the numbers in v)
@@ -33,16 +35,10 @@ def _joint_constants(joint):
     row[layout.TRANSLATION:layout.TRANSLATION + 3] = joint.placement[:3, 3]
     row[layout.SLIDE:layout.SLIDE + 3] = R @ u
     row[layout.AXIS:layout.AXIS + 3] = u
-    row[layout.INERTIA:layout.INERTIA + 10] = _packed_inertia(joint.inertia)
+    row[layout.INERTIA:layout.INERTIA + 10] = packed(joint.inertia)
     row[layout.RATIO] = joint.mimic.multiplier if joint.mimic else 1.0
     row[layout.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
     return row
-
-
-def _packed_inertia(inertia):
-    m, c = inertia.mass, inertia.com
-    Y = inertia.rotational + m * (c @ c * np.eye(3) - np.outer(c, c))
-    return [m, *(m * c), Y[0, 0], Y[0, 1], Y[1, 1], Y[0, 2], Y[1, 2], Y[2, 2]]
 
 
 def _vector(name, value, size):
@@ -183,6 +179,12 @@ class Model:
         self._velocity_parents = self._parents_of_velocities(joints)
         self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
                                   if joint.kind == "floating"]
+        frames = sorted(enumerate(self.tree.frames), reverse=True,
+                        key=lambda numbered: (numbered[1].kind != "body", numbered[0]))
+        self._frame_indices = {frame.name: i for i, frame in frames}
+        self._frame_places = places(self.frame_names, self._frame_indices)
+        self._joint_places = places(self.joint_names, {
+            name: i for i, name in enumerate(self.joint_names)})
         self._frame_parents = [frame.parent + 1 for frame in self.tree.frames]
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]
@@ -353,10 +355,10 @@ class Model:
 
         Where a joint and a link share the name, it is the link's.
         """
-        for i, frame in enumerate(self.tree.frames):
-            if frame.kind == "body" and frame.name == name:
-                return i
-        return _index("frame", name, self.frame_names)
+        try:
+            return self._frame_indices[name]
+        except KeyError:
+            return _index("frame", name, self.frame_names)
 
     def __repr__(self):
         return f"Model({self.name!r}, njoints={self.njoints}, nq={self.nq}, nv={self.nv})"

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .inertia import Inertia, moved, point_mass, rotational_fault, summed
+
 MAX_CHARACTERS = 5_000_000
 """A longer text is refused. The largest robots known are below 1 MB; meshes belong in files."""
 
@@ -28,25 +30,6 @@ SUPPORTED = MOVING + ("fixed",)
 
 class UrdfError(ValueError):
     """A robot description that cannot be used; the message names the element and the remedy."""
-
-
-@dataclass(frozen=True, eq=False)
-class Inertia:
-    """Rigid-body inertia, in the axes of the joint that carries the body.
-
-    Attributes
-    ----------
-    mass : float
-        kg.
-    com : (3,) ndarray
-        Center of mass, m.
-    rotational : (3, 3) ndarray
-        Rotational inertia about the center of mass, kg m^2.
-    """
-
-    mass: float
-    com: np.ndarray
-    rotational: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -611,20 +594,14 @@ def _limits(joint, warnings):
 
 # ---------------------------------------------------------------------------- inertias
 
-# What a written inertia may miss physics by: rounding in the text, as a part of its largest
-# moment, and moments too small to matter, kg m^2.
-_INERTIA_ROUNDING = 1e-6
-_INERTIA_NOTHING = 1e-15
-
-
 def _lumped(links, seats, count, warnings):
     """The inertia of all links on each moving joint; after them, of those on the universe."""
     carried = [[] for _ in range(count + 1)]
     for link in links:
         if link.inertial is not None:
             seat, placement = seats[link.name]
-            carried[seat].append(_moved(_link_inertia(link, warnings), placement))
-    return [_sum(inertias) for inertias in carried]
+            carried[seat].append(moved(_link_inertia(link, warnings), placement))
+    return [summed(inertias) for inertias in carried]
 
 
 def _link_inertia(link, warnings):
@@ -637,50 +614,10 @@ def _link_inertia(link, warnings):
         rotational = np.zeros((3, 3))
     else:
         rotational = np.array(inertial.inertia.to_matrix())
-        _check_rotational(link.name, rotational, warnings)
-    return _moved(Inertia(inertial.mass, np.zeros(3), rotational), _placement(inertial.origin))
-
-
-def _check_rotational(link, rotational, warnings):
-    low, middle, high = np.linalg.eigvalsh(rotational)
-    allowed = _INERTIA_ROUNDING * max(abs(low), abs(high)) + _INERTIA_NOTHING
-    if low < -allowed:
-        warnings.append(
-            f'inertia of link "{link}" is not positive semidefinite: '
-            f"its smallest principal moment is {low:.3g} kg m^2"
-        )
-    elif high - middle - low > allowed:
-        warnings.append(
-            f'inertia of link "{link}" breaks the triangle inequality: its largest principal '
-            f"moment {high:.3g} kg m^2 exceeds the sum of the others by "
-            f"{high - middle - low:.3g} kg m^2"
-        )
-
-
-def _moved(inertia, placement):
-    """The inertia in the frame in which its present frame has the given placement."""
-    rotation = placement[:3, :3]
-    return Inertia(
-        inertia.mass,
-        rotation @ inertia.com + placement[:3, 3],
-        rotation @ inertia.rotational @ rotation.T,
-    )
-
-
-def _sum(inertias):
-    mass = sum(inertia.mass for inertia in inertias)
-    com = np.zeros(3)
-    if mass > 0.0:
-        com = sum(inertia.mass * inertia.com for inertia in inertias) / mass
-    rotational = np.zeros((3, 3))
-    for inertia in inertias:
-        rotational += inertia.rotational + _point_mass(inertia.mass, inertia.com - com)
-    return Inertia(float(mass), com, rotational)
-
-
-def _point_mass(mass, at):
-    """Rotational inertia about the origin of a point mass."""
-    return mass * (at @ at * np.eye(3) - np.outer(at, at))
+        fault = rotational_fault(rotational)
+        if fault:
+            warnings.append(f'inertia of link "{link.name}" {fault}')
+    return moved(Inertia(inertial.mass, np.zeros(3), rotational), _placement(inertial.origin))
 
 
 def _warn_massless(joints, warnings):
@@ -716,7 +653,7 @@ def _heavy(joints):
 def _moves_nothing(joint):
     """Whether a joint at the end of its branch moves without resistance in some direction."""
     inertia = joint.inertia
-    about_origin = inertia.rotational + _point_mass(inertia.mass, inertia.com)
+    about_origin = inertia.rotational + point_mass(inertia.mass, inertia.com)
     if joint.kind == "prismatic":
         return inertia.mass == 0.0
     if joint.kind == "planar":

@@ -199,6 +199,13 @@ def to_parent(X, f):
 
 
 @kernel
+def motion_to_parent(X, m):
+    """A motion of the child frame placed at X, seen in the parent frame."""
+    angular = rotate(X.rotation, m.angular)
+    return Motion(add(rotate(X.rotation, m.linear), cross(X.translation, angular)), angular)
+
+
+@kernel
 def motion_rotated(R, m):
     return Motion(rotate(R, m.linear), rotate(R, m.angular))
 

@@ -1,0 +1,303 @@
+"""Where every joint is, how fast it moves and accelerates.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
+"""
+from ..model.joints import add_subspace_times, column, cross_subspace_times, joint_placement
+from ..model.layout import (
+    GRAVITY,
+    JOINT_A,
+    JOINT_V,
+    LIMI,
+    OMI,
+    PRISMATIC,
+    REVOLUTE,
+    A,
+    Q,
+    V,
+    at,
+    axis,
+    clear,
+    field,
+    frame_parent,
+    frame_placement,
+    kind,
+    nframes,
+    njoints,
+    nv,
+    parent,
+    ratio,
+    zero_unless_given,
+)
+from ..spatial.algebra import (
+    Motion,
+    compose,
+    constant3,
+    cross,
+    lift3,
+    load_motion,
+    load_se3,
+    motion_add,
+    motion_to_parent,
+    rotate,
+    rotate_back,
+    scale,
+    store_se3,
+    store_spatial,
+    sub,
+    to_child,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+from .call import Algorithm
+
+JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration of each joint frame, in that frame "
+                                    "[m/s2, rad/s2].")
+OV = field("ov", ("rows", 6), "Velocity of each joint frame, in the world [m/s, rad/s].")
+OA = field("oa", ("rows", 6), "Spatial acceleration of each joint frame, in the world "
+                              "[m/s2, rad/s2].")
+OA_GF = field("oa_gf", ("rows", 6), "As oa, less gravity [m/s2, rad/s2].")
+OA_DRIFT = field("oa_drift", ("rows", 6), "As oa, of zero joint accelerations [m/s2, rad/s2].")
+OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world [m].")
+
+
+@kernel
+def place_joint(r, i):
+    """Leave joint i's placement in its parent and in the world; give the latter."""
+    X = joint_placement(r, i)
+    oMi = compose(load_se3(r.work, at(r, OMI) + 16 * parent(r, i)), X)
+    store_se3(r.work, at(r, LIMI) + 16 * i, X)
+    store_se3(r.work, at(r, OMI) + 16 * i, oMi)
+    return oMi
+
+
+@kernel
+def world_column(r, i, c):
+    """Column c of joint i's motion subspace in the world, a mimic's multiplier in it."""
+    X = load_se3(r.work, at(r, OMI) + 16 * i)
+    if kind(r, i) == REVOLUTE:
+        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
+        return Motion(cross(X.translation, u), u)
+    if kind(r, i) == PRISMATIC:
+        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
+        return Motion(u, zero3(u[0]))
+    return motion_to_parent(X, column(r, i, c))
+
+
+@kernel
+def place_all(r):
+    for i in range(1, njoints(r) + 1):
+        place_joint(r, i)
+
+
+@kernel
+def store_in_world(r, field, i, m):
+    X = load_se3(r.work, at(r, OMI) + 16 * i)
+    store_spatial(r.work, at(r, field) + 6 * i, motion_to_parent(X, m))
+
+
+@kernel
+def move_all(r):
+    """Velocities and accelerations of all joints, after ``place_all``."""
+    v_, a_ = at(r, JOINT_V), at(r, JOINT_ACC)
+    clear(r.work, v_, 6)
+    clear(r.work, a_, 6)
+    for i in range(1, njoints(r) + 1):
+        p = parent(r, i)
+        X = load_se3(r.work, at(r, LIMI) + 16 * i)
+        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), at(r, V))
+        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
+                       cross_subspace_times(r, i, v, at(r, V)))
+        a = add_subspace_times(r, i, a, at(r, A))
+        store_spatial(r.work, v_ + 6 * i, v)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_in_world(r, OV, i, v)
+        store_in_world(r, OA, i, a)
+
+
+@kernel
+def subtract_gravity(r):
+    """a_gf and oa_gf from a and oa."""
+    g = constant3(r.floats, GRAVITY)
+    for i in range(1, njoints(r) + 1):
+        R = load_se3(r.work, at(r, OMI) + 16 * i).rotation
+        a = load_motion(r.work, at(r, JOINT_ACC) + 6 * i)
+        oa = load_motion(r.work, at(r, OA) + 6 * i)
+        store_spatial(r.work, at(r, JOINT_A) + 6 * i,
+                      Motion(sub(a.linear, rotate_back(R, lift3(g, R[0]))), a.angular))
+        store_spatial(r.work, at(r, OA_GF) + 6 * i, Motion(sub(oa.linear, g), oa.angular))
+
+
+@kernel
+def forward_kinematics_kernel(r):
+    place_all(r)
+    zero_unless_given(r, V)
+    zero_unless_given(r, A)
+    move_all(r)
+    subtract_gravity(r)
+
+
+@kernel
+def bias_acceleration_kernel(r):
+    clear(r.work, at(r, A), nv(r))
+    place_all(r)
+    move_all(r)
+    for k in range(6 * (njoints(r) + 1)):
+        store(r.work, at(r, OA_DRIFT) + k, load(r.work, at(r, OA) + k))
+
+
+@kernel
+def frame_placements_kernel(r):
+    place_all(r)
+    for f in range(nframes(r)):
+        X = load_se3(r.work, at(r, OMI) + 16 * frame_parent(r, f))
+        store_se3(r.work, at(r, OMF) + 16 * f, compose(X, frame_placement(r, f)))
+
+
+_forward = Algorithm("forward_kinematics", forward_kinematics_kernel, (Q, V, A),
+                     (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA), optional=(V, A)).caller()
+_less_gravity = Algorithm("accelerations_less_gravity", forward_kinematics_kernel, (Q, V, A),
+                          (JOINT_A, OA_GF), optional=(V, A)).caller()
+_bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRIFT,)).caller()
+_placements = Algorithm("frame_placements", frame_placements_kernel, (Q,), (OMF,)).caller()
+
+
+def forward_kinematics(model, data, q, v=None, a=None, *, threads=1):
+    """Placement, velocity and acceleration of every joint frame.
+
+    Featherstone (2008), table 5.1, first loop; O(n). Leaves ``data.a_gf`` and ``data.oa_gf``
+    too, the accelerations less gravity.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
+        is not given.
+    a : (nv,) or (B, nv) array_like, optional
+        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    oMi, liMi : (njoints, 4, 4) ndarray
+        Placement of each joint frame in the world and in its parent joint's frame, homogeneous
+        [m].
+    v, a : (njoints, 6) ndarray
+        Velocity and spatial acceleration (linear, angular) of each joint frame, in that frame
+        [m/s, rad/s; m/s2, rad/s2].
+    ov, oa : (njoints, 6) ndarray
+        The same in the world: in its axes, about its origin.
+        For one state they are ``data.oMi`` and so on themselves; for a batch new arrays with
+        the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _forward(model, data, threads, 0, q, v, a)
+
+
+def accelerations_less_gravity(model, data, q, v=None, a=None, *, threads=1):
+    """Spatial accelerations of every joint frame less gravity, as rnea has them.
+
+    Featherstone (2008), table 5.1, first loop; O(n). Leaves all that ``forward_kinematics`` does.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
+        is not given.
+    a : (nv,) or (B, nv) array_like, optional
+        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    a_gf, oa_gf : (njoints, 6) ndarray
+        In each joint's frame, and in the world (its axes, its origin) [m/s2, rad/s2]. For one
+        state ``data.a_gf`` and ``data.oa_gf`` themselves; for a batch new arrays with the
+        batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _less_gravity(model, data, threads, 0, q, v, a)
+
+
+def bias_acceleration(model, data, q, v, *, threads=1):
+    """Spatial acceleration that every joint frame has when no joint accelerates.
+
+    Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (njoints, 6) ndarray
+        In the world: in its axes, about its origin [m/s2, rad/s2]. For one state it is
+        ``data.oa_drift`` itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _bias(model, data, threads, 0, q, v)
+
+
+def frame_placements(model, data, q, *, threads=1):
+    """Placement of every frame: joints, fixed joints and links.
+
+    Leaves ``data.oMi`` and ``data.liMi`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nframes, 4, 4) ndarray
+        Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For one
+        state it is ``data.oMf`` itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _placements(model, data, threads, 0, q)
