@@ -1,0 +1,371 @@
+"""Model: a robot's tree of joints with its constants packed for the kernels."""
+import numpy as np
+
+from . import configuration, layout
+from .frames import places
+from .inertia import packed
+from .urdf import read_urdf
+
+_COORDINATES = {  # kind -> (numbers in q, names of the numbers in v)
+    "revolute": (1, ("",)),
+    "continuous": (1, ("",)),
+    "prismatic": (1, ("",)),
+    "planar": (3, ("/linear_x", "/linear_y", "/angular_z")),
+    "floating": (7, ("/linear_x", "/linear_y", "/linear_z",
+                     "/angular_x", "/angular_y", "/angular_z")),
+}
+_KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
+          "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING}
+
+
+def _skew(a):
+    return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
+
+
+def _joint_constants(joint):
+    """The row of floats of one joint (layout.PLACE ...)."""
+    row = np.zeros(layout.FLOATS_ROW)
+    R, u = joint.placement[:3, :3], joint.axis
+    place = R
+    if _KINDS[joint.kind] == layout.REVOLUTE:
+        place = R @ np.outer(u, u)
+        row[layout.PLACE_SIN:layout.PLACE_SIN + 9] = (R @ _skew(u)).ravel()
+        row[layout.PLACE_COS:layout.PLACE_COS + 9] = (R - place).ravel()
+    row[layout.PLACE:layout.PLACE + 9] = place.ravel()
+    row[layout.TRANSLATION:layout.TRANSLATION + 3] = joint.placement[:3, 3]
+    row[layout.SLIDE:layout.SLIDE + 3] = R @ u
+    row[layout.AXIS:layout.AXIS + 3] = u
+    row[layout.INERTIA:layout.INERTIA + 10] = packed(joint.inertia)
+    row[layout.RATIO] = joint.mimic.multiplier if joint.mimic else 1.0
+    row[layout.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
+    return row
+
+
+def _vector(name, value, size):
+    expected = f"{name}: expected {size} finite numbers"
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{expected}, got {value!r:.80}") from None
+    if array.shape != (size,) or not np.isfinite(array).all():
+        raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
+    return array
+
+
+class Model:
+    """A robot: its joints, frames and inertias. Made by ``from_urdf`` or ``from_urdf_file``.
+
+    Joints and frames leave the universe out and are in Pinocchio's order: depth first, children
+    by joint name. Fixed joints are lumped into the joint that carries them; their frames stay.
+
+    Attributes
+    ----------
+    name : str
+        Name of the robot.
+    njoints, nq, nv : int
+        Number of moving joints, of position numbers, of velocity numbers.
+    joint_names : tuple of str, length njoints
+        Mimic joints are among them.
+    velocity_names : tuple of str, length nv
+        The joint's name for a joint with one coordinate; with ``/linear_x`` and so on behind it
+        for planar and floating joints.
+    frame_names : tuple of str
+        Joints, fixed joints and links.
+    idx_q, idx_v, nqs, nvs : tuple of int, length njoints
+        Where each joint's numbers start in q and v, and how many there are. A mimic joint has
+        none of its own and points to its master's.
+    lower, upper : (nq,) ndarray
+        Position limits [rad, m]; infinite where there are none.
+    velocity_limit, effort_limit : (nv,) ndarray
+        [rad/s, m/s] and [N m, N]; infinite where there are none.
+    total_mass : float
+        Of what moves [kg]; the fixed base link does not.
+    warnings : tuple of str
+        What is odd in the robot's description.
+    tree : Tree
+        The description that it was made from.
+    """
+
+    def __init__(self, tree, gravity=(0.0, 0.0, -9.81)):
+        self.tree = tree
+        self.name = tree.name
+        self.warnings = tuple(tree.warnings)
+        self.njoints = len(tree.joints)
+        self.joint_names = tuple(joint.name for joint in tree.joints)
+        self.frame_names = tuple(frame.name for frame in tree.frames)
+        self._number_coordinates(tree.joints)
+        self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
+        self._pack(tree.joints)
+        self.gravity = gravity
+
+    @classmethod
+    def from_urdf(cls, xml, root_joint=None, gravity=(0.0, 0.0, -9.81), mimic="project",
+                  strict=False):
+        """Read a robot from the text of a URDF.
+
+        Parameters
+        ----------
+        xml : str
+            The URDF.
+        root_joint : None, "floating" or "planar"
+            How the root link moves in the world; None: it does not.
+        gravity : (3,) array_like
+            [m/s2], in the root frame.
+        mimic : "project" or "ignore"
+            Mimic joints follow their master, or are free joints.
+        strict : bool
+            Refuse what otherwise gives a warning.
+
+        Returns
+        -------
+        Model
+
+        Raises
+        ------
+        UrdfError
+            A ValueError that names what is wrong in the URDF.
+        """
+        return cls(read_urdf(xml, root_joint, mimic, strict), gravity)
+
+    @classmethod
+    def from_urdf_file(cls, path, root_joint=None, gravity=(0.0, 0.0, -9.81), mimic="project",
+                       strict=False):
+        """Read a robot from a URDF file; all else as in ``from_urdf``."""
+        with open(path, "rb") as file:
+            return cls.from_urdf(file.read(), root_joint, gravity, mimic, strict)
+
+    def _number_coordinates(self, joints):
+        idx_q, idx_v, nqs, nvs, names = [], [], [], [], []
+        lower, upper, velocity, effort = [], [], [], []
+        for joint in joints:
+            if joint.mimic:
+                continue
+            size, suffixes = _COORDINATES[joint.kind]
+            names += [joint.name + suffix for suffix in suffixes]
+            lower += [joint.lower if size == 1 else -np.inf] * size
+            upper += [joint.upper if size == 1 else np.inf] * size
+            velocity += [joint.velocity if size == 1 else np.inf] * len(suffixes)
+            effort += [joint.effort if size == 1 else np.inf] * len(suffixes)
+        nq = nv = 0
+        for joint in joints:
+            size, suffixes = _COORDINATES[joint.kind]
+            nqs.append(0 if joint.mimic else size)
+            nvs.append(0 if joint.mimic else len(suffixes))
+            idx_q.append(nq)
+            idx_v.append(nv)
+            nq, nv = nq + nqs[-1], nv + nvs[-1]
+        for i, joint in enumerate(joints):
+            if joint.mimic:
+                idx_q[i], idx_v[i] = idx_q[joint.mimic.joint], idx_v[joint.mimic.joint]
+        self.nq, self.nv = nq, nv
+        self.idx_q, self.idx_v, self.nqs, self.nvs = map(tuple, (idx_q, idx_v, nqs, nvs))
+        self.velocity_names = tuple(names)
+        self.lower, self.upper, self.velocity_limit, self.effort_limit = map(
+            np.array, (lower, upper, velocity, effort))
+
+    def _pack(self, joints):
+        """The tables of integers and floats that kernels read; see layout."""
+        table = np.zeros((self.njoints + 1, layout.TREE_ROW), np.int64)
+        rows = np.zeros((self.njoints + 1, layout.FLOATS_ROW))
+        self._ncolumns = 0
+        for i, joint in enumerate(joints):
+            columns = len(_COORDINATES[joint.kind][1])
+            later = [other.parent for other in joints[i + 1:]]
+            table[i + 1] = (joint.parent + 1, _KINDS[joint.kind], self.idx_q[i], self.idx_v[i],
+                            columns, self._ncolumns, i in later, joint.parent not in later)
+            rows[i + 1] = _joint_constants(joint)
+            self._ncolumns += columns
+        self._tree_table = table
+        self._velocity_parents = self._parents_of_velocities(joints)
+        self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
+                                  if joint.kind == "floating"]
+        frames = sorted(enumerate(self.tree.frames), reverse=True,
+                        key=lambda numbered: (numbered[1].kind != "body", numbered[0]))
+        self._frame_indices = {frame.name: i for i, frame in frames}
+        self._frame_places = places(self.frame_names, self._frame_indices)
+        self._joint_places = places(self.joint_names, {
+            name: i for i, name in enumerate(self.joint_names)})
+        self._frame_parents = [frame.parent + 1 for frame in self.tree.frames]
+        placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
+                      for frame in self.tree.frames]
+        self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
+                                       np.zeros(self.nv), np.ravel(placements)])
+
+    def _parents_of_velocities(self, joints):
+        """For each velocity the one before it on the way to the root, or -1.
+
+        M is sparse along it (Featherstone 2008, section 6.4). Mimic joints couple branches: then
+        the velocities stand in a single row.
+        """
+        if any(joint.mimic for joint in joints):
+            return list(range(-1, self.nv - 1))
+        last, parents = {-1: -1}, []
+        for i, joint in enumerate(joints):
+            start = self.idx_v[i]
+            parents += [last[joint.parent], *range(start, start + self.nvs[i] - 1)]
+            last[i] = start + self.nvs[i] - 1
+        return parents
+
+    @property
+    def gravity(self):
+        """Gravity in the root frame, (3,) [m/s2]; settable."""
+        return self._floats[:3]
+
+    @gravity.setter
+    def gravity(self, value):
+        self._floats[:3] = _vector("gravity", value, 3)
+
+    @property
+    def armature(self):
+        """Rotor inertia seen by each coordinate, (nv,) [kg m2, kg]; settable."""
+        start = layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1)
+        return self._floats[start:start + self.nv]
+
+    @armature.setter
+    def armature(self, value):
+        self.armature[:] = _vector("armature", value, self.nv)
+
+    @property
+    def base_inertia(self):
+        """Inertia of the fixed base link in the root frame; in no total of the engine."""
+        return self.tree.base_inertia
+
+    def neutral(self):
+        """The configuration of zeros and identity rotations.
+
+        Returns
+        -------
+        (nq,) ndarray
+        """
+        return configuration.neutral(self)
+
+    def integrate(self, q, v):
+        """Move a configuration along a velocity for one unit of time, on the joints' manifold.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+        v : (nv,) or (B, nv) array_like
+            Velocity times duration: for planar and floating joints in their own frame.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+            Its quaternions are unit.
+
+        Raises
+        ------
+        ValueError
+            Names the argument, what was expected and what came.
+        """
+        return configuration.integrate(self, q, v)
+
+    def difference(self, q0, q1):
+        """The velocity that ``integrate`` takes from q0 to q1.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+
+        Returns
+        -------
+        (nv,) or (B, nv) ndarray
+            The rotations of planar and floating joints go the short way; continuous joints are
+            plain numbers.
+
+        Raises
+        ------
+        ValueError
+            Names the argument, what was expected and what came.
+        """
+        return configuration.difference(self, q0, q1)
+
+    def interpolate(self, q0, q1, u):
+        """The configuration at the fraction u of the way from q0 to q1.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+        u : float or (B,) array_like
+            0 gives q0, 1 gives q1.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+
+        Raises
+        ------
+        ValueError
+            Names the argument, what was expected and what came.
+        """
+        return configuration.interpolate(self, q0, q1, u)
+
+    def random_configuration(self, rng=None):
+        """A random configuration inside the position limits.
+
+        A turning joint without limits gets an angle in [-pi, pi), a sliding one a position in
+        [-1, 1) m; rotations are uniform.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator, optional
+
+        Returns
+        -------
+        (nq,) ndarray
+        """
+        return configuration.random_configuration(self, rng or np.random.default_rng())
+
+    def external_forces(self, wrenches):
+        """External wrenches on frames, brought to the joints that carry them.
+
+        Parameters
+        ----------
+        wrenches : dict of str to (6,) array_like
+            For each frame's name the wrench (force, moment) on its link, in that frame's axes, at
+            its origin [N, N m]. One on the fixed base moves no joint and is left out.
+
+        Returns
+        -------
+        (njoints, 6) ndarray
+            ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists those there are), or not six finite numbers.
+        """
+        f_ext = np.zeros((self.njoints, 6))
+        for name, wrench in wrenches.items():
+            wrench = _vector(f"wrench on {name}", wrench, 6)
+            frame = self.tree.frames[self.frame_index(name)]
+            if frame.parent >= 0:
+                R, p = frame.placement[:3, :3], frame.placement[:3, 3]
+                force = R @ wrench[:3]
+                f_ext[frame.parent, :3] += force
+                f_ext[frame.parent, 3:] += R @ wrench[3:] + np.cross(p, force)
+        return f_ext
+
+    def joint_index(self, name):
+        """Index of a joint in ``joint_names``; ValueError lists them where there is none."""
+        return _index("joint", name, self.joint_names)
+
+    def frame_index(self, name):
+        """Index of a frame in ``frame_names``; ValueError lists them where there is none.
+
+        Where a joint and a link share the name, it is the link's.
+        """
+        try:
+            return self._frame_indices[name]
+        except KeyError:
+            return _index("frame", name, self.frame_names)
+
+    def __repr__(self):
+        return f"Model({self.name!r}, njoints={self.njoints}, nq={self.nq}, nv={self.nv})"
+
+
+def _index(what, name, names):
+    try:
+        return names.index(name)
+    except ValueError:
+        raise ValueError(f"no {what} named {name!r}; there are: {', '.join(names)}") from None
