@@ -100,6 +100,18 @@ def lift9(A, like):
 
 
 @kernel
+def transposed(A):
+    return A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8]
+
+
+@kernel
+def skew(a):
+    """The matrix of a x."""
+    zero = lift(0.0, a[0])
+    return zero, -a[2], a[1], a[2], zero, -a[0], -a[1], a[0], zero
+
+
+@kernel
 def quaternion_rotation(x, y, z, w):
     """Rotation matrix of a quaternion of any length but zero."""
     s = 2.0 / (x * x + y * y + z * z + w * w)
@@ -234,6 +246,12 @@ def compose(X, Y):
                add(X.translation, rotate(X.rotation, Y.translation)))
 
 
+@kernel
+def inverse(X):
+    """The parent frame's placement in the child frame placed at X."""
+    return SE3(transposed(X.rotation), scale(-1.0, rotate_back(X.rotation, X.translation)))
+
+
 # --- inertias
 
 @kernel
@@ -306,6 +324,13 @@ def articulated_less_outer(Y, U, s):
          B[6] - sf[2] * n[0], B[7] - sf[2] * n[1], B[8] - sf[2] * n[2]),
         Symmetric(C.xx - sn[0] * n[0], C.xy - sn[0] * n[1], C.yy - sn[1] * n[1],
                   C.xz - sn[0] * n[2], C.yz - sn[1] * n[2], C.zz - sn[2] * n[2]))
+
+
+@kernel
+def articulated_rotated(R, Y):
+    return ArticulatedInertia(rotate_symmetric(R, Y.linear),
+                              product(R, product_back(Y.cross, R)),
+                              rotate_symmetric(R, Y.angular))
 
 
 @kernel

@@ -10,8 +10,6 @@ R = Rotation.random(random_state=3).as_matrix()
 p = RNG.normal(size=3)
 
 
-
-
 def motion(x):
     return al.Motion(tuple(x[:3]), tuple(x[3:]))
 
@@ -89,6 +87,9 @@ def test_frames():
     Y = al.compose(X, X)
     close(np.reshape(Y.rotation, (3, 3)), R @ R)
     close(Y.translation, p + R @ p)
+    Y = al.inverse(X)
+    close(np.reshape(Y.rotation, (3, 3)), R.T)
+    close(Y.translation, -R.T @ p)
 
 
 def test_rotations():
@@ -99,6 +100,8 @@ def test_rotations():
     S = S + S.T
     close(symmetric(al.rotate_symmetric(tuple(R.ravel()), packed(S))), R @ S @ R.T)
     close(np.reshape(al.product(tuple(R.ravel()), tuple(S.ravel())), (3, 3)), R @ S)
+    close(np.reshape(al.transposed(tuple(R.ravel())), (3, 3)), R.T)
+    close(np.reshape(al.skew(tuple(a)), (3, 3)), skew(a))
 
 
 @pytest.mark.parametrize("length", [1.0, 0.3, 7.0])
@@ -128,3 +131,6 @@ def test_articulated_inertias():
           matrix - 0.3 * np.outer(f, f))
     moved = child_from_parent(np.eye(3), p)
     close(articulated_matrix(al.articulated_moved(tuple(p), Y)), moved.T @ matrix @ moved)
+    turned = child_from_parent(R, np.zeros(3))
+    close(articulated_matrix(al.articulated_rotated(tuple(R.ravel()), Y)),
+          turned.T @ matrix @ turned)
