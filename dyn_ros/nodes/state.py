@@ -70,6 +70,12 @@ class StateCollector:
         Whether the base's pose and twist are to come by `odometry`.
     velocity_known : bool
         False while the velocity of some joint is unknown: then v is not to be used.
+    takes_effort : bool
+        Set it to True to collect efforts too, from the next message on.
+    tau : ndarray (nv,)
+        The efforts, as the model orders them; zero for a base, whose wrench no message tells.
+    differences : Differences, optional
+        Set it to have each state's velocities told to it.
     """
 
     def __init__(self, model, staleness, base=None, notify=None):
@@ -77,6 +83,9 @@ class StateCollector:
         self.v = np.zeros(model.nv)
         self.stamp = NEVER
         self.velocity_known = False
+        self.takes_effort = False
+        self.tau = np.zeros(model.nv)
+        self.differences = None
         self.staleness = staleness
         self._notify = notify or (lambda text: None)
         joints = [i for i, joint in enumerate(model.tree.joints) if joint.mimic is None]
@@ -87,6 +96,9 @@ class StateCollector:
         self._idx_v = [int(model.idx_v[i]) for i in joints]
         self._stamps = np.full(len(joints), NEVER)
         self._velocities = np.zeros(len(joints), bool)
+        self._slot_of_row = np.repeat(np.arange(len(joints)), [model.nvs[i] for i in joints])
+        self._row_names = model.velocity_names
+        self._efforts = np.zeros(model.nv, bool)
         self._layouts = {}
         self._parts = {}
         self._unknown = ()
@@ -94,6 +106,7 @@ class StateCollector:
         self.needs_odometry = self._base is not None and base is None
         if self._base is not None:
             del self._slots[self._names[0]]
+            self._efforts[:model.nvs[0]] = True
             if base is not None:
                 _check_base(*base)
                 self._set_base(*base)
@@ -143,6 +156,8 @@ class StateCollector:
         else:
             self._check_order(part, stamp)
             self._velocities[part.slots] = False
+        if self.takes_effort:
+            self._take_effort(effort, layout)
         self.q[layout.q] = position
         return self._collected(part, stamp)
 
@@ -169,6 +184,15 @@ class StateCollector:
     def missing_velocity(self):
         """Names of the joints whose velocity is unknown."""
         return [self._names[i] for i in np.flatnonzero(~self._velocities)]
+
+    def missing_effort(self):
+        """Names of the joints whose effort is unknown."""
+        return [self._row_names[row] for row in np.flatnonzero(~self._efforts)]
+
+    @property
+    def effort_known(self):
+        """False while the effort of some joint is unknown: then tau is not to be used."""
+        return bool(self._efforts.all())
 
     @property
     def unknown(self):
@@ -213,6 +237,15 @@ class StateCollector:
                 f"{name} = {value:g}" for name, value in list(bad)[:10]))
         return values
 
+    def _take_effort(self, effort, layout):
+        """Drivers that measure no effort tell none, or NaN: it is unknown then."""
+        if len(effort) == layout.size:
+            effort = np.asarray(effort, float)[layout.take]
+            self.tau[layout.v] = effort
+            self._efforts[layout.v] = np.isfinite(effort)
+        else:
+            self._efforts[layout.v] = False
+
     def _check_order(self, part, stamp):
         behind = part.stamp - stamp
         if behind <= 0:
@@ -242,7 +275,15 @@ class StateCollector:
         for each in self._parts.values():
             each.ahead = max(each.ahead - 1, 0)
         self.velocity_known = bool(self._velocities.all())
+        if self.differences:
+            self._tell_differences()
         return True
+
+    def _tell_differences(self):
+        if self.velocity_known:
+            self.differences.update(self.v, self._stamps[self._slot_of_row])
+        else:
+            self.differences.reset()
 
     def _set_base(self, pose, twist):
         x, y, z, qx, qy, qz, qw = pose

@@ -1,0 +1,74 @@
+"""Accelerations from velocities that come one after another: differences, smoothed. No ROS here."""
+import math
+
+import numpy as np
+
+from .state import NEVER
+
+
+class Differences:
+    """Backward differences of velocities by their stamps, through a first-order low pass.
+
+    Of each coordinate, with h the time between its last two stamps::
+
+        difference = (v - v_before) / h
+        share = 1 - exp(-2 pi cutoff h)
+        acceleration = acceleration_before + share (difference - acceleration_before)
+
+    which is what the low pass makes of a difference that is held for the time h, whatever the
+    times between messages. What changes slowly is late by h / 2 + h / (exp(2 pi cutoff h) - 1),
+    about 1 / (2 pi cutoff). It starts with the first difference, and anew where a stamp goes back
+    or comes more than `gap` after the one before. A coordinate whose stamp stays keeps its
+    acceleration.
+
+    Parameters
+    ----------
+    nv : int
+        Number of coordinates.
+    gap : float
+        Longest time between two stamps that a difference is taken of [s].
+    cutoff : float
+        Frequency that the low pass weakens to 71 % [Hz]; 0: no low pass.
+
+    Attributes
+    ----------
+    acceleration : ndarray (nv,)
+        Overwritten by the next `update`.
+    cutoff : float
+    """
+
+    def __init__(self, nv, gap, cutoff):
+        self.acceleration = np.zeros(nv)
+        self.cutoff = cutoff
+        self._gap = round(gap * 1e9)
+        self._v = np.zeros(nv)
+        self._stamps = np.full(nv, NEVER)
+        self._known = np.zeros(nv, bool)
+
+    @property
+    def known(self):
+        """Whether the acceleration of every coordinate is known."""
+        return bool(self._known.all())
+
+    def reset(self):
+        """Forget all velocities."""
+        self._stamps[:] = NEVER
+        self._known[:] = False
+
+    def update(self, v, stamps):
+        """Take the next velocities [rad/s, m/s], (nv,), and the stamp of each [ns], (nv,).
+
+        A velocity with the stamp `NEVER` is told by no message: it is constant.
+        """
+        passed = stamps - self._stamps
+        fresh = (passed > 0) & (passed <= self._gap)
+        self.acceleration[~self._known] = 0.0
+        h = 1e-9 * passed[fresh]
+        share = np.ones(len(h))
+        if self.cutoff:
+            share = np.where(self._known[fresh], -np.expm1(-2.0 * math.pi * self.cutoff * h), 1.0)
+        difference = (v[fresh] - self._v[fresh]) / h
+        self.acceleration[fresh] += share * (difference - self.acceleration[fresh])
+        self._known = fresh | (passed == 0) & self._known | (stamps == NEVER)
+        self._v[:] = v
+        self._stamps[:] = stamps

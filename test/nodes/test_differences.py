@@ -1,0 +1,211 @@
+"""Accelerations by smoothed differences, and the efforts that the collector keeps. No ROS here."""
+import math
+
+import numpy as np
+import pytest
+
+import dyn_ros
+from dyn_ros.nodes.differences import Differences
+from dyn_ros.nodes.state import NEVER, StateCollector
+
+MILLISECOND = 1_000_000
+GAP = 0.5
+
+
+def told(differences, times, velocities):
+    """Tell velocities, (n,) or (n, nv), at times [s]; the acceleration after each, and if known."""
+    nv = len(differences.acceleration)
+    answers = []
+    for time, v in zip(times, velocities):
+        stamps = np.full(nv, round(time * 1e9))
+        differences.update(np.broadcast_to(np.asarray(v, float), nv), stamps)
+        answers.append((differences.acceleration.copy(), differences.known))
+    return answers
+
+
+def test_a_steady_acceleration_is_found_at_once_whatever_the_times_and_the_cutoff():
+    times = np.cumsum([1.0, 0.001, 0.01, 0.002, 0.3, 0.0005])
+    slope = np.array([3.0, -0.25, 0.0])
+    for cutoff in (0.0, 0.1, 30.0):
+        answers = told(Differences(3, GAP, cutoff), times, np.outer(times, slope) + 7.0)
+        assert [known for _, known in answers] == [False] + [True] * 5
+        for acceleration, _ in answers[1:]:
+            np.testing.assert_allclose(acceleration, slope, rtol=1e-9, atol=1e-9)
+
+
+def test_without_low_pass_it_is_the_difference():
+    rng = np.random.default_rng(5)
+    times = np.round(np.cumsum(rng.uniform(0.001, 0.1, 20)), 9)
+    v = rng.normal(size=(20, 4))
+    answers = told(Differences(4, GAP, 0.0), times, v)
+    for i in range(1, 20):
+        expected = (v[i] - v[i - 1]) / (times[i] - times[i - 1])
+        np.testing.assert_allclose(answers[i][0], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_low_pass_answers_a_step_as_an_exponential_whatever_the_times():
+    """From rest to a steady acceleration at t = 0: 1 - exp(-2 pi cutoff t)."""
+    rng = np.random.default_rng(6)
+    after = np.cumsum(rng.uniform(0.001, 0.01, 30))
+    times = 100.0 + np.concatenate([[-0.01, 0.0], after])
+    v = np.concatenate([[0.0, 0.0], 2.0 * after])
+    answers = told(Differences(1, GAP, 5.0), times, v)
+    expected = 2.0 * -np.expm1(-2.0 * math.pi * 5.0 * after)
+    np.testing.assert_allclose([a[0] for a, _ in answers[2:]], expected, rtol=1e-5)
+
+
+def test_the_low_pass_weakens_the_cutoff_frequency_to_71_percent():
+    cutoff, h = 4.0, 1e-4
+    times = np.arange(1.0, 4.0, h)
+    answers = np.array([a[0] for a, _ in told(
+        Differences(1, GAP, cutoff), times, np.sin(2.0 * math.pi * cutoff * times))][1:])
+    settled = answers[len(answers) // 2:] / (2.0 * math.pi * cutoff)
+    assert settled.max() == pytest.approx(math.sqrt(0.5), rel=2e-3)
+
+
+@pytest.mark.parametrize("cutoff, delay", [(4.0, 0.01 / math.expm1(0.08 * math.pi)), (0.0, 0.0)])
+def test_it_is_as_late_as_told(cutoff, delay):
+    w, h = 2.0 * math.pi * 0.02, 0.01
+    times = np.arange(1.0, 51.0, h)
+    answers = [a[0] for a, _ in told(Differences(1, GAP, cutoff), times, np.sin(w * times))]
+    late = times[200:] - h / 2 - delay
+    np.testing.assert_allclose(answers[200:], w * np.cos(w * late), atol=5e-5 * w)
+
+
+@pytest.mark.parametrize("jump", [-100.0, -0.001, 0.6, 1e4])
+def test_it_starts_anew_where_time_goes_back_or_makes_a_gap(jump):
+    differences = Differences(2, GAP, 1.0)
+    told(differences, [10.0, 10.1], [0.0, 1.0])
+    assert differences.known
+    later = 10.1 + jump
+    answers = told(differences, [later, later + 0.2, later + 0.4], [50.0, 51.0, 52.0])
+    assert [known for _, known in answers] == [False, True, True]
+    np.testing.assert_allclose(answers[1][0], 5.0, rtol=1e-9)   # not a word of before
+    np.testing.assert_allclose(answers[2][0], 5.0, rtol=1e-9)
+
+
+def test_a_gap_as_long_as_allowed_is_none():
+    answers = told(Differences(1, GAP, 1.0), [1.0, 1.5], [0.0, 1.0])
+    assert answers[1][1] and answers[1][0] == pytest.approx(2.0)
+
+
+def test_a_stamp_that_stays_keeps_the_acceleration():
+    differences = Differences(1, GAP, 1.0)
+    told(differences, [1.0, 1.1], [0.0, 1.0])
+    [(acceleration, known)] = told(differences, [1.1], [1.0])
+    assert known and acceleration == pytest.approx(10.0)
+
+
+def test_each_coordinate_goes_by_its_own_stamps():
+    """One publisher is ten times as slow as the other; both tell a steady acceleration."""
+    differences = Differences(2, GAP, 2.0)
+    slope = np.array([1.0, -4.0])
+    known = []
+    for i in range(50):
+        stamps = MILLISECOND * np.array([10 * i, 100 * (i // 10)])
+        differences.update(slope * stamps * 1e-9, stamps)
+        known.append(differences.known)
+        if known[-1]:
+            np.testing.assert_allclose(differences.acceleration, slope, rtol=1e-9)
+    assert known == [False] * 10 + [True] * 40
+
+
+def test_what_no_message_tells_is_constant():
+    differences = Differences(3, GAP, 1.0)
+    for i in range(3):
+        differences.update(np.array([9.0, 9.0, 0.1 * i]), np.array([NEVER, NEVER, 10**8 * i]))
+        assert differences.known == (i > 0)
+    np.testing.assert_allclose(differences.acceleration, [0.0, 0.0, 1.0], rtol=1e-9)
+
+
+def test_reset_forgets():
+    differences = Differences(1, GAP, 1.0)
+    told(differences, [1.0, 1.1], [0.0, 1.0])
+    differences.reset()
+    assert not differences.known
+    answers = told(differences, [1.2, 1.3], [5.0, 5.1])
+    assert [known for _, known in answers] == [False, True]
+    assert answers[1][0] == pytest.approx(1.0)
+
+
+# What the collector tells it, and the efforts
+
+
+def say(collector, names, seconds, velocity=None, effort=()):
+    n = len(names)
+    return collector.joint_states(
+        names, [0.0] * n, [] if velocity is None else [velocity] * n, effort, round(seconds * 1e9))
+
+
+def test_the_collector_tells_each_state_with_the_stamps_of_its_parts(arm):
+    collector = StateCollector(arm, GAP)
+    collector.differences = differences = Differences(arm.nv, GAP, 0.0)
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    for seconds in (1.0, 1.1, 1.2):
+        say(collector, a, seconds, velocity=seconds)
+        say(collector, b, seconds + 0.05, velocity=-3.0 * seconds)
+    rows = [arm.idx_v[arm.joint_index(name)] for name in a]
+    expected = np.full(arm.nv, -3.0)
+    expected[rows] = 1.0
+    assert differences.known
+    np.testing.assert_allclose(differences.acceleration, expected, rtol=1e-9)
+
+
+def test_an_unknown_velocity_starts_it_anew(arm):
+    collector = StateCollector(arm, GAP)
+    collector.differences = differences = Differences(arm.nv, GAP, 0.0)
+    known = []
+    for seconds, velocity in ((1.0, 1.0), (1.1, 1.1), (1.2, None), (1.3, 1.3), (1.4, 1.4)):
+        assert say(collector, arm.joint_names, seconds, velocity)
+        known.append(differences.known)
+    assert known == [False, True, False, False, True]
+
+
+def test_a_moving_base_differs_too_and_one_by_parameter_stands_still():
+    floating = dyn_ros.Model.from_urdf(XML, root_joint="floating")
+    pose, twist = (0.0,) * 6 + (1.0,), np.arange(1.0, 7.0)
+    for base, expected in ((None, 2.0 * twist), ((pose, twist), np.zeros(6))):
+        collector = StateCollector(floating, GAP, base)
+        collector.differences = differences = Differences(floating.nv, GAP, 0.0)
+        for seconds in (1.0, 1.1):
+            collector.odometry(pose, 2.0 * seconds * twist, round(seconds * 1e9))
+            assert say(collector, ["turn", "slide"], seconds, velocity=seconds)
+        assert differences.known
+        np.testing.assert_allclose(differences.acceleration, [*expected, 1.0, 1.0], rtol=1e-9)
+
+
+XML = """<robot name="two"><link name="base"><inertial><mass value="1"/></inertial></link>
+  <joint name="turn" type="continuous"><parent link="base"/><child link="arm"/></joint>
+  <link name="arm"><inertial><mass value="1"/></inertial></link>
+  <joint name="slide" type="prismatic"><parent link="arm"/><child link="ball"/>
+    <limit effort="1" velocity="1" lower="0" upper="1"/></joint>
+  <link name="ball"><inertial><mass value="1"/></inertial></link></robot>"""
+
+
+@pytest.fixture
+def collector():
+    collector = StateCollector(dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP,
+                               ((0.0,) * 6 + (1.0,), (0.0,) * 6))
+    assert not collector.takes_effort
+    collector.takes_effort = True
+    return collector
+
+
+def test_efforts_are_collected_by_name(collector):
+    assert not collector.effort_known and collector.missing_effort() == ["turn", "slide"]
+    assert say(collector, ["slide", "other", "turn"], 1.0, effort=[3.0, math.nan, 2.0])
+    assert collector.effort_known and collector.missing_effort() == []
+    np.testing.assert_array_equal(collector.tau, [0.0] * 6 + [2.0, 3.0])
+
+
+@pytest.mark.parametrize("effort, missing", [
+    ([], ["turn", "slide"]), ([math.nan, 1.0], ["turn"]), ([1.0, math.inf], ["slide"])])
+def test_an_effort_that_is_not_told_is_unknown_and_the_message_is_taken(
+        collector, effort, missing):
+    assert say(collector, ["turn", "slide"], 1.0, effort=[1.0, 1.0])
+    assert say(collector, ["turn", "slide"], 1.1, velocity=5.0, effort=effort)
+    assert not collector.effort_known and collector.missing_effort() == missing
+    assert collector.v[-1] == 5.0
+    assert say(collector, ["turn", "slide"], 1.2, effort=[4.0, 5.0])
+    assert collector.effort_known
+    np.testing.assert_array_equal(collector.tau[6:], [4.0, 5.0])
