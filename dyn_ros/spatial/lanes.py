@@ -5,6 +5,7 @@ serves one robot state; compiled for a work space of lanes it serves ``LANES`` s
 each operation one vector instruction. Run without Numba (``NUMBA_DISABLE_JIT=1``) the same
 source works on Python's floats.
 """
+import ctypes
 import math
 import operator
 
@@ -100,8 +101,8 @@ def _pointer_to(number):
     return cast
 
 
-integers_at = _pointer_to(types.int64)
-floats_at = _pointer_to(types.float64)
+_integers_at = _pointer_to(types.int64)
+_floats_at = _pointer_to(types.float64)
 lanes_at = _pointer_to(lanes)
 
 
@@ -201,6 +202,14 @@ def _all_above(typing, a, b):
     return types.boolean(a, b), codegen
 
 
+@intrinsic
+def _select_above(typing, a, b, x, y):
+    def codegen(context, builder, sig, args):
+        a, b, x, y = (_as_lanes(context, builder, v, t) for v, t in zip(args, sig.args))
+        return builder.select(builder.fcmp_ordered(">", a, b), x, y)
+    return lanes(a, b, x, y), codegen
+
+
 def _transposed(builder, block):
     """``LANES`` vectors, rows and columns exchanged: swaps of ever larger blocks."""
     block, distance = list(block), 1
@@ -265,6 +274,16 @@ def scatter_square(typing, work, k, array, i, j):
 # What kernels call. The bodies here run when Numba is switched off, on NumPy arrays; compiled,
 # a and its like are bare pointers, which cost nothing to pass on.
 
+def integers_at(address):
+    """The integers, of 64 bits, that start at an address."""
+    return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_int64))
+
+
+def floats_at(address):
+    """The floats that start at an address."""
+    return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
+
+
 def load(a, i):
     """Number i of integers, floats or a work space; no bound is checked."""
     return a[i]
@@ -290,6 +309,11 @@ def all_above(a, b):
     return bool(np.all(a > b))
 
 
+def select_above(a, b, x, y):
+    """x where a > b, else y, lane by lane."""
+    return x if a > b else y
+
+
 def rint(x):
     """The nearest whole number."""
     return np.rint(x)
@@ -303,6 +327,16 @@ def fma(a, b, c):
 def sqrt(x):
     """Square root."""
     return np.sqrt(x)
+
+
+@overload(integers_at)
+def _(address):
+    return lambda address: _integers_at(address)
+
+
+@overload(floats_at)
+def _(address):
+    return lambda address: _floats_at(address)
 
 
 @overload(load)
@@ -332,6 +366,13 @@ def _(a, b):
     if lanes in (a, b):
         return lambda a, b: _all_above(a, b)
     return lambda a, b: a > b
+
+
+@overload(select_above)
+def _(a, b, x, y):
+    if lanes in (a, b, x, y):
+        return lambda a, b, x, y: _select_above(a, b, x, y)
+    return lambda a, b, x, y: x if a > b else y
 
 
 @overload(rint)

@@ -16,6 +16,7 @@ from dyn_ros.spatial.lanes import (
     load_lane,
     rint,
     scatter_square,
+    select_above,
     sincos,
     sqrt,
     store,
@@ -75,6 +76,19 @@ def test_functions():
         assert np.array_equal(numbers, [np.sqrt(X), np.rint(Y)])
     for numbers in compiled(lambda x, y: (fma(x, y, -1.0), lift(2.5, x)))(X, Y):
         assert np.allclose(numbers, [X * Y - 1.0, np.full(LANES, 2.5)], rtol=1e-15, atol=0)
+
+
+def test_select_above():
+    x, y = X.copy(), Y.copy()
+    y[2] = x[2]                                     # not above
+    x[5] = y[6] = np.nan                            # nor is this
+    for function, expected in (
+            (lambda x, y: (select_above(x, y, x, y), select_above(x, 2.0, 1.0, y)),
+             (np.where(x > y, x, y), np.where(x > 2.0, 1.0, y))),
+            (lambda x, y: (select_above(2.0, x, y, x), select_above(x, y, 1.0, 0.0)),
+             (np.where(x < 2.0, y, x), np.where(x > y, 1.0, 0.0)))):
+        for numbers in compiled(function)(x, y):
+            assert np.array_equal(numbers, expected, equal_nan=True)
 
 
 def test_sine_and_cosine():
