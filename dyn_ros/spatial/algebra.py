@@ -15,6 +15,8 @@ Inertia = namedtuple("Inertia", "mass moment rotational")
 ArticulatedInertia = namedtuple("ArticulatedInertia", "linear cross angular")
 # force = [linear cross; cross' angular] motion: Symmetric, row-major 9 numbers, Symmetric
 Symmetric = namedtuple("Symmetric", "xx xy yy xz yz zz")
+CoriolisInertia = namedtuple("CoriolisInertia", "momentum angular")
+# force = [0 -[momentum]; 0 angular] motion: three numbers, row-major 9 numbers
 
 
 # --- three numbers
@@ -353,6 +355,49 @@ def articulated_moved(p, Y):
                   C.zz - B[2] * p[1] + B[5] * p[0] + p[0] * N[5] - p[1] * N[2]))
 
 
+@kernel
+def coriolis_inertia(Y, v, p):
+    """u -> v x* (Y u) - Y (v x u) + u x* (Y v) of a body Y with velocity v, linear momentum p.
+
+    On each particle m at x acts the force 2 m u.angular x dx/dt. So the operator's momentum is
+    2 p and its angular part 2 (tr K - K), K being the sum of m dx/dt x'.
+    """
+    J, h, u, w = Y.rotational, scale(2.0, Y.moment), v.linear, scale(2.0, v.angular)
+    half = 0.5 * symmetric_trace(J)                 # the sum of m x x' is tr J / 2 - J
+    x, y, z = half - J.xx, half - J.yy, half - J.zz
+    trace = dot(u, h)
+    return CoriolisInertia(scale(2.0, p), (
+        trace - u[0] * h[0] + w[1] * J.xz - w[2] * J.xy,
+        w[1] * J.yz + w[2] * y - u[0] * h[1],
+        -w[1] * z - w[2] * J.yz - u[0] * h[2],
+        -w[2] * x - w[0] * J.xz - u[1] * h[0],
+        trace - u[1] * h[1] + w[2] * J.xy - w[0] * J.yz,
+        w[2] * J.xz + w[0] * z - u[1] * h[2],
+        w[0] * J.xy + w[1] * x - u[2] * h[0],
+        -w[0] * y - w[1] * J.xy - u[2] * h[1],
+        trace - u[2] * h[2] + w[0] * J.yz - w[1] * J.xz))
+
+
+@kernel
+def coriolis_add(a, b):
+    return CoriolisInertia(add(a.momentum, b.momentum), (
+        a.angular[0] + b.angular[0], a.angular[1] + b.angular[1], a.angular[2] + b.angular[2],
+        a.angular[3] + b.angular[3], a.angular[4] + b.angular[4], a.angular[5] + b.angular[5],
+        a.angular[6] + b.angular[6], a.angular[7] + b.angular[7], a.angular[8] + b.angular[8]))
+
+
+@kernel
+def coriolis_times(B, m):
+    """B m, a force."""
+    return Force(cross(m.angular, B.momentum), rotate(B.angular, m.angular))
+
+
+@kernel
+def coriolis_transpose_times(B, m):
+    """B' m, whose linear part is zero: the angular part."""
+    return add(cross(B.momentum, m.linear), rotate_back(B.angular, m.angular))
+
+
 # --- to and from a work space
 
 @kernel
@@ -459,3 +504,14 @@ def store_articulated(a, i, Y):
     store_symmetric(a, i, Y.linear)
     store9(a, i + 6, Y.cross)
     store_symmetric(a, i + 15, Y.angular)
+
+
+@kernel
+def load_coriolis(a, i):
+    return CoriolisInertia(load3(a, i), load9(a, i + 3))
+
+
+@kernel
+def store_coriolis(a, i, B):
+    store3(a, i, B.momentum)
+    store9(a, i + 3, B.angular)
