@@ -1,9 +1,10 @@
 """Model: a robot's tree of joints with its constants packed for the kernels."""
 import numpy as np
 
-from . import configuration, layout
+from . import configuration, layout, payload
 from .frames import places
 from .inertia import packed
+from .inputs import finite_array
 from .urdf import read_urdf
 
 _COORDINATES = {  # kind -> (numbers in q, names of the numbers in v)
@@ -41,17 +42,6 @@ def _joint_constants(joint):
     return row
 
 
-def _vector(name, value, size):
-    expected = f"{name}: expected {size} finite numbers"
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{expected}, got {value!r:.80}") from None
-    if array.shape != (size,) or not np.isfinite(array).all():
-        raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
-    return array
-
-
 class Model:
     """A robot: its joints, frames and inertias. Made by ``from_urdf`` or ``from_urdf_file``.
 
@@ -79,7 +69,7 @@ class Model:
     velocity_limit, effort_limit : (nv,) ndarray
         [rad/s, m/s] and [N m, N]; infinite where there are none.
     total_mass : float
-        Of what moves [kg]; the fixed base link does not.
+        Of what moves [kg], payloads included; the fixed base link does not.
     warnings : tuple of str
         What is odd in the robot's description.
     tree : Tree
@@ -95,6 +85,7 @@ class Model:
         self.frame_names = tuple(frame.name for frame in tree.frames)
         self._number_coordinates(tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
+        self._payloads = {}
         self._pack(tree.joints)
         self.gravity = gravity
 
@@ -213,7 +204,7 @@ class Model:
 
     @gravity.setter
     def gravity(self, value):
-        self._floats[:3] = _vector("gravity", value, 3)
+        self._floats[:3] = finite_array("gravity", value, (3,))
 
     @property
     def armature(self):
@@ -223,12 +214,63 @@ class Model:
 
     @armature.setter
     def armature(self, value):
-        self.armature[:] = _vector("armature", value, self.nv)
+        self.armature[:] = finite_array("armature", value, (self.nv,))
 
     @property
     def base_inertia(self):
-        """Inertia of the fixed base link in the root frame; in no total of the engine."""
-        return self.tree.base_inertia
+        """Inertia of the fixed base link in the root frame, with the payloads on it.
+
+        It is in no total of the engine.
+        """
+        return payload.base_inertia(self)
+
+    @property
+    def payloads(self):
+        """Names of the payloads, a tuple."""
+        return tuple(self._payloads)
+
+    def set_payload(self, name, frame, mass, com, inertia):
+        """Put a body on the link of a frame; every algorithm counts it from now on.
+
+        There may be several; one of the same name is replaced. A payload on the fixed base counts
+        in ``base_inertia`` alone.
+
+        Parameters
+        ----------
+        name : str
+            To replace it and to clear it.
+        frame : str or int
+            Name or index of the frame in which the numbers are told; its link carries the body.
+        mass : float
+            [kg], positive.
+        com : (3,) array_like
+            Center of mass in the frame [m].
+        inertia : (3, 3) array_like
+            Rotational inertia about the center of mass, in the frame's axes [kg m2]: symmetric,
+            positive definite, no principal moment above the sum of the others.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists those there are), or numbers that no body has; the payloads
+            stay as they were.
+        """
+        payload.set_payload(self, name, frame, mass, com, inertia)
+
+    def clear_payload(self, name=None):
+        """Take a payload off; the inertias are then exactly those without it.
+
+        Parameters
+        ----------
+        name : str, optional
+            None: all payloads.
+
+        Raises
+        ------
+        ValueError
+            No payload has this name; lists those there are.
+        """
+        payload.clear_payload(self, name)
 
     def neutral(self):
         """The configuration of zeros and identity rotations.
@@ -337,7 +379,7 @@ class Model:
         """
         f_ext = np.zeros((self.njoints, 6))
         for name, wrench in wrenches.items():
-            wrench = _vector(f"wrench on {name}", wrench, 6)
+            wrench = finite_array(f"wrench on {name}", wrench, (6,))
             frame = self.tree.frames[self.frame_index(name)]
             if frame.parent >= 0:
                 R, p = frame.placement[:3, :3], frame.placement[:3, 3]
@@ -368,4 +410,4 @@ def _index(what, name, names):
     try:
         return names.index(name)
     except ValueError:
-        raise ValueError(f"no {what} named {name!r}; there are: {', '.join(names)}") from None
+        raise ValueError(f"no {what} named {name!r:.80}; there are: {', '.join(names)}") from None
