@@ -44,6 +44,19 @@ def as_array(model, name, axes, value):
     return array, batched
 
 
+def finite_array(name, value, shape):
+    """A float64 array of one shape; ValueError where it is not that, or not finite."""
+    numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
+    expected = f"{name}: expected {numbers}"
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{expected}, got {value!r:.80}") from None
+    if array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
+    return array
+
+
 def require_sound(model, name, axes, array):
     """ValueError where a number is not finite or a quaternion is not unit; None is fine."""
     if array is None:

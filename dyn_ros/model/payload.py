@@ -1,0 +1,90 @@
+"""Payloads: bodies put on a robot's frames, and taken off again."""
+from typing import NamedTuple
+
+import numpy as np
+
+from . import layout
+from .frames import ReferenceFrame, frame_where
+from .inertia import Inertia, moved, packed, rotational_fault, summed
+from .inputs import finite_array
+
+
+class Payload(NamedTuple):
+    """A body, on the joint that carries it."""
+
+    joint: int          # index in Tree.joints, -1 for the universe
+    inertia: Inertia    # in that joint's frame
+
+
+def set_payload(model, name, frame, mass, com, inertia):
+    """Put a body on a frame, or replace the one of that name; a bad one changes nothing."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name: expected a text that names the payload, got {name!r:.80}")
+    payload = _payload(model, frame, mass, com, inertia)
+    before = model._payloads.get(name, payload)
+    model._payloads[name] = payload
+    _compose(model, {before.joint, payload.joint})
+
+
+def clear_payload(model, name):
+    """Take the payload of that name off, or all for None."""
+    if name is None:
+        taken = list(model._payloads.values())
+        model._payloads.clear()
+    elif name in model._payloads:
+        taken = [model._payloads.pop(name)]
+    else:
+        there = ", ".join(model._payloads) or "none"
+        raise ValueError(f"no payload named {name!r:.80}; there are: {there}")
+    _compose(model, {payload.joint for payload in taken})
+
+
+def base_inertia(model):
+    """Of the fixed base link and of the payloads on it."""
+    loads = _on(model, -1)
+    own = model.tree.base_inertia
+    return summed([own, *loads]) if loads else own
+
+
+def _payload(model, frame, mass, com, inertia):
+    mass = float(finite_array("mass", mass, ()))
+    com = finite_array("com", com, (3,))
+    inertia = finite_array("inertia", inertia, (3, 3))
+    if mass <= 0.0:
+        raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
+    if not np.array_equal(inertia, inertia.T):
+        raise ValueError(f"inertia: expected a symmetric matrix, got {inertia.tolist()}")
+    fault = rotational_fault(inertia)
+    if not fault and np.linalg.eigvalsh(inertia)[0] <= 0.0:
+        fault = ("is not positive definite; a small ball of radius r, say, has 0.4 m r^2 about "
+                 "each axis")
+    if fault:
+        raise ValueError(f"inertia: of the payload {fault}")
+    index = frame_where(model, frame, ReferenceFrame.LOCAL) >> 2
+    place = model.tree.frames[index]
+    carried = moved(Inertia(mass, com, inertia), place.placement)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(packed(carried)).all()
+    if not finite:
+        raise ValueError(f"mass, com: too large to compute with: {mass:g} kg at {com} m")
+    return Payload(place.parent, carried)
+
+
+def _on(model, joint):
+    return [payload.inertia for payload in model._payloads.values() if payload.joint == joint]
+
+
+def _compose(model, joints):
+    """Make the inertias of these joints anew: what the description says and the payloads.
+
+    Packed inertias, about the joint's origin, are just added; and always from the description on,
+    so that nothing remains of what was taken off.
+    """
+    for joint in joints:
+        if joint >= 0:
+            start = layout.ROWS + layout.FLOATS_ROW * (joint + 1) + layout.INERTIA
+            model._floats[start:start + 10] = sum(
+                map(packed, _on(model, joint)), packed(model.tree.joints[joint].inertia))
+    model.total_mass = float(sum(
+        joint.inertia.mass for joint in model.tree.joints) + sum(
+        payload.inertia.mass for payload in model._payloads.values() if payload.joint >= 0))
