@@ -320,8 +320,8 @@ def rint(x):
 
 
 def fma(a, b, c):
-    """a b + c."""
-    return a * b + c
+    """a b + c, without the product's rounding."""
+    return np.float64(np.longdouble(a) * b + c)
 
 
 def sqrt(x):

@@ -6,9 +6,13 @@ Rotations are quaternions (x y z w), velocities are (linear, angular) in the mov
 Sola, Deray and Atchuthan (2018), appendices A to D; the coefficients' series near zero are
 Taylor's.
 """
+from math import factorial
+
 import numpy as np
 
-_SMALL = 1e-2                        # below it six terms are exact to 1e-16
+_SMALL = 1e-2                        # below it four terms are exact to 1e-16
+_JEXP = [[(-1) ** k * (k - shift) / factorial(2 * k + odd) for k in range(first, first + 9)]
+         for shift, first in ((2, 1), (1, 2)) for odd in (0, 1)]
 
 
 def _series(x2, *coefficients):
@@ -43,21 +47,40 @@ def rotate(q, a):
     return a + w * t + np.cross(u, t)
 
 
+def _ratio(x, y, limit):
+    """x / y, and the limit where y is zero."""
+    return np.divide(x, y, out=np.full_like(y, limit), where=y > 0.0)
+
+
 def quaternion_exp(w):
     """Unit quaternions, (..., 4), of rotation vectors, (..., 3) [rad]."""
-    half = 0.5 * np.linalg.norm(w, axis=-1, keepdims=True)
-    return np.concatenate([0.5 * np.sinc(half / np.pi) * w, np.cos(half)], -1)
+    angle = np.linalg.norm(w, axis=-1, keepdims=True)
+    half = 0.5 * angle
+    return np.concatenate([_ratio(np.sin(half), angle, 0.5) * w, np.cos(half)], -1)
 
 
 def quaternion_log(q):
     """Rotation vectors, (..., 3), no longer than pi, of unit quaternions, (..., 4)."""
     q = np.where(q[..., 3:] < 0.0, -q, q)
     n = np.linalg.norm(q[..., :3], axis=-1, keepdims=True)
-    w = q[..., 3:]
-    r2 = (n / w) ** 2 if np.all(w) else np.divide(n, w, where=w > 0, out=np.ones_like(n)) ** 2
-    ratio = _divided(n < _SMALL, 2.0 / np.where(w > 0, w, 1.0) * _series(
-        r2, 1.0, -1 / 3, 1 / 5, -1 / 7, 1 / 9, -1 / 11), lambda: 2.0 * np.arctan2(n, w) / n)
-    return ratio * q[..., :3]
+    return _ratio(2.0 * np.arctan2(n, q[..., 3:]), n, 2.0) * q[..., :3]
+
+
+def matrix_quaternion(R):
+    """Unit quaternions, (..., 4), w >= 0, of rotation matrices, (..., 3, 3).
+
+    Each row of 4 q q' is a multiple of q; the longest one is exact at every angle.
+    """
+    trace = np.trace(R, axis1=-2, axis2=-1)[..., None, None]
+    K = np.empty((*R.shape[:-2], 4, 4))
+    K[..., :3, :3] = R + np.swapaxes(R, -1, -2) + (1.0 - trace) * np.eye(3)
+    K[..., 3, :3] = (R - np.swapaxes(R, -1, -2))[..., [2, 0, 1], [1, 2, 0]]
+    K[..., :3, 3] = K[..., 3, :3]
+    K[..., 3:, 3:] = 1.0 + trace
+    longest = np.argmax(np.diagonal(K, axis1=-2, axis2=-1), -1)[..., None, None]
+    q = np.take_along_axis(K, longest, -2)[..., 0, :]
+    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    return np.where(q[..., 3:] < 0.0, -q, q)
 
 
 def se3_exp(twist):
@@ -83,6 +106,45 @@ def se3_log(p, q):
                  lambda: (1.0 - 0.5 * x / np.tan(0.5 * x)) / x2)
     wp = np.cross(w, p)
     return np.concatenate([p - 0.5 * wp + c * np.cross(w, wp), w], -1)
+
+
+def se3_jexp(twist):
+    """Right Jacobians (..., 6, 6) of exp: exp(x + dx) = exp(x) exp(J dx), to first order.
+
+    Bullo and Murray (1995): the sum over (-ad)^k / (k + 1)! as a polynomial in ad, which has
+    degree 5 at most.
+    """
+    x2 = np.sum(twist[..., 3:] ** 2, -1)[..., None, None]
+    x = np.sqrt(x2)
+    s, c = np.sin(x), np.cos(x)
+    exact = (lambda: (4.0 - x * s - 4.0 * c) / (2.0 * x2),
+             lambda: (4.0 * x - 5.0 * s + x * c) / (2.0 * x2 * x),
+             lambda: (2.0 - x * s - 2.0 * c) / (2.0 * x2**2),
+             lambda: (2.0 * x - 3.0 * s + x * c) / (2.0 * x2**2 * x))
+    coefficients = [_divided(x < 1.0, _series(x2, *series), function)
+                    for series, function in zip(_JEXP, exact)]
+    one, minus_ad = np.eye(6), -_ad(twist)
+    total = np.zeros_like(minus_ad)
+    for a in reversed(coefficients):
+        total = minus_ad @ (a * one + total)
+    return one + total
+
+
+def se3_jlog(twist):
+    """Inverses (..., 6, 6) of ``se3_jexp``: log(exp(x) exp(dx)) = x + J dx, to first order."""
+    J = se3_jexp(twist)
+    J[..., :3, :3] = J[..., 3:, 3:] = np.linalg.inv(J[..., 3:, 3:])
+    J[..., :3, 3:] = -J[..., :3, :3] @ J[..., :3, 3:] @ J[..., :3, :3]
+    return J
+
+
+def _ad(twist):
+    """The matrices of twist x."""
+    v, w = twist[..., :3], twist[..., 3:]
+    eye, ad = np.eye(3), np.zeros((*twist.shape, 6))
+    ad[..., :3, :3] = ad[..., 3:, 3:] = np.cross(w[..., None, :], eye).swapaxes(-1, -2)
+    ad[..., :3, 3:] = np.cross(v[..., None, :], eye).swapaxes(-1, -2)
+    return ad
 
 
 def se2_exp(twist):
