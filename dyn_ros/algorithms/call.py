@@ -20,7 +20,20 @@ from numba.extending import NativeValue, intrinsic, models, register_model, unbo
 from ..model import layout
 from ..model.data import Data
 from ..model.inputs import UNIT_TOLERANCE, as_array, require_sound
-from ..model.layout import GIVEN, NUNIT, STATUS, UNIT_LIST, WHERE, Robot, at, njoints
+from ..model.layout import (
+    GIVEN,
+    MAX_CONSTRAINTS,
+    NCONSTRAINTS,
+    NUNIT,
+    STATUS,
+    UNIT_LIST,
+    WHERE,
+    Robot,
+    at,
+    is_open,
+    nconstraints,
+    njoints,
+)
 from ..spatial.compiler import JIT, Entry, kernel
 from ..spatial.lanes import (
     LANES,
@@ -97,7 +110,7 @@ if JIT:
 
 
 @kernel
-def _take(links, r, address, field, width):
+def _take(links, r, address, field, width, heads):
     """Copy one input into the work space; False where Python has to look at it."""
     if address == load(links, _NONE):
         return True
@@ -108,7 +121,15 @@ def _take(links, r, address, field, width):
     size = load(r.ints, layout.SIZE + field)
     ndim = load(head, _NDIM) & 0xFFFFFFFF
     shape = integers_at(load(head, _SHAPE))
-    if width > 0:
+    if heads > 0:
+        if ndim != 1 + (heads > 1) or (heads > 1 and load(shape, 0) != heads):
+            return False
+        length = load(shape, ndim - 1)
+        if length > MAX_CONSTRAINTS or (nconstraints(r) >= 0 and length != nconstraints(r)):
+            return False
+        store(r.ints, NCONSTRAINTS, length)
+        size = heads * length
+    elif width > 0:
         if ndim != 2 or load(shape, 0) * width != size or load(shape, 1) != width:
             return False
     elif ndim != 1 or load(shape, 0) != size:
@@ -177,7 +198,7 @@ def _scatter(r, start, target, first, count):
 def _one_state(run, fields, optional):
     """The compiled call for one state: from the caller's objects to the kernel."""
     fields = tuple(fields)
-    widths = tuple(_width(f) for f in fields)
+    widths, heads = tuple(_width(f) for f in fields), tuple(_heads(f) for f in fields)
     configurations = tuple(_is_configuration(f) for f in fields)
     required = sum(1 << f for f in fields if f not in optional)
 
@@ -188,11 +209,12 @@ def _one_state(run, fields, optional):
         store(r.ints, GIVEN, 0)
         store(r.ints, STATUS, 0)
         store(r.ints, WHERE, where)
+        store(r.ints, NCONSTRAINTS, -1)
         if _address_of(model) != load(links, _MODEL):
             return _REFUSED
         things = integers_at(_address_of(inputs))
         for n in range(len(fields)):
-            if not _take(links, r, load(things, _ITEMS + n), fields[n], widths[n]):
+            if not _take(links, r, load(things, _ITEMS + n), fields[n], widths[n], heads[n]):
                 return _REFUSED
             if configurations[n] and not _quaternions_are_unit(r, fields[n]):
                 return _REFUSED
@@ -207,6 +229,7 @@ def _each_state(run, fields, results):
     """The compiled call for a batch, from row ``start`` to row ``stop``."""
     fields, results = tuple(fields), tuple(results)
     configurations = tuple(_is_configuration(f) for f in fields)
+    heads = tuple(_heads(f) for f in fields)
     universe = tuple(layout.FIELDS[f].shape[:1] == ("rows",) for f in results)
 
     def each(ints, constants, work, where, inputs, outputs, start, stop):
@@ -217,6 +240,8 @@ def _each_state(run, fields, results):
         for n in range(len(inputs)):
             if inputs[n].shape[1] > 0:
                 store(r.ints, GIVEN, load(r.ints, GIVEN) | 1 << fields[n])
+            if heads[n] > 0:
+                store(r.ints, NCONSTRAINTS, inputs[n].shape[1] // heads[n])
         for first in range(start, stop, LANES):
             count = min(LANES, stop - first)
             for n in range(len(inputs)):
@@ -243,7 +268,12 @@ def _each_state(run, fields, results):
 def _width(field):
     """Columns of an input that is a matrix; 0 for a vector."""
     shape = layout.FIELDS[field].shape
-    return shape[1] if len(shape) == 2 else 0
+    return shape[1] if len(shape) == 2 and not is_open(field) else 0
+
+
+def _heads(field):
+    """Rows of an input whose last axis is open, 1 for a vector; 0 for other inputs."""
+    return math.prod(layout.FIELDS[field].shape[:-1]) if is_open(field) else 0
 
 
 def _is_configuration(field):
@@ -360,7 +390,7 @@ class Algorithm:
                 self._run_one(data, where,
                               [None if value is None else value[n] for value in values])
                 for output, f in zip(found, self.results):
-                    output[n] = getattr(data, layout.FIELDS[f].name)
+                    output[n] = self._view(data, f)
             return found[0] if len(found) == 1 else found
         self.compile(True, self._announce)
         inputs = tuple(np.zeros((size, 0)) if value is None else _as_rows(value)
@@ -388,9 +418,14 @@ class Algorithm:
         self._raise_where_singular(data.model, max(states, default=0))
         return found[0] if len(found) == 1 else found
 
+    def _view(self, data, field):
+        """One state's result; of an open axis as much as this call has."""
+        view = getattr(data, layout.FIELDS[field].name)
+        return view[..., :data._ints[NCONSTRAINTS]] if is_open(field) else view
+
     def _new_output(self, data, field, size):
         """Room for a batch's results, in the shape of the work space."""
-        view = getattr(data, layout.FIELDS[field].name)
+        view = self._view(data, field)
         shape = (view.swapaxes(-1, -2) if layout.FIELDS[field].transposed else view).shape
         return np.empty((size, *shape))
 
@@ -410,6 +445,12 @@ class Algorithm:
                              f"{model!r}; make dyn_ros.Data(model) once for each model")
         arrays = [self._as_input(model, field, value)
                   for field, value in zip(self.inputs, values)]
+        lengths = {_argument(f): x.shape[-1] for f, (x, _) in zip(self.inputs, arrays)
+                   if is_open(f)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError("expected the same number of constraints in each argument, got "
+                             + ", ".join(f"{name}: {n}" for name, n in lengths.items()))
+        data._ints[NCONSTRAINTS] = max(lengths.values(), default=0)
         sizes = {_argument(f): len(x) for f, (x, batched) in zip(self.inputs, arrays) if batched}
         if not sizes:
             return False, [x for x, _ in arrays]

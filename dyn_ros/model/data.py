@@ -20,7 +20,7 @@ def aligned_zeros(count):
 def _axes(model, shape):
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
-             "nframes": len(model.frame_names)}
+             "nframes": len(model.frame_names), "constraints": layout.MAX_CONSTRAINTS}
     return tuple(sizes.get(axis, axis) for axis in shape)
 
 

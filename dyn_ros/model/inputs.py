@@ -1,6 +1,8 @@
 """What callers give: arrays of numbers, checked; an error says what was expected and what came."""
 import numpy as np
 
+from .layout import MAX_CONSTRAINTS
+
 UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
 
 
@@ -13,7 +15,8 @@ def as_array(model, name, axes, value):
     name : str
         The argument's name, for messages.
     axes : tuple
-        Of ints and "nq", "nv", "njoints": the shape for one state.
+        Of ints and "nq", "nv", "njoints": the shape for one state. A last "constraints" is any
+        number up to ``MAX_CONSTRAINTS``.
     value : array_like
         Of that shape, or with one more axis in front.
 
@@ -29,8 +32,13 @@ def as_array(model, name, axes, value):
     ValueError
         Wrong shape, or no real numbers.
     """
-    shape = tuple(getattr(model, axis) if isinstance(axis, str) else axis for axis in axes)
-    expected = f"{name}: expected shape {shape}, or (B, {', '.join(map(str, shape))}) for a batch"
+    shape = tuple("m" if axis == "constraints" else getattr(model, axis)
+                  if isinstance(axis, str) else axis for axis in axes)
+    inner = ", ".join(map(str, shape))
+    expected = (f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
+                f"or (B, {inner}) for a batch")
+    if "m" in shape:
+        expected += f" (m at most {MAX_CONSTRAINTS})"
     try:
         array = np.asarray(value)
     except ValueError as error:                     # a ragged list
@@ -38,6 +46,8 @@ def as_array(model, name, axes, value):
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{expected} of real numbers, got dtype {array.dtype}: {value!r:.80}")
     batched = array.ndim == len(shape) + 1
+    if "m" in shape and array.ndim > 0 and array.shape[-1] <= MAX_CONSTRAINTS:
+        shape = (*shape[:-1], array.shape[-1])
     if array.shape[batched:] != shape:
         raise ValueError(f"{expected}, got {array.shape}")
     array = np.require(array, np.float64, ("C", "A"))

@@ -29,6 +29,7 @@ class Field(NamedTuple):
 
 FIELDS = []
 MAX_FIELDS = 256
+MAX_CONSTRAINTS = 36
 
 
 def field(name, shape, doc="", transposed=False):
@@ -40,8 +41,9 @@ def field(name, shape, doc="", transposed=False):
         Its name in ``Data``; one that starts with an underscore stays hidden.
     shape : tuple
         Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (njoints and the universe before
-        them) or "ncolumns" (one for each column of each joint's motion subspace; with mimic
-        joints there are more of these than velocities). None: a number. Two last axes of (4, 4)
+        them), "ncolumns" (one for each column of each joint's motion subspace; with mimic
+        joints there are more of these than velocities) or, as the last one, "constraints" (as
+        many as a call has, up to ``MAX_CONSTRAINTS``). None: a number. Two last axes of (4, 4)
         are placements, whose last row Data writes once.
     doc : str
         What it is, with unit and frame.
@@ -59,6 +61,11 @@ def field(name, shape, doc="", transposed=False):
         raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/layout.py")
     FIELDS.append(Field(name, shape, doc, transposed))
     return len(FIELDS) - 1
+
+
+def is_open(field):
+    """Whether the length of a field's last axis is up to the call."""
+    return FIELDS[field].shape[-1:] == ("constraints",)
 
 
 # The inputs of kernels, and what several algorithms share.
@@ -80,8 +87,8 @@ JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, 
 # --- integers: header, offsets and sizes of the fields, the tree
 
 (NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, GIVEN, WHERE, STATUS, COUPLED, NUNIT, UNIT_LIST,
- FRAME_LIST) = range(12)
-OFFSET = 12
+ FRAME_LIST, NCONSTRAINTS) = range(13)
+OFFSET = 13
 SIZE = OFFSET + MAX_FIELDS
 TREE = SIZE + MAX_FIELDS
 PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN, HAS_CHILD, LAST_CHILD = range(8)
@@ -120,6 +127,12 @@ def nallcolumns(r):
 @kernel
 def nframes(r):
     return constant(r.ints, NFRAMES)
+
+
+@kernel
+def nconstraints(r):
+    """Length of the axis "constraints" in this call."""
+    return load(r.ints, NCONSTRAINTS)
 
 
 @kernel
