@@ -77,9 +77,9 @@ class Output:
 def guarded(callback):
     """Let no exception of a callback end the node: log it and go on."""
     @functools.wraps(callback)
-    def call(self, message):
+    def call(self, *given):
         try:
-            callback(self, message)
+            callback(self, *given)
         except Exception as error:
             self.refuse(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")
     return call
@@ -91,15 +91,26 @@ class RobotNode(LifecycleNode):
     A subclass tells what it is for in three class attributes: `kernels` (names of the public
     functions it calls, compiled at configure), `outputs` and, if it has parameters of its own,
     `specs`, whose values are `self.parameters.values`.
+
+    Parameters
+    ----------
+    name : str
+    source : RobotNode, optional
+        Another node of this process, which has the parameters of the robot and its topics: this
+        one takes the robot and each state from there.
     """
 
     kernels = ()
     outputs = ()
     specs = ()
 
-    def __init__(self, name, **kwargs):
+    def __init__(self, name, source=None, **kwargs):
         super().__init__(name, **kwargs)
-        self.robot = None
+        self.source = source or self
+        self.members = []           # the nodes that this one is the source of
+        if source:
+            source.members.append(self)
+        self._robot = None
         self._fills = []            # of each output, the function that computes its message
         self._running = False
         self._offered = ""          # the latest description, good or bad
@@ -111,28 +122,39 @@ class RobotNode(LifecycleNode):
         self._inlets = []
         self._outlets = []
         self.parameters = Parameters(
-            self, SPECS + tuple(self.specs), self._accept_parameters, self._parameters_changed)
+            self, [spec for spec in SPECS if not (source and spec.robot)] + list(self.specs),
+            self._accept_parameters, self._parameters_changed)
         self._period = self._max_period()
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(
             1.0, lambda: self._diagnose(), clock=Clock(clock_type=ClockType.STEADY_TIME))
 
+    @property
+    def robot(self):
+        """The robot, None while there is none; of the source, if this node has one."""
+        return self.source._robot
+
     # Lifecycle
 
     def start(self):
-        """Configure and activate, if the parameter autostart says so."""
+        """Configure and activate this node and its members, each if its autostart says so."""
         if self.parameters.values["autostart"]:
             if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
                 self.trigger_activate()
+        for node in self.members:
+            node.start()
 
     def on_configure(self, state):
         """Compile the kernels, open the topics, take the robot of the parameters."""
         try:
             if self.parameters.faults:
                 raise ValueError("; ".join(self.parameters.faults.values()))
-            self._compile()
+            if self.kernels:
+                self._compile()
             self._open()
-            self._take_parameter_description()
+            if self.source is self:
+                self._listen()
+                self._take_parameter_description()
         except Exception as error:
             self._close()
             self.refuse("configure", error)
@@ -188,6 +210,8 @@ class RobotNode(LifecycleNode):
                 output.type, output.topic, 10,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
             for output in self.outputs]
+
+    def _listen(self):
         latched = QoSProfile(
             depth=1, reliability=ReliabilityPolicy.RELIABLE,
             durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -207,8 +231,9 @@ class RobotNode(LifecycleNode):
             self.destroy_lifecycle_publisher(publisher)
         for subscriber in self._inlets:
             self.destroy_subscription(subscriber)
-        self._outlets, self._inlets, self._fills = [], [], []
-        self.robot = None
+        self._outlets, self._inlets = [], []
+        if self.source is self:
+            self._give(None, [[] for _ in (self, *self.members)])
 
     # Parameters and robot description
 
@@ -272,12 +297,18 @@ class RobotNode(LifecycleNode):
         self._swap(*made)
 
     def _make(self, description, values):
-        """A robot, and for each output the function that computes its message."""
+        """A robot, and for each node's outputs the functions that compute their messages."""
         robot = Robot(description, values, notify=lambda text: self._tell("stamps", text))
-        return robot, [output.make(robot) for output in self.outputs]
+        return robot, [[output.make(robot) for output in node.outputs]
+                       for node in (self, *self.members)]
+
+    def _give(self, robot, fills):
+        self._robot = robot
+        for node, own in zip((self, *self.members), fills):
+            node._fills = own
 
     def _swap(self, robot, fills):
-        self.robot, self._fills = robot, fills
+        self._give(robot, fills)
         for warning in robot.model.warnings[:10]:
             self.get_logger().warning(f"robot_description: {warning}")
         self.get_logger().info(
@@ -320,6 +351,7 @@ class RobotNode(LifecycleNode):
         except Refused as error:
             self.refuse("odom", error)
             return
+        robot.odometry_frame = message.header.frame_id
         if due:
             self._publish(robot, started)
 
@@ -328,6 +360,7 @@ class RobotNode(LifecycleNode):
         return (conversions.nanoseconds(message.header.stamp)
                 or self.get_clock().now().nanoseconds)
 
+    @guarded
     def _publish(self, robot, started):
         count = self._count
         count.states += 1
@@ -348,6 +381,8 @@ class RobotNode(LifecycleNode):
         took = time.perf_counter() - started
         count.took += took
         count.longest = max(count.longest, took)
+        for node in self.members:
+            node._publish(robot, time.perf_counter())
 
     # What people are told
 
@@ -368,6 +403,9 @@ class RobotNode(LifecycleNode):
 
     def _waiting_for(self):
         """What keeps outputs from being published, or an empty string."""
+        if not self.source._running:
+            return (f"waiting for {self.source.get_fully_qualified_name()}, which is "
+                    f"{self.source._state_machine.current_state[1]}")
         if self.robot is None:
             return "waiting for robot_description"
         state = self.robot.state
@@ -409,7 +447,8 @@ class RobotNode(LifecycleNode):
             "lifecycle state": label,
             "robot": self.robot.model.name if self.robot else "",
             "kernels": busy or ("compiled" if self._outlets else "not yet compiled"),
-            "joint_states received [Hz]": f"{count.messages / seconds:.1f}",
+            **({"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
+               if self.source is self else {}),
             "states [Hz]": f"{count.states / seconds:.1f}",
             "messages published [Hz]": f"{count.published / seconds:.1f}",
             "computing": ", ".join(computing),
@@ -496,7 +535,8 @@ def run(node_class, name, args=None):
             return 1
         node.start()
         executor = _executor()
-        executor.add_node(node)
+        for each in (node, *node.members):
+            executor.add_node(each)
         while rclpy.ok():
             try:
                 executor.spin_once(1.0)

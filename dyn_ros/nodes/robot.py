@@ -35,6 +35,8 @@ class Robot:
     state : StateCollector
     root_link, frame_id : str
         The description's root link; what outputs carry as frame_id.
+    odometry_frame : str
+        frame_id of the latest odometry, in which it tells the base's pose; empty before.
     names, rows : list of str, index
         Of the rows of v (and torques) to publish: `vector[rows]` picks them, in this order.
     position_names, position_rows : list of str, index
@@ -72,6 +74,7 @@ class Robot:
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link
+        self.odometry_frame = ""
 
     def _select(self, joints):
         model = self.model
