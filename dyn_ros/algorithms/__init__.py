@@ -2,6 +2,20 @@
 from .aba import aba as aba
 from .call import ALGORITHMS, precompile
 from .crba import crba as crba
+from .frames import frame_acceleration as frame_acceleration
+from .frames import frame_classical_acceleration as frame_classical_acceleration
+from .frames import frame_hessian as frame_hessian
+from .frames import frame_jacobian as frame_jacobian
+from .frames import frame_jacobian_time_variation as frame_jacobian_time_variation
+from .frames import frame_velocity as frame_velocity
+from .frames import joint_hessian as joint_hessian
+from .frames import joint_jacobian as joint_jacobian
+from .frames import joint_jacobian_time_variation as joint_jacobian_time_variation
+from .jacobians import joint_jacobians as joint_jacobians
+from .jacobians import (
+    joint_jacobians_second_time_variation as joint_jacobians_second_time_variation,
+)
+from .jacobians import joint_jacobians_time_variation as joint_jacobians_time_variation
 from .kinematics import accelerations_less_gravity as accelerations_less_gravity
 from .kinematics import bias_acceleration as bias_acceleration
 from .kinematics import forward_kinematics as forward_kinematics
@@ -12,4 +26,5 @@ from .rnea import nonlinear_effects as nonlinear_effects
 from .rnea import rnea as rnea
 from .rnea import static_torque as static_torque
 
-__all__ = [*ALGORITHMS, "precompile"]
+__all__ = [*ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
+           "precompile"]

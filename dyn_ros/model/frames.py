@@ -22,16 +22,19 @@ class ReferenceFrame(enum.IntEnum):
     LOCAL_WORLD_ALIGNED = 2
 
 
-def places(names, owners):
-    """What ``frame_where`` and ``joint_where`` look up: every (name or index, reference frame).
+def places(indices):
+    """What ``frame_where`` and ``joint_where`` look up.
 
     Parameters
     ----------
-    names : sequence of str
-    owners : dict of str to int
-        Which index a name stands for.
+    indices : dict of (str or int) to int
+        The index in the table of frames of what a caller may name.
+
+    Returns
+    -------
+    dict of (str or int, int) to int
+        With each reference frame.
     """
-    indices = {**{i: i for i in range(len(names))}, **owners}
     return {(key, reference): 4 * i + reference
             for key, i in indices.items() for reference in range(3)}
 
@@ -44,31 +47,33 @@ def frame_where(model, frame, reference_frame):
     ValueError
         An unknown frame or reference frame; lists those there are.
     """
-    return _where(model._frame_places, frame, reference_frame, "frame", model.frame_names)
+    try:
+        return model._frame_places[frame, reference_frame]
+    except (KeyError, TypeError):                   # not there; not hashable
+        raise _unknown("frame", frame, model.frame_names, reference_frame) from None
 
 
 def joint_where(model, joint, reference_frame):
-    """A joint, by name or index, and a reference frame as one integer for a kernel.
+    """The same for a joint, which has a frame of its own.
 
     Raises
     ------
     ValueError
         An unknown joint or reference frame; lists those there are.
     """
-    return _where(model._joint_places, joint, reference_frame, "joint", model.joint_names)
-
-
-def _where(known, place, reference_frame, what, names):
     try:
-        return known[place, reference_frame]
-    except (KeyError, TypeError):                   # not there; not hashable
-        pass
+        return model._joint_places[joint, reference_frame]
+    except (KeyError, TypeError):
+        raise _unknown("joint", joint, model.joint_names, reference_frame) from None
+
+
+def _unknown(what, name, names, reference_frame):
     if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
-        raise ValueError(
+        return ValueError(
             f"reference_frame: expected dyn_ros.ReferenceFrame or its number ("
-            f"{', '.join(f'{r.name} = {r.value}' for r in ReferenceFrame)}), "
+            f"{', '.join(f'{known.name} {known.value}' for known in ReferenceFrame)}), "
             f"got {reference_frame!r:.80}")
-    if isinstance(place, str):
-        raise ValueError(f"no {what} named {place!r}; there are: {', '.join(names)}")
-    raise ValueError(f"{what}: expected one of {', '.join(names)}, or an index from 0 to "
-                     f"{len(names) - 1}, got {place!r:.80}")
+    if isinstance(name, str):
+        return ValueError(f"no {what} named {name!r:.80}; there are: {', '.join(names)}")
+    return ValueError(f"{what}: expected a name or an index from 0 to {len(names) - 1}, "
+                      f"got {name!r:.80}; there are: {', '.join(names)}")

@@ -170,12 +170,14 @@ class Model:
         self._velocity_parents = self._parents_of_velocities(joints)
         self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
                                   if joint.kind == "floating"]
-        frames = sorted(enumerate(self.tree.frames), reverse=True,
-                        key=lambda numbered: (numbered[1].kind != "body", numbered[0]))
-        self._frame_indices = {frame.name: i for i, frame in frames}
-        self._frame_places = places(self.frame_names, self._frame_indices)
-        self._joint_places = places(self.joint_names, {
-            name: i for i, name in enumerate(self.joint_names)})
+        numbered = list(enumerate(self.tree.frames))[::-1]      # the first of a name counts
+        self._frame_indices = {frame.name: i for i, frame in numbered}
+        self._frame_indices.update({frame.name: i for i, frame in numbered
+                                    if frame.kind == "body"})
+        own = [i for i, frame in enumerate(self.tree.frames) if frame.kind == "joint"]
+        self._frame_places = places({**{i: i for i in range(len(self.frame_names))},
+                                     **self._frame_indices})
+        self._joint_places = places({**dict(enumerate(own)), **dict(zip(self.joint_names, own))})
         self._frame_parents = [frame.parent + 1 for frame in self.tree.frames]
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]

@@ -159,6 +159,11 @@ def motion_add(a, b):
 
 
 @kernel
+def motion_sub(a, b):
+    return Motion(sub(a.linear, b.linear), sub(a.angular, b.angular))
+
+
+@kernel
 def motion_scale(s, m):
     return Motion(scale(s, m.linear), scale(s, m.angular))
 

@@ -1,0 +1,605 @@
+"""Velocity, acceleration, Jacobian and kinematic Hessian of one frame.
+
+All walk from the frame to the root, in the frame's axes: at each joint on the way the columns of
+the Jacobian are its motion subspace seen from the frame, and their rates follow from the frame's
+velocity relative to that joint. No joint beside the way is looked at. A joint counts as the
+frame that it has of its own.
+"""
+from ..model.frames import frame_where, joint_where
+from ..model.joints import column, joint_placement
+from ..model.layout import (
+    OMI,
+    POINT,
+    A,
+    Q,
+    V,
+    at,
+    clear,
+    field,
+    frame_parent,
+    frame_placement,
+    given,
+    idx_column,
+    idx_v,
+    increase,
+    ncolumns,
+    nv,
+    parent,
+    ratio,
+    where,
+)
+from ..spatial.algebra import (
+    SE3,
+    Motion,
+    add,
+    compose,
+    cross,
+    lift3,
+    lift9,
+    load3,
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    motion_sub,
+    motion_to_parent,
+    rotate,
+    store_spatial,
+    to_child,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load
+from .call import Algorithm
+
+IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the way to the root
+THEIR_RATE = field("_their_rate", ("ncolumns", 6))
+VELOCITY = field("frame_velocity", (6,), "Of one frame [m/s, rad/s].")
+ACCELERATION = field("frame_acceleration", (6,), "Spatial, of one frame [m/s2, rad/s2].")
+CLASSICAL = field("frame_classical_acceleration", (6,), "Of one frame [m/s2, rad/s2].")
+JACOBIAN = field("frame_jacobian", ("nv", 6), "Of one frame.", True)
+VARIATION = field("frame_jacobian_time_variation", ("nv", 6), "Of one frame.", True)
+HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Of one frame; by row, column, velocity.")
+WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
+
+
+@kernel
+def first_joint(r):
+    """The joint that carries the frame in question."""
+    return frame_parent(r, where(r) >> 2)
+
+
+@kernel
+def reference_frame(r):
+    return where(r) & 3
+
+
+@kernel
+def start(r):
+    """Pose of the frame, or of the point that the caller gave, in its joint's frame."""
+    like = load(r.work, at(r, OMI))
+    X = frame_placement(r, where(r) >> 2)
+    X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
+    if given(r, POINT):
+        return SE3(X.rotation, add(X.translation, rotate(X.rotation, load3(r.work, at(r, POINT)))))
+    return X
+
+
+@kernel
+def walk(r, moving):
+    """Leave the columns in the frame's axes; give its pose, velocity and acceleration there.
+
+    The velocity relative to a joint counts those nearer to the frame: what the joint's own
+    columns, which are constant in its frame, turn and move with.
+    """
+    j, X = first_joint(r), start(r)
+    zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
+    v, a = zero, zero
+    while j > 0:
+        relative = v
+        for c in range(ncolumns(r, j)):
+            k = 6 * (idx_column(r, j) + c)
+            u = to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
+            store_spatial(r.work, at(r, IN_FRAME) + k, u)
+            if moving:
+                du = motion_cross(u, relative)
+                store_spatial(r.work, at(r, THEIR_RATE) + k, du)
+                v_k = load(r.work, at(r, V) + idx_v(r, j) + c)
+                a_k = load(r.work, at(r, A) + idx_v(r, j) + c)
+                v = motion_add(v, motion_scale(v_k, u))
+                a = motion_add(a, motion_add(motion_scale(a_k, u), motion_scale(v_k, du)))
+        X = compose(joint_placement(r, j), X)
+        j = parent(r, j)
+    return X, v, a
+
+
+@kernel
+def told_in(X, reference):
+    """What takes motions from the frame's axes to a reference frame, X being its pose."""
+    if reference == WORLD:
+        return X
+    if reference == LOCAL:
+        one, zero = lift3((1.0, 0.0, 0.0), X.translation[0]), zero3(X.translation[0])
+        return SE3((one[0], zero[0], zero[0], zero[0], one[0], zero[0], zero[0], zero[0], one[0]),
+                   zero)
+    return SE3(X.rotation, zero3(X.translation[0]))
+
+
+@kernel
+def motion_of_axes(v, reference):
+    """How a reference frame moves away under numbers told in it, v being the frame's velocity."""
+    if reference == WORLD:
+        return v
+    if reference == LOCAL:
+        return Motion(zero3(v.linear[0]), zero3(v.linear[0]))
+    return Motion(zero3(v.linear[0]), v.angular)
+
+
+@kernel
+def velocity_kernel(r):
+    clear(r.work, at(r, A), nv(r))
+    X, v, _ = walk(r, True)
+    store_spatial(r.work, at(r, VELOCITY), motion_to_parent(told_in(X, reference_frame(r)), v))
+
+
+@kernel
+def acceleration_kernel(r):
+    X, v, a = walk(r, True)
+    T = told_in(X, reference_frame(r))
+    v, a = motion_to_parent(T, v), motion_to_parent(T, a)
+    store_spatial(r.work, at(r, ACCELERATION), a)
+    store_spatial(r.work, at(r, CLASSICAL), Motion(add(a.linear, cross(v.angular, v.linear)),
+                                                   a.angular))
+
+
+@kernel
+def add_to_row(r, field, k, m):
+    n = at(r, field) + 6 * k
+    store_spatial(r.work, n, motion_add(load_motion(r.work, n), m))
+
+
+@kernel
+def jacobian_kernel(r):
+    X, _, _ = walk(r, False)
+    T = told_in(X, reference_frame(r))
+    clear(r.work, at(r, JACOBIAN), 6 * nv(r))
+    j = first_joint(r)
+    while j > 0:
+        for c in range(ncolumns(r, j)):
+            u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+            add_to_row(r, JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
+        j = parent(r, j)
+
+
+@kernel
+def jacobian_time_variation_kernel(r):
+    clear(r.work, at(r, A), nv(r))
+    X, v, _ = walk(r, True)
+    T, w = told_in(X, reference_frame(r)), motion_of_axes(v, reference_frame(r))
+    clear(r.work, at(r, JACOBIAN), 6 * nv(r))
+    clear(r.work, at(r, VARIATION), 6 * nv(r))
+    j = first_joint(r)
+    while j > 0:
+        for c in range(ncolumns(r, j)):
+            k = 6 * (idx_column(r, j) + c)
+            u = load_motion(r.work, at(r, IN_FRAME) + k)
+            du = motion_add(load_motion(r.work, at(r, THEIR_RATE) + k), motion_cross(w, u))
+            add_to_row(r, JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
+            add_to_row(r, VARIATION, idx_v(r, j) + c, motion_to_parent(T, du))
+        j = parent(r, j)
+
+
+@kernel
+def add_to_hessian(r, k, x, m):
+    """Add to the derivative of column k by coordinate x."""
+    n = nv(r)
+    for row in range(3):
+        increase(r.work, at(r, HESSIAN) + (row * n + k) * n + x, m.linear[row])
+        increase(r.work, at(r, HESSIAN) + ((3 + row) * n + k) * n + x, m.angular[row])
+
+
+@kernel
+def hessian_kernel(r):
+    """Moving coordinate x turns a column u further from the frame by -u_x x u, seen from there."""
+    X, _, _ = walk(r, False)
+    T = told_in(X, reference_frame(r))
+    clear(r.work, at(r, HESSIAN), 6 * nv(r) * nv(r))
+    i = first_joint(r)
+    while i > 0:
+        for b in range(ncolumns(r, i)):
+            u_x = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, i) + b))
+            w = motion_of_axes(u_x, reference_frame(r))
+            j = first_joint(r)
+            while j > 0:
+                turn = motion_sub(w, u_x) if j < i else w
+                for c in range(ncolumns(r, j)):
+                    u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+                    add_to_hessian(r, idx_v(r, j) + c, idx_v(r, i) + b,
+                                   motion_to_parent(T, motion_cross(turn, u)))
+                j = parent(r, j)
+        i = parent(r, i)
+
+
+_velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (VELOCITY,)).caller()
+_acceleration = Algorithm("frame_acceleration", acceleration_kernel, (Q, V, A),
+                          (ACCELERATION,)).caller()
+_classical = Algorithm("frame_classical_acceleration", acceleration_kernel, (Q, V, A),
+                       (CLASSICAL,)).caller()
+_jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (JACOBIAN,),
+                      optional=(POINT,)).caller()
+_variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
+                       (Q, V, POINT), (VARIATION,), optional=(POINT,)).caller()
+_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (HESSIAN,)).caller()
+
+
+def frame_velocity(model, data, q, v, frame, reference_frame, *, threads=1):
+    """Velocity of a frame.
+
+    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        (linear, angular) [m/s, rad/s]. For one state it is ``data.frame_velocity`` itself; for
+        a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _velocity(model, data, threads, frame_where(model, frame, reference_frame),
+                     q, v)
+
+
+def frame_acceleration(model, data, q, v, a, frame, reference_frame, *, threads=1):
+    """Spatial acceleration of a frame, the rate of its velocity as a motion.
+
+    Featherstone (2008), section 2.10; O(d) for a frame behind d joints. No gravity in it. Leaves
+    ``data.frame_classical_acceleration`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        (linear, angular) [m/s2, rad/s2]. For one state it is ``data.frame_acceleration``
+        itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _acceleration(model, data, threads, frame_where(model, frame, reference_frame),
+                         q, v, a)
+
+
+def frame_classical_acceleration(model, data, q, v, a, frame, reference_frame, *, threads=1):
+    """Acceleration of the frame's origin, and its angular acceleration.
+
+    The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
+    behind d joints. No gravity in it. In WORLD of the point of the body that passes the world's
+    origin. Leaves ``data.frame_acceleration`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        (linear, angular) [m/s2, rad/s2]. For one state it is
+        ``data.frame_classical_acceleration`` itself; for a batch a new array with the batch's
+        axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _classical(model, data, threads, frame_where(model, frame, reference_frame),
+                      q, v, a)
+
+
+def frame_jacobian(model, data, q, frame, reference_frame, offset=None, *, threads=1):
+    """Jacobian of a frame: times v it is the velocity.
+
+    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame, in its axes [m], that takes the place of its origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        (linear, angular) by column; a mimic joint adds to its master's. For one state it is
+        ``data.frame_jacobian`` itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _jacobian(model, data, threads, frame_where(model, frame, reference_frame),
+                     q, offset)
+
+
+def frame_jacobian_time_variation(model, data, q, v, frame, reference_frame, offset=None, *,
+                                  threads=1):
+    """Rate of change of ``frame_jacobian``, each number's own.
+
+    Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
+    LOCAL_WORLD_ALIGNED the classical one. Featherstone (2008), section 2.10; O(d) for a frame
+    behind d joints. Leaves ``data.frame_jacobian`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame, in its axes [m], that takes the place of its origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        In the order and the axes of ``frame_jacobian``. For one state it is
+        ``data.frame_jacobian_time_variation`` itself; for a batch a new array with the batch's
+        axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _variation(model, data, threads, frame_where(model, frame, reference_frame),
+                      q, v, offset)
+
+
+def frame_hessian(model, data, q, frame, reference_frame, *, threads=1):
+    """Kinematic Hessian of a frame: its Jacobian's derivative by q.
+
+    H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is
+    along ``integrate(q, e_k)``; so its sum over k with v_k is the time variation. It is not
+    symmetric in j and k. O(d^2) for a frame behind d joints, also through joints of several
+    coordinates.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, nv, nv) ndarray
+        By row (linear, angular), column of the Jacobian, coordinate. For one state it is
+        ``data.frame_hessian`` itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _hessian(model, data, threads, frame_where(model, frame, reference_frame),
+                    q)
+
+
+def joint_jacobian(model, data, q, joint, reference_frame, offset=None, *, threads=1):
+    """Jacobian of a joint: times v it is the velocity.
+
+    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    joint : str or int
+        Name or index of a joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the joint, in its axes [m], that takes the place of its origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        (linear, angular) by column; a mimic joint adds to its master's. For one state it is
+        ``data.frame_jacobian`` itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
+        there are.
+    """
+    return _jacobian(model, data, threads, joint_where(model, joint, reference_frame),
+                     q, offset)
+
+
+def joint_jacobian_time_variation(model, data, q, v, joint, reference_frame, offset=None, *,
+                                  threads=1):
+    """Rate of change of ``joint_jacobian``, each number's own.
+
+    Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
+    LOCAL_WORLD_ALIGNED the classical one. Featherstone (2008), section 2.10; O(d) for a joint
+    behind d joints. Leaves ``data.frame_jacobian`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    joint : str or int
+        Name or index of a joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the joint, in its axes [m], that takes the place of its origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        In the order and the axes of ``joint_jacobian``. For one state it is
+        ``data.frame_jacobian_time_variation`` itself; for a batch a new array with the batch's
+        axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
+        there are.
+    """
+    return _variation(model, data, threads, joint_where(model, joint, reference_frame),
+                      q, v, offset)
+
+
+def joint_hessian(model, data, q, joint, reference_frame, *, threads=1):
+    """Kinematic Hessian of a joint: its Jacobian's derivative by q.
+
+    H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is
+    along ``integrate(q, e_k)``; so its sum over k with v_k is the time variation. It is not
+    symmetric in j and k. O(d^2) for a joint behind d joints, also through joints of several
+    coordinates.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    joint : str or int
+        Name or index of a joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, nv, nv) ndarray
+        By row (linear, angular), column of the Jacobian, coordinate. For one state it is
+        ``data.frame_hessian`` itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
+        there are.
+    """
+    return _hessian(model, data, threads, joint_where(model, joint, reference_frame),
+                    q)

@@ -1,0 +1,208 @@
+"""Jacobians of all joints in the world, and their first and second rates of change.
+
+Column c of a joint is its motion subspace S_c, which is constant in the joint's frame: seen
+from the world its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008,
+section 2.10).
+"""
+from ..model.layout import (
+    A,
+    Q,
+    V,
+    at,
+    clear,
+    field,
+    idx_column,
+    idx_v,
+    ncolumns,
+    njoints,
+    parent,
+)
+from ..spatial.algebra import (
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    store_spatial,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load
+from .call import Algorithm
+from .kinematics import OA, OV, place_joint, world_column
+
+J = field("J", ("ncolumns", 6), "Jacobian columns of all joints, in the world.", True)
+DJ = field("dJ", ("ncolumns", 6), "Rate of change of J.", True)
+DDJ = field("ddJ", ("ncolumns", 6), "Second rate of change of J.", True)
+
+
+@kernel
+def place_columns(r, i):
+    """Leave joint i's placement and its columns of J."""
+    place_joint(r, i)
+    for c in range(ncolumns(r, i)):
+        store_spatial(r.work, at(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c))
+
+
+@kernel
+def add_columns(r, i, m, columns, x):
+    """m plus joint i's columns of a field times its numbers of the field at offset x."""
+    for c in range(ncolumns(r, i)):
+        column = load_motion(r.work, at(r, columns) + 6 * (idx_column(r, i) + c))
+        m = motion_add(m, motion_scale(load(r.work, x + idx_v(r, i) + c), column))
+    return m
+
+
+@kernel
+def move_columns(r, i):
+    """Leave ov and joint i's columns of dJ, after ``place_columns``."""
+    ov = add_columns(r, i, load_motion(r.work, at(r, OV) + 6 * parent(r, i)), J, at(r, V))
+    store_spatial(r.work, at(r, OV) + 6 * i, ov)
+    for c in range(ncolumns(r, i)):
+        k = 6 * (idx_column(r, i) + c)
+        store_spatial(r.work, at(r, DJ) + k,
+                      motion_cross(ov, load_motion(r.work, at(r, J) + k)))
+
+
+@kernel
+def accelerate_columns(r, i):
+    """Leave oa and joint i's columns of ddJ, after ``move_columns``."""
+    oa = load_motion(r.work, at(r, OA) + 6 * parent(r, i))
+    oa = add_columns(r, i, add_columns(r, i, oa, J, at(r, A)), DJ, at(r, V))
+    store_spatial(r.work, at(r, OA) + 6 * i, oa)
+    ov = load_motion(r.work, at(r, OV) + 6 * i)
+    for c in range(ncolumns(r, i)):
+        k = 6 * (idx_column(r, i) + c)
+        store_spatial(r.work, at(r, DDJ) + k, motion_add(
+            motion_cross(oa, load_motion(r.work, at(r, J) + k)),
+            motion_cross(ov, load_motion(r.work, at(r, DJ) + k))))
+
+
+@kernel
+def joint_jacobians_kernel(r):
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+
+
+@kernel
+def time_variation_kernel(r):
+    clear(r.work, at(r, OV), 6)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+
+
+@kernel
+def second_time_variation_kernel(r):
+    clear(r.work, at(r, OV), 6)
+    clear(r.work, at(r, OA), 6)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+        accelerate_columns(r, i)
+
+
+_jacobians = Algorithm("joint_jacobians", joint_jacobians_kernel, (Q,), (J,)).caller()
+_variation = Algorithm("joint_jacobians_time_variation", time_variation_kernel, (Q, V),
+                       (DJ,)).caller()
+_second_variation = Algorithm("joint_jacobians_second_time_variation",
+                              second_time_variation_kernel, (Q, V, A), (DDJ,)).caller()
+
+
+def joint_jacobians(model, data, q, *, threads=1):
+    """Jacobian columns of all joints, each told in the world.
+
+    The columns of the joints on the way to a body, times their velocities, give the body's
+    velocity in the world: in its axes, about its origin. Featherstone (2008), section 4.1;
+    O(n). Leaves ``data.oMi`` and ``data.liMi`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, n) ndarray
+        (linear, angular) by column, in the order of joints; n = nv plus one for each mimic
+        joint, whose column has its multiplier in it. For one state it is ``data.J`` itself; for
+        a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _jacobians(model, data, threads, 0, q)
+
+
+def joint_jacobians_time_variation(model, data, q, v, *, threads=1):
+    """Rate of change of ``joint_jacobians``.
+
+    Featherstone (2008), section 2.10: ov x S for each column; O(n). Leaves ``data.J``,
+    ``data.ov``, ``data.oMi`` and ``data.liMi`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, n) ndarray
+        In the order and the axes of ``joint_jacobians``. For one state it is ``data.dJ``
+        itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _variation(model, data, threads, 0, q, v)
+
+
+def joint_jacobians_second_time_variation(model, data, q, v, a, *, threads=1):
+    """Second rate of change of ``joint_jacobians``.
+
+    The rate of ov x S: oa x S + ov x (ov x S) for each column; O(n). Leaves ``data.dJ``,
+    ``data.J``, ``data.ov``, ``data.oa``, ``data.oMi`` and ``data.liMi`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, n) ndarray
+        In the order and the axes of ``joint_jacobians``. For one state it is ``data.ddJ``
+        itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _second_variation(model, data, threads, 0, q, v, a)
