@@ -2,18 +2,22 @@
 
 In these coordinates inertias, forces and motions only move from joint to joint, they do not
 turn; and unlike in one common frame, no digits are lost on bodies far from the root. crba and
-aba work in them.
+aba work in them, and all that is about centres of mass: that takes the first joint's origin for
+the root's, so that a base far from it costs no digits either.
 """
 from ..model.joints import column, joint_placement
 from ..model.layout import (
     PRISMATIC,
     REVOLUTE,
+    A,
+    V,
     at,
     axis,
     body_inertia,
     clear,
     field,
     idx_column,
+    idx_v,
     kind,
     ncolumns,
     parent,
@@ -30,6 +34,7 @@ from ..spatial.algebra import (
     load_motion,
     motion_add,
     motion_cross,
+    motion_moved,
     motion_rotated,
     motion_scale,
     power,
@@ -39,14 +44,19 @@ from ..spatial.algebra import (
     store3,
     store9,
     store_spatial,
+    sub,
     zero3,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import store
+from ..spatial.lanes import load, store
 
 ROTATION = field("_oR", ("rows", 9))          # from the joint's axes to the root's
 ARM = field("_arm", ("rows", 3))              # from the parent's origin to the joint's
 COLUMNS = field("_columns", ("ncolumns", 6))  # S; of a revolute or prismatic joint 3 are used
+VELOCITY = field("_velocity", ("rows", 6))
+ACCELERATION = field("_acceleration", ("rows", 6))
+ORIGIN = field("_first_origin", (3,))         # from the root's origin to the first joint's
+POSITION = field("_position", ("rows", 3))    # from the first joint's origin to the joint's
 
 
 @kernel
@@ -110,3 +120,66 @@ def dot_column(r, i, c, f):
     if kind(r, i) == PRISMATIC:
         return dot(load3(r.work, s), f.linear)
     return power(f, load_motion(r.work, s))
+
+
+@kernel
+def velocity(r, i):
+    """Leave and give joint i's velocity."""
+    rates = at(r, V) + idx_v(r, i)
+    v = motion_moved(arm(r, i), load_motion(r.work, at(r, VELOCITY) + 6 * parent(r, i)))
+    v = add_column(r, i, 0, v, load(r.work, rates))
+    for c in range(1, ncolumns(r, i)):
+        v = add_column(r, i, c, v, load(r.work, rates + c))
+    store_spatial(r.work, at(r, VELOCITY) + 6 * i, v)
+    return v
+
+
+@kernel
+def bias_acceleration(r, i, v):
+    """v x (S x) of joint i, whose velocity is v."""
+    rates = at(r, V) + idx_v(r, i)
+    a = cross_column(r, i, 0, v, load(r.work, rates))
+    for c in range(1, ncolumns(r, i)):
+        a = motion_add(a, cross_column(r, i, c, v, load(r.work, rates + c)))
+    return a
+
+
+@kernel
+def acceleration(r, i, v):
+    """Leave and give joint i's spatial acceleration, without gravity; v is its velocity."""
+    rates = at(r, A) + idx_v(r, i)
+    a = motion_moved(arm(r, i), load_motion(r.work, at(r, ACCELERATION) + 6 * parent(r, i)))
+    a = motion_add(a, bias_acceleration(r, i, v))
+    for c in range(ncolumns(r, i)):
+        a = add_column(r, i, c, a, load(r.work, rates + c))
+    store_spatial(r.work, at(r, ACCELERATION) + 6 * i, a)
+    return a
+
+
+# --- from the first joint's origin
+
+@kernel
+def set_near_root(r):
+    """The universe's origin is the first joint's, and it is at rest."""
+    set_root(r)
+    clear(r.work, at(r, ORIGIN), 3)
+    clear(r.work, at(r, POSITION), 3)
+    clear(r.work, at(r, VELOCITY), 6)
+    clear(r.work, at(r, ACCELERATION), 6)
+
+
+@kernel
+def place_near(r, i):
+    """``place``, with arms and positions from the first joint's origin."""
+    Y = place(r, i)
+    if i == 1:
+        store3(r.work, at(r, ORIGIN), arm(r, i))
+    if parent(r, i) == 0:
+        store3(r.work, at(r, ARM) + 3 * i, sub(arm(r, i), load3(r.work, at(r, ORIGIN))))
+    store3(r.work, at(r, POSITION) + 3 * i, add(position(r, parent(r, i)), arm(r, i)))
+    return Y
+
+
+@kernel
+def position(r, i):
+    return load3(r.work, at(r, POSITION) + 3 * i)
