@@ -26,7 +26,8 @@ import dyn_ros
 from . import conversions
 from .parameters import Parameters, Spec
 from .robot import Robot, SettingError
-from .state import Refused
+from .services import answers
+from .state import Refused, some
 
 THROTTLE = 5.0      # seconds between two log lines about the same thing
 
@@ -89,8 +90,8 @@ class RobotNode(LifecycleNode):
     """A lifecycle node that computes messages from the state of one robot.
 
     A subclass tells what it is for in three class attributes: `kernels` (names of the public
-    functions it calls, compiled at configure), `outputs` and, if it has parameters of its own,
-    `specs`, whose values are `self.parameters.values`.
+    functions it calls, compiled at configure), `outputs`, `services` (offered from configure on)
+    and, if it has parameters of its own, `specs`, whose values are `self.parameters.values`.
 
     Parameters
     ----------
@@ -102,6 +103,7 @@ class RobotNode(LifecycleNode):
 
     kernels = ()
     outputs = ()
+    services = ()
     specs = ()
 
     def __init__(self, name, source=None, **kwargs):
@@ -121,6 +123,8 @@ class RobotNode(LifecycleNode):
         self._next = 0.0            # when max_rate allows the next state
         self._inlets = []
         self._outlets = []
+        self._servers = []
+        self.payloads = {}          # see Robot; one robot hands them on to the next
         self.parameters = Parameters(
             self, [spec for spec in SPECS if not (source and spec.robot)] + list(self.specs),
             self._accept_parameters, self._parameters_changed)
@@ -133,6 +137,11 @@ class RobotNode(LifecycleNode):
     def robot(self):
         """The robot, None while there is none; of the source, if this node has one."""
         return self.source._robot
+
+    @property
+    def active(self):
+        """Whether it publishes and answers."""
+        return self._running
 
     # Lifecycle
 
@@ -210,6 +219,9 @@ class RobotNode(LifecycleNode):
                 output.type, output.topic, 10,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
             for output in self.outputs]
+        self._servers = [
+            self.create_service(service.type, service.name, answers(self, service))
+            for service in self.services]
 
     def _listen(self):
         latched = QoSProfile(
@@ -231,7 +243,9 @@ class RobotNode(LifecycleNode):
             self.destroy_lifecycle_publisher(publisher)
         for subscriber in self._inlets:
             self.destroy_subscription(subscriber)
-        self._outlets, self._inlets = [], []
+        for server in self._servers:
+            self.destroy_service(server)
+        self._outlets, self._inlets, self._servers = [], [], []
         if self.source is self:
             self._give(None, [[] for _ in (self, *self.members)])
 
@@ -298,7 +312,7 @@ class RobotNode(LifecycleNode):
 
     def _make(self, description, values):
         """A robot, and for each node's outputs the functions that compute their messages."""
-        robot = Robot(description, values, notify=lambda text: self._tell("stamps", text))
+        robot = Robot(description, values, lambda text: self._tell("stamps", text), self.payloads)
         return robot, [[output.make(robot) for output in node.outputs]
                        for node in (self, *self.members)]
 
@@ -311,6 +325,8 @@ class RobotNode(LifecycleNode):
         self._give(robot, fills)
         for warning in robot.model.warnings[:10]:
             self.get_logger().warning(f"robot_description: {warning}")
+        for left_out in robot.left_out:
+            self.get_logger().warning(left_out)
         self.get_logger().info(
             f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
             f"coordinates, {robot.model.total_mass:.3f} kg moving")
@@ -362,6 +378,7 @@ class RobotNode(LifecycleNode):
 
     @guarded
     def _publish(self, robot, started):
+        robot.received = started
         count = self._count
         count.states += 1
         if not self._running or started < self._next:
@@ -411,10 +428,10 @@ class RobotNode(LifecycleNode):
         state = self.robot.state
         missing = state.missing()
         if missing:
-            text = "waiting for the position of " + _some(missing)
-            return text + (f"; not in the model: {_some(state.unknown)}" if state.unknown else "")
+            text = "waiting for the position of " + some(missing)
+            return text + (f"; not in the model: {some(state.unknown)}" if state.unknown else "")
         if not state.velocity_known:
-            return "velocity unknown of " + _some(state.missing_velocity())
+            return "velocity unknown of " + some(state.missing_velocity())
         if not self._count.states:
             return "no state came in the last second"
         return ""
@@ -452,6 +469,7 @@ class RobotNode(LifecycleNode):
             "states [Hz]": f"{count.states / seconds:.1f}",
             "messages published [Hz]": f"{count.published / seconds:.1f}",
             "computing": ", ".join(computing),
+            "payloads": ", ".join(self.robot.payloads) if self.robot else "",
             "age of the state [s]": f"{age:.3f}",
             "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
             "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
@@ -492,10 +510,6 @@ def _parameter_description(values):
         with open(values["robot_description_file"], encoding="utf-8") as file:
             return file.read()
     return ""
-
-
-def _some(names):
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import array
 import numpy as np
 from sensor_msgs.msg import JointState
 
+from dyn_ros.spatial.lie import matrix_quaternion
+
 
 def numbers(message, field, size):
     """Give a float64[] field `size` numbers, and return them as an ndarray that writes into it.
@@ -39,10 +41,28 @@ def nanoseconds(stamp):
     return stamp.sec * 1_000_000_000 + stamp.nanosec
 
 
+def set_vector(vector, x, y, z):
+    """Set the three numbers of a geometry_msgs/Vector3 or Point."""
+    vector.x, vector.y, vector.z = x, y, z
+
+
 def pose_numbers(pose):
     """(x, y, z, qx, qy, qz, qw) of a geometry_msgs/Pose."""
     p, q = pose.position, pose.orientation
     return p.x, p.y, p.z, q.x, q.y, q.z, q.w
+
+
+def set_pose(pose, placement):
+    """Fill a geometry_msgs/Pose from a homogeneous matrix (4, 4)."""
+    p, q = pose.position, pose.orientation
+    p.x, p.y, p.z = placement[:3, 3]
+    q.x, q.y, q.z, q.w = matrix_quaternion(placement[:3, :3])
+
+
+def set_twist(twist, motion):
+    """Fill a geometry_msgs/Twist or Accel from (linear, angular), six numbers."""
+    v, w = twist.linear, twist.angular
+    v.x, v.y, v.z, w.x, w.y, w.z = motion
 
 
 def twist_numbers(twist):

@@ -6,6 +6,7 @@ from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
 
 from . import conversions
 from .base import Output, RobotNode, run
+from .dynamics_services import KERNELS, SERVICES
 
 
 def gravity(robot):
@@ -73,9 +74,10 @@ def _state(robot, velocity_valid):
 
 
 class DynamicsNode(RobotNode):
-    """Publishes `~/gravity`, `~/nle`, `~/inertia` and `~/state`."""
+    """Publishes `~/gravity`, `~/nle`, `~/inertia` and `~/state`; answers SERVICES."""
 
-    kernels = ("generalized_gravity", "nonlinear_effects", "crba")
+    kernels = ("generalized_gravity", "nonlinear_effects", "crba", *KERNELS)
+    services = SERVICES
     outputs = (
         Output("~/gravity", JointState, gravity),
         Output("~/nle", JointState, nle),

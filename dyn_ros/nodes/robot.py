@@ -1,9 +1,11 @@
 """A robot description made ready for a node: model, results, output rows, state. No ROS here."""
+import math
+
 import numpy as np
 
 from dyn_ros import Data, Model
 
-from .state import Refused, StateCollector
+from .state import Refused, StateCollector, some
 
 _POSITIONS = {"floating": ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
               "planar": ("/x", "/y", "/theta")}
@@ -28,6 +30,9 @@ class Robot:
         The node's parameters by name (see `base.ROBOT_PARAMETERS`).
     notify : callable(str), optional
         Told when the state is collected anew.
+    payloads : dict, optional
+        Those to carry: of each name what `Model.set_payload` takes. Kept up to date by
+        `set_payload` and `clear_payload`, and handed to the robot of the next description.
 
     Attributes
     ----------
@@ -35,6 +40,8 @@ class Robot:
     state : StateCollector
     root_link, frame_id : str
         The description's root link; what outputs carry as frame_id.
+    moving_base : bool
+        Whether the root link moves in the world.
     odometry_frame : str
         frame_id of the latest odometry, in which it tells the base's pose; empty before.
     names, rows : list of str, index
@@ -43,6 +50,10 @@ class Robot:
         The same for q.
     block : index
         The rows and columns of a matrix (nv, nv) to publish: `matrix[block]`.
+    received : float
+        When the latest complete state came, by time.perf_counter.
+    left_out : list of str
+        Why a payload is not on this robot; it waits for one that has its frame.
 
     Raises
     ------
@@ -52,7 +63,7 @@ class Robot:
         A parameter does not fit the robot.
     """
 
-    def __init__(self, description, values, notify=None):
+    def __init__(self, description, values, notify=None, payloads=None):
         root_joint = values["root_joint"]
         self.description = description
         self.model = Model.from_urdf(
@@ -74,7 +85,31 @@ class Robot:
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link
+        self.moving_base = root_joint != "fixed"
         self.odometry_frame = ""
+        self.received = -math.inf
+        self.payloads = {} if payloads is None else payloads
+        self.left_out = []
+        for name, body in self.payloads.items():
+            try:
+                self.model.set_payload(name, *body)
+            except ValueError as error:
+                self.left_out.append(f"payload {name!r} is left out: {error}")
+
+    def set_payload(self, name, *body):
+        """As `Model.set_payload`, and for the robots to come."""
+        self.model.set_payload(name, *body)
+        self.payloads[name] = body
+
+    def clear_payload(self, name=None):
+        """As `Model.clear_payload`; a payload that was left out too."""
+        if name is not None and name not in self.payloads:
+            raise Refused(f"no payload named {name!r:.80}; there are: "
+                          + (some(list(self.payloads)) or "none"))
+        for each in list(self.payloads) if name is None else [name]:
+            del self.payloads[each]
+            if each in self.model.payloads:
+                self.model.clear_payload(each)
 
     def _select(self, joints):
         model = self.model

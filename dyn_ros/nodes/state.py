@@ -297,6 +297,11 @@ class StateCollector:
         self.v[:6] = twist
 
 
+def some(names):
+    """Names for a message: the first twenty, and how many more."""
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
 def _base_joint(model):
     """"floating", "planar", or None for a base that needs no pose of its own."""
     base = None

@@ -1,0 +1,110 @@
+"""The services of dynamics_node."""
+import math
+
+import numpy as np
+
+import dyn_ros
+from dyn_ros.model.frames import frame_where
+from dyn_ros.srv import (
+    ClearPayload,
+    GetForwardDynamics,
+    GetFrameState,
+    GetInverseDynamics,
+    GetJacobian,
+    SetPayload,
+)
+
+from . import conversions
+from .services import Service, external_forces, finite, vector
+from .state import Refused
+
+NAME_LENGTH = 256       # a payload's name is told in every diagnostics
+
+
+def get_jacobian(robot, request, response, state):
+    """The Jacobian of a frame or of a point on it; its time variation where it is asked for."""
+    model, data, offset = robot.model, robot.data, request.offset
+    place = request.frame, request.reference_frame, np.array([offset.x, offset.y, offset.z])
+    response.name = robot.names
+    size = len(robot.names)
+    if request.time_variation:
+        dJ = dyn_ros.frame_jacobian_time_variation(model, data, state.q, state.velocity(), *place)
+        J = data.frame_jacobian
+        conversions.matrix(response.jacobian_time_variation, 6, size)[:] = finite(
+            dJ[:, robot.rows])
+    else:
+        J = dyn_ros.frame_jacobian(model, data, state.q, *place)
+    conversions.matrix(response.jacobian, 6, size)[:] = finite(J[:, robot.rows])
+
+
+def get_frame_state(robot, request, response, state):
+    """Where a frame is; how it moves, where all velocities are known."""
+    model, data = robot.model, robot.data
+    place = request.frame, request.reference_frame
+    index = frame_where(model, *place) >> 2
+    a = vector(robot, "acceleration", request.name, request.acceleration)
+    conversions.set_pose(
+        response.pose, finite(dyn_ros.frame_placements(model, data, state.q)[index]))
+    response.velocity_valid = not state.unknown
+    velocity = acceleration = classical = (math.nan,) * 6
+    if response.velocity_valid:
+        velocity = finite(dyn_ros.frame_velocity(model, data, state.q, state.v, *place))
+        acceleration = finite(
+            dyn_ros.frame_acceleration(model, data, state.q, state.v, a, *place))
+        classical = finite(data.frame_classical_acceleration)
+    conversions.set_twist(response.velocity, velocity)
+    conversions.set_twist(response.acceleration, acceleration)
+    conversions.set_twist(response.classical_acceleration, classical)
+
+
+def get_inverse_dynamics(robot, request, response, state):
+    """The torque that gives an acceleration."""
+    a = vector(robot, "acceleration", request.name, request.acceleration)
+    tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
+                       external_forces(robot, request.wrenches))
+    response.name = robot.names
+    conversions.numbers(response, "effort", len(robot.names))[:] = finite(tau[robot.rows])
+
+
+def get_forward_dynamics(robot, request, response, state):
+    """The acceleration that a torque gives."""
+    tau = vector(robot, "effort", request.name, request.effort)
+    a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
+                    external_forces(robot, request.wrenches))
+    response.name = robot.names
+    conversions.numbers(response, "acceleration", len(robot.names))[:] = finite(a[robot.rows])
+
+
+def set_payload(robot, request, response):
+    """Put a body on a link, for as long as the node lives."""
+    if not 0 < len(request.name) <= NAME_LENGTH:
+        raise Refused(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
+    body, com = request.inertia.inertia, request.inertia.inertia.com
+    robot.set_payload(
+        request.name, request.inertia.header.frame_id, body.m, [com.x, com.y, com.z],
+        [[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
+         [body.ixz, body.iyz, body.izz]])
+    _tell_payloads(robot, response)
+
+
+def clear_payload(robot, request, response):
+    """Take one payload off, or all."""
+    robot.clear_payload(request.name or None)
+    _tell_payloads(robot, response)
+
+
+def _tell_payloads(robot, response):
+    response.payloads = list(robot.payloads)
+    response.total_mass = robot.model.total_mass
+
+
+KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_placements", "frame_velocity",
+           "frame_acceleration", "rnea", "aba")
+SERVICES = (
+    Service("~/get_jacobian", GetJacobian, get_jacobian),
+    Service("~/get_frame_state", GetFrameState, get_frame_state),
+    Service("~/get_inverse_dynamics", GetInverseDynamics, get_inverse_dynamics),
+    Service("~/get_forward_dynamics", GetForwardDynamics, get_forward_dynamics),
+    Service("~/set_payload", SetPayload, set_payload),
+    Service("~/clear_payload", ClearPayload, clear_payload),
+)
