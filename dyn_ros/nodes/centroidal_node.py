@@ -1,0 +1,134 @@
+"""Publishes the mass, center of mass, momentum and locked inertia of a robot as it moves."""
+import math
+
+import numpy as np
+
+import dyn_ros
+from dyn_ros.model.inertia import Inertia, summed
+from dyn_ros.msg import CentroidalState
+
+from . import conversions
+from .base import Output, RobotNode, run
+from .differences import Differences
+from .parameters import Spec
+from .state import some
+
+UNKNOWN = (math.nan,) * 6
+
+
+class CentroidalNode(RobotNode):
+    """Publishes `~/state`."""
+
+    kernels = ("ccrba", "centroidal_momentum_time_derivative", "aba")
+    specs = (
+        Spec("acceleration_source", "none",
+             "Where the accelerations for the rates come from. finite_difference: backward "
+             "differences of the velocities by their stamps, through a first-order low pass; anew "
+             "after a stamp that goes back, a gap longer than staleness, or a new robot. "
+             "forward_dynamics: the measured effort, as if nothing touched the robot: a floating "
+             "or planar base flies.",
+             choices=("none", "finite_difference", "forward_dynamics")),
+        Spec("acceleration_cutoff", 10.0,
+             "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
+             limits=(0.0, 1e5)),
+        Spec("world_frame", "",
+             "frame_id with a floating or planar base; empty: that of the odometry, else world."),
+    )
+
+    def __init__(self, name, source=None, **kwargs):
+        self.outputs = (Output("~/state", CentroidalState, self._make_state),)
+        super().__init__(name, source, **kwargs)
+
+    def _make_state(self, robot):
+        """`~/state`: without what needs velocities or accelerations while those are unknown."""
+        model, data, state = robot.model, robot.data, robot.state
+        message = CentroidalState()
+        locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)
+        still = np.zeros(model.nv)
+
+        def fill():
+            message.header.frame_id = self._frame(robot)
+            known = state.velocity_known
+            _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else still)
+            moving = Inertia(Ig[0, 0], data.com.copy(), Ig[3:, 3:])
+            whole = summed([moving, model.base_inertia])
+            lever = moving.com - whole.com
+            message.mass = whole.mass
+            conversions.set_vector(message.com, *whole.com.tolist())
+            locked_inertia[:] = whole.rotational
+            message.velocity_valid = known
+            _set_momentum(whole.mass, _moved(lever, h) if known else UNKNOWN,
+                          message.com_velocity, message.linear_momentum, message.angular_momentum)
+            a = self._acceleration(robot)
+            message.rates_valid = a is not None
+            if a is not None:
+                dh = dyn_ros.centroidal_momentum_time_derivative(model, data, state.q, state.v, a)
+            _set_momentum(whole.mass, UNKNOWN if a is None else _moved(lever, dh),
+                          message.com_acceleration, message.linear_momentum_rate,
+                          message.angular_momentum_rate)
+            return message
+        return fill
+
+    def _frame(self, robot):
+        if not robot.moving_base:
+            return robot.frame_id
+        return self.parameters.values["world_frame"] or robot.odometry_frame or "world"
+
+    def _acceleration(self, robot):
+        """Of the joints, (nv,), or None where it is unknown."""
+        values, state = self.parameters.values, robot.state
+        source = values["acceleration_source"]
+        if source == "finite_difference":
+            if state.differences is None:       # they are told the velocities from now on
+                state.differences = Differences(robot.model.nv, state.staleness, 0.0)
+            state.differences.cutoff = values["acceleration_cutoff"]
+            return state.differences.acceleration if state.differences.known else None
+        state.differences = None
+        if source == "forward_dynamics" and state.velocity_known:
+            if state.takes_effort and state.effort_known:
+                return self._forward_dynamics(robot)
+            state.takes_effort = True
+        return None
+
+    def _forward_dynamics(self, robot):
+        state = robot.state
+        try:
+            return dyn_ros.aba(robot.model, robot.data, state.q, state.v, state.tau)
+        except np.linalg.LinAlgError as error:
+            self.refuse("acceleration_source forward_dynamics", error)
+            return None
+
+    def _waiting_for(self):
+        return super()._waiting_for() or self._missing_effort()
+
+    def _missing_effort(self):
+        state = self.robot.state
+        if (self.parameters.values["acceleration_source"] == "forward_dynamics"
+                and state.takes_effort and not state.effort_known):
+            return "no rates, effort unknown of " + some(state.missing_effort())
+        return ""
+
+
+def _moved(lever, force):
+    """A momentum or its rate about the point that is `lever` back from its own, six numbers."""
+    x, y, z = lever.tolist()
+    fx, fy, fz, mx, my, mz = force.tolist()
+    return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx
+
+
+def _set_momentum(mass, momentum, com_velocity, linear, angular):
+    """Set the three vectors of a momentum, or of its rate."""
+    x, y, z = momentum[:3]
+    conversions.set_vector(linear, x, y, z)
+    conversions.set_vector(angular, *momentum[3:])
+    per_mass = 1.0 / mass if mass else math.nan
+    conversions.set_vector(com_velocity, x * per_mass, y * per_mass, z * per_mass)
+
+
+def main(args=None):
+    """Run the node until it is told to end."""
+    return run(CentroidalNode, "centroidal", args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,26 @@
+"""All nodes in one process: one robot, each joint state taken once and put together once."""
+from .base import RobotNode, run
+from .centroidal_node import CentroidalNode
+from .dynamics_node import DynamicsNode
+
+
+class DynRosNode(RobotNode):
+    """Has the robot's parameters and topics, and gives each state to the nodes of its process."""
+
+    def __init__(self, name, **kwargs):
+        super().__init__(name, **kwargs)
+        DynamicsNode("dynamics", source=self)
+        CentroidalNode("centroidal", source=self)
+        names = [node.get_name() for node in (self, *self.members)]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{len(names)} nodes, but their names are {', '.join(names)}; give "
+                             "each its own, as in -r dynamics:__node:=left_dynamics")
+
+
+def main(args=None):
+    """Run the nodes until they are told to end."""
+    return run(DynRosNode, "dyn_ros", args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
