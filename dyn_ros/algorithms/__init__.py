@@ -1,6 +1,7 @@
 """One file per algorithm: its kernel, and the public function that calls it."""
 from .aba import aba as aba
 from .call import ALGORITHMS, precompile
+from .coriolis import coriolis_matrix as coriolis_matrix
 from .crba import crba as crba
 from .frames import frame_acceleration as frame_acceleration
 from .frames import frame_classical_acceleration as frame_classical_acceleration
@@ -25,6 +26,11 @@ from .rnea import generalized_gravity as generalized_gravity
 from .rnea import nonlinear_effects as nonlinear_effects
 from .rnea import rnea as rnea
 from .rnea import static_torque as static_torque
+from .rnea_derivatives import (
+    generalized_gravity_derivatives as generalized_gravity_derivatives,
+)
+from .rnea_derivatives import rnea_derivatives as rnea_derivatives
+from .rnea_derivatives import static_torque_derivatives as static_torque_derivatives
 
 __all__ = [*ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
            "precompile"]

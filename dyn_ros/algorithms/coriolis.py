@@ -1,0 +1,123 @@
+"""Coriolis matrix.
+
+Echeandia and Wensing, "Numerical methods to compute the Coriolis matrix and Christoffel symbols
+for rigid-body systems" (2021), algorithm 1, in the world: with the composite inertia Y and the
+Coriolis inertia B of what joint i carries, and j carrying i,
+
+    C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
+"""
+from ..model.layout import (
+    Q,
+    V,
+    at,
+    clear,
+    field,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    parent,
+)
+from ..spatial.algebra import (
+    coriolis_inertia,
+    coriolis_times,
+    coriolis_transpose_times,
+    dot,
+    force_add,
+    force_scale,
+    load_motion,
+    momentum,
+    power,
+    scale,
+    store_coriolis,
+    store_inertia,
+)
+from ..spatial.compiler import kernel
+from .call import Algorithm
+from .jacobians import DJ, J, move_columns, place_columns
+from .kinematics import OV
+from .rnea_derivatives import (
+    COMPOSITE_CORIOLIS,
+    COMPOSITE_INERTIA,
+    clear_composites,
+    composite_coriolis,
+    composite_inertia,
+    load_column,
+    world_inertia,
+)
+
+C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].")
+
+
+@kernel
+def coriolis_matrix_kernel(r):
+    n, C_ = nv(r), at(r, C)
+    clear(r.work, at(r, OV), 6)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+        Y, v = world_inertia(r, i), load_motion(r.work, at(r, OV) + 6 * i)
+        store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i,
+                       coriolis_inertia(Y, v, momentum(Y, v).linear))
+    clear_composites(r)
+    clear(r.work, C_, n * n)
+    for i in range(njoints(r), 0, -1):
+        Y, B = composite_inertia(r, i), composite_coriolis(r, i)
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            S = load_column(r, J, i, c)
+            F = momentum(Y, S)
+            F_rate = force_add(momentum(Y, load_column(r, DJ, i, c)),
+                               force_scale(0.5, coriolis_times(B, S)))
+            u = scale(0.5, coriolis_transpose_times(B, S))
+            for d in range(ncolumns(r, i)):
+                increase(r.work, C_ + n * (idx_v(r, i) + d) + k,
+                         power(F_rate, load_column(r, J, i, d)))
+            j = parent(r, i)
+            while j > 0:
+                for d in range(ncolumns(r, j)):
+                    S_d = load_column(r, J, j, d)
+                    increase(r.work, C_ + n * (idx_v(r, j) + d) + k, power(F_rate, S_d))
+                    increase(r.work, C_ + n * k + idx_v(r, j) + d,
+                             power(F, load_column(r, DJ, j, d)) + dot(u, S_d.angular))
+                j = parent(r, j)
+
+
+_coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,)).caller()
+
+
+def coriolis_matrix(model, data, q, v, *, threads=1):
+    """Coriolis matrix C: C v = nonlinear effects less gravity, and dM/dt = C + C'.
+
+    Of the many matrices with C v right it is one for which dM/dt - 2 C is skew; where each joint
+    has one degree of freedom, it is that of the Christoffel symbols. Echeandia and Wensing
+    (2021), algorithm 1; O(n d) for a tree of depth d. Leaves ``data.J``, ``data.dJ``,
+    ``data.ov``, ``data.oMi`` and ``data.liMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv, nv) ndarray
+        Coriolis matrix [kg m2 rad/s, kg m/s]. For one state it is ``data.C`` itself; for a batch a
+        new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _coriolis(model, data, threads, 0, q, v)

@@ -1,0 +1,473 @@
+"""Derivatives of inverse dynamics by configuration, velocity and acceleration.
+
+Singh, Russell and Wensing, "Efficient analytical derivatives of rigid-body dynamics using spatial
+vector algebra" (2022), after Carpentier and Mansard, "Analytical derivatives of rigid body
+dynamics algorithms" (2018). Everything is told in the world. A column of a joint's motion
+subspace S has the rates psid = v x S and psidd = a x S + v x psid, with v and a of the joint's
+parent; what the joint carries acts through its composite inertia Y, Coriolis inertia B and force
+f. Each column meets the columns of its joint and of the joints on the way to the root:
+
+    dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j carries i, or the same joint
+    dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j carries i
+    dtau_i/dv_j = S_i (B S_j + Y dAdv_j),  dtau_j/dv_i = S_j (B S_i + Y dAdv_i)
+"""
+from ..model.layout import (
+    F_EXT,
+    GRAVITY,
+    OMI,
+    A,
+    Q,
+    V,
+    armature,
+    at,
+    body_inertia,
+    clear,
+    field,
+    given,
+    idx_column,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    parent,
+)
+from ..spatial.algebra import (
+    Motion,
+    add,
+    constant3,
+    coriolis_add,
+    coriolis_inertia,
+    coriolis_times,
+    coriolis_transpose_times,
+    cross,
+    dot,
+    force_add,
+    force_cross,
+    force_sub,
+    inertia_add,
+    inertia_moved,
+    inertia_rotated,
+    load_coriolis,
+    load_force,
+    load_inertia,
+    load_motion,
+    load_se3,
+    momentum,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    power,
+    scale,
+    store3,
+    store_coriolis,
+    store_inertia,
+    store_spatial,
+    to_parent,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load
+from .call import Algorithm
+from .crba import M
+from .jacobians import DJ, J, move_columns, place_columns
+from .kinematics import OA_GF, OV
+from .rnea import TAU, external_force
+
+DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Joint torques by configuration [N m, N per rad, m].")
+DTAU_DV = field("dtau_dv", ("nv", "nv"), "Joint torques by velocity [N m s, N s per rad, m].")
+DG_DQ = field("dg_dq", ("nv", "nv"), "Gravity torques by configuration [N m, N per rad, m].")
+PSID = field("psid", ("ncolumns", 6), "ov x J, with ov of the joint's parent.", True)
+PSIDD = field("psidd", ("ncolumns", 6), "oa_gf x J + ov x psid, of the joint's parent.", True)
+DVDQ = field("dVdq", ("ncolumns", 6),
+             "A carried body's velocity by q, moving with the column; the same as psid.", True)
+DADQ = field("dAdq", ("ncolumns", 6),
+             "A carried body's acceleration by q, moving with the column: psidd without gravity.",
+             True)
+DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq.", True)
+DFDA = field("dFda", ("ncolumns", 6), "Force on all that a joint carries by its acceleration, in "
+                                      "the world, about its origin.", True)
+DFDQ = field("dFdq", ("ncolumns", 6), "The same force by q; as the last algorithm has it, with "
+                                      "gravity or without.", True)
+DFDV = field("dFdv", ("ncolumns", 6), "The same force by velocity.", True)
+# Of each body, then of all that its joint carries, in the world
+COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
+COMPOSITE_CORIOLIS = field("_oBcrb", ("rows", 12))
+COMPOSITE_FORCE = field("_of", ("rows", 6))
+
+
+@kernel
+def columns_at(r, field, i, c):
+    """Offset of column c of joint i in a field with a column for each of S."""
+    return at(r, field) + 6 * (idx_column(r, i) + c)
+
+
+@kernel
+def load_column(r, field, i, c):
+    return load_motion(r.work, columns_at(r, field, i, c))
+
+
+@kernel
+def store_column(r, field, i, c, m):
+    store_spatial(r.work, columns_at(r, field, i, c), m)
+
+
+# --- outward
+
+@kernel
+def set_gravity(r):
+    """The universe accelerates against gravity."""
+    clear(r.work, at(r, OA_GF), 6)
+    store3(r.work, at(r, OA_GF), scale(-1.0, constant3(r.floats, GRAVITY)))
+
+
+@kernel
+def world_inertia(r, i):
+    """Of the body that joint i carries, after its placement."""
+    X = load_se3(r.work, at(r, OMI) + 16 * i)
+    return inertia_moved(X.translation, inertia_rotated(X.rotation, body_inertia(r, i)))
+
+
+@kernel
+def velocity_columns(r, i):
+    """Leave psid, dVdq and dAdv of joint i, after ``move_columns``."""
+    ov = load_motion(r.work, at(r, OV) + 6 * parent(r, i))
+    for c in range(ncolumns(r, i)):
+        psid = motion_cross(ov, load_column(r, J, i, c))
+        store_column(r, PSID, i, c, psid)
+        store_column(r, DVDQ, i, c, psid)
+        store_column(r, DADV, i, c, motion_add(psid, load_column(r, DJ, i, c)))
+
+
+@kernel
+def acceleration_columns(r, i, acceleration, columns):
+    """Leave joint i's acceleration and a x S + v x psid, after ``velocity_columns``.
+
+    ``acceleration`` is OA or OA_GF, whose row of the universe is set; ``columns`` the field of
+    the result.
+    """
+    ov = load_motion(r.work, at(r, OV) + 6 * parent(r, i))
+    oa = load_motion(r.work, at(r, acceleration) + 6 * parent(r, i))
+    total = oa
+    for c in range(ncolumns(r, i)):
+        S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
+        store_column(r, columns, i, c, motion_add(motion_cross(oa, S), motion_cross(ov, psid)))
+        k = idx_v(r, i) + c
+        total = motion_add(total, motion_add(
+            motion_scale(load(r.work, at(r, A) + k), S),
+            motion_scale(load(r.work, at(r, V) + k), psid)))
+    store_spatial(r.work, at(r, acceleration) + 6 * i, total)
+
+
+@kernel
+def leave_body(r, i, acceleration):
+    """Leave inertia, Coriolis inertia and force of the body that joint i carries; its momentum."""
+    v = load_motion(r.work, at(r, OV) + 6 * i)
+    Y = world_inertia(r, i)
+    h = momentum(Y, v)
+    f = force_add(momentum(Y, load_motion(r.work, at(r, acceleration) + 6 * i)),
+                  force_cross(v, h))
+    store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
+    store_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i, coriolis_inertia(Y, v, h.linear))
+    store_spatial(r.work, at(r, COMPOSITE_FORCE) + 6 * i, f)
+    return h
+
+
+@kernel
+def subtract_external_force(r, i):
+    if given(r, F_EXT):
+        X = load_se3(r.work, at(r, OMI) + 16 * i)
+        f = at(r, COMPOSITE_FORCE) + 6 * i
+        store_spatial(r.work, f, force_sub(load_force(r.work, f),
+                                           to_parent(X, external_force(r, i))))
+
+
+@kernel
+def outward(r):
+    """Columns, velocities, accelerations and bodies of all joints."""
+    clear(r.work, at(r, OV), 6)
+    set_gravity(r)
+    g = constant3(r.floats, GRAVITY)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+        velocity_columns(r, i)
+        acceleration_columns(r, i, OA_GF, PSIDD)
+        for c in range(ncolumns(r, i)):
+            psidd = load_column(r, PSIDD, i, c)
+            turned = cross(g, load_column(r, J, i, c).angular)
+            store_column(r, DADQ, i, c, Motion(add(psidd.linear, turned), psidd.angular))
+        leave_body(r, i, OA_GF)
+        subtract_external_force(r, i)
+
+
+# --- inward
+
+@kernel
+def clear_composites(r):
+    """Nothing is known yet of all bodies together, which is what the universe carries."""
+    clear(r.work, at(r, COMPOSITE_INERTIA), 10)
+    clear(r.work, at(r, COMPOSITE_CORIOLIS), 12)
+    clear(r.work, at(r, COMPOSITE_FORCE), 6)
+
+
+@kernel
+def composite_inertia(r, i):
+    """Y of what joint i carries, which its parent carries too."""
+    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i)
+    p = at(r, COMPOSITE_INERTIA) + 10 * parent(r, i)
+    store_inertia(r.work, p, inertia_add(load_inertia(r.work, p), Y))
+    return Y
+
+
+@kernel
+def composite_coriolis(r, i):
+    """B of what joint i carries, which its parent carries too."""
+    B = load_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i)
+    p = at(r, COMPOSITE_CORIOLIS) + 12 * parent(r, i)
+    store_coriolis(r.work, p, coriolis_add(load_coriolis(r.work, p), B))
+    return B
+
+
+@kernel
+def composite_force(r, i):
+    """Force on what joint i carries, which its parent carries too."""
+    f = load_force(r.work, at(r, COMPOSITE_FORCE) + 6 * i)
+    p = at(r, COMPOSITE_FORCE) + 6 * parent(r, i)
+    store_spatial(r.work, p, force_add(load_force(r.work, p), f))
+    return f
+
+
+@kernel
+def inward(r):
+    """The derivatives, column by column from the tips."""
+    n, M_, dq, dv, tau = nv(r), at(r, M), at(r, DTAU_DQ), at(r, DTAU_DV), at(r, TAU)
+    clear_composites(r)
+    clear(r.work, M_, n * n)
+    clear(r.work, dq, n * n)
+    clear(r.work, dv, n * n)
+    clear(r.work, tau, n)
+    for i in range(njoints(r), 0, -1):
+        Y, B, f = composite_inertia(r, i), composite_coriolis(r, i), composite_force(r, i)
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            S = load_column(r, J, i, c)
+            Fa = momentum(Y, S)
+            Fv = force_add(coriolis_times(B, S), momentum(Y, load_column(r, DADV, i, c)))
+            Fq = force_add(coriolis_times(B, load_column(r, PSID, i, c)),
+                           momentum(Y, load_column(r, PSIDD, i, c)))
+            u = coriolis_transpose_times(B, S)
+            increase(r.work, tau + k, power(f, S))
+            for d in range(ncolumns(r, i)):
+                S_d = load_column(r, J, i, d)
+                row = n * (idx_v(r, i) + d) + k
+                if d <= c:
+                    increase(r.work, M_ + row, power(Fa, S_d))
+                if d < c:
+                    increase(r.work, M_ + n * k + idx_v(r, i) + d, power(Fa, S_d))
+                increase(r.work, dq + row, power(Fq, S_d))
+                increase(r.work, dv + row, power(Fv, S_d))
+            Fq = force_add(Fq, force_cross(S, f))
+            store_column(r, DFDA, i, c, Fa)
+            store_column(r, DFDQ, i, c, Fq)
+            store_column(r, DFDV, i, c, Fv)
+            j = parent(r, i)
+            while j > 0:
+                for d in range(ncolumns(r, j)):
+                    S_d = load_column(r, J, j, d)
+                    x = power(Fa, S_d)
+                    row = n * (idx_v(r, j) + d) + k
+                    increase(r.work, M_ + row, x)
+                    increase(r.work, dq + row, power(Fq, S_d))
+                    increase(r.work, dv + row, power(Fv, S_d))
+                    row = n * k + idx_v(r, j) + d
+                    increase(r.work, M_ + row, x)
+                    increase(r.work, dq + row, power(Fa, load_column(r, PSIDD, j, d))
+                             + dot(u, load_column(r, PSID, j, d).angular))
+                    increase(r.work, dv + row, power(Fa, load_column(r, DADV, j, d))
+                             + dot(u, S_d.angular))
+                j = parent(r, j)
+    for k in range(n):
+        increase(r.work, M_ + n * k + k, armature(r, k))
+        increase(r.work, tau + k, armature(r, k) * load(r.work, at(r, A) + k))
+
+
+@kernel
+def rnea_derivatives_kernel(r):
+    outward(r)
+    inward(r)
+
+
+# --- at rest
+
+@kernel
+def statics_derivatives(r, dq):
+    """``outward`` and ``inward`` where nothing moves: psidd is -g x S, psid is zero."""
+    n = nv(r)
+    set_gravity(r)
+    oa = load_motion(r.work, at(r, OA_GF))
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        for c in range(ncolumns(r, i)):
+            store_column(r, PSIDD, i, c, motion_cross(oa, load_column(r, J, i, c)))
+        Y = world_inertia(r, i)
+        store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, at(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
+        subtract_external_force(r, i)
+    clear_composites(r)
+    clear(r.work, dq, n * n)
+    for i in range(njoints(r), 0, -1):
+        Y, f = composite_inertia(r, i), composite_force(r, i)
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            S = load_column(r, J, i, c)
+            Fa, Fq = momentum(Y, S), momentum(Y, load_column(r, PSIDD, i, c))
+            for d in range(ncolumns(r, i)):
+                increase(r.work, dq + n * (idx_v(r, i) + d) + k,
+                         power(Fq, load_column(r, J, i, d)))
+            Fq = force_add(Fq, force_cross(S, f))
+            store_column(r, DFDQ, i, c, Fq)
+            j = parent(r, i)
+            while j > 0:
+                for d in range(ncolumns(r, j)):
+                    increase(r.work, dq + n * (idx_v(r, j) + d) + k,
+                             power(Fq, load_column(r, J, j, d)))
+                    increase(r.work, dq + n * k + idx_v(r, j) + d,
+                             power(Fa, load_column(r, PSIDD, j, d)))
+                j = parent(r, j)
+
+
+@kernel
+def generalized_gravity_derivatives_kernel(r):
+    statics_derivatives(r, at(r, DG_DQ))
+
+
+@kernel
+def static_torque_derivatives_kernel(r):
+    statics_derivatives(r, at(r, DTAU_DQ))
+
+
+_rnea_derivatives = Algorithm(
+    "rnea_derivatives", rnea_derivatives_kernel, (Q, V, A, F_EXT), (DTAU_DQ, DTAU_DV, M),
+    optional=(F_EXT,)).caller()
+_gravity_derivatives = Algorithm(
+    "generalized_gravity_derivatives", generalized_gravity_derivatives_kernel, (Q,),
+    (DG_DQ,)).caller()
+_static_derivatives = Algorithm(
+    "static_torque_derivatives", static_torque_derivatives_kernel, (Q, F_EXT),
+    (DTAU_DQ,)).caller()
+
+
+def rnea_derivatives(model, data, q, v, a, f_ext=None, *, threads=1):
+    """Derivatives of ``rnea``'s torques by configuration, velocity and acceleration.
+
+    Singh, Russell and Wensing (2022), after Carpentier and Mansard (2018); O(n d) for a tree of
+    depth d. ``model.armature`` counts. External forces stay as they are in the joints' frames.
+    Leaves ``data.tau`` and, column by column in the world, about its origin: ``data.J``,
+    ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``,
+    ``data.dFdq``, ``data.dFdv``, ``data.dFda``; also ``data.oMi``, ``data.liMi``, ``data.ov`` and
+    ``data.oa_gf``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    dtau_dq : (nv, nv) ndarray
+        [i, j] is the derivative of torque i along velocity j, the direction in which
+        ``Model.integrate`` moves q: on the tangent space [N m, N per rad, m].
+    dtau_dv : (nv, nv) ndarray
+        By velocity [N m s, N s per rad, m].
+    M : (nv, nv) ndarray
+        By acceleration: the joint-space inertia matrix [kg m2, kg m, kg].
+        For one state they are ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M`` themselves; for
+        a batch new arrays with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _rnea_derivatives(model, data, threads, 0, q, v, a, f_ext)
+
+
+def generalized_gravity_derivatives(model, data, q, *, threads=1):
+    """Derivative of ``generalized_gravity`` by configuration.
+
+    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Leaves ``data.J``,
+    ``data.psidd``, ``data.dFdq``, ``data.oMi`` and ``data.liMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv, nv) ndarray
+        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per
+        rad, m]. For one state it is ``data.dg_dq`` itself; for a batch a new array with the
+        batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _gravity_derivatives(model, data, threads, 0, q)
+
+
+def static_torque_derivatives(model, data, q, f_ext, *, threads=1):
+    """Derivative of ``static_torque`` by configuration.
+
+    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces stay
+    as they are in the joints' frames. Leaves ``data.J``, ``data.psidd``, ``data.dFdq``,
+    ``data.oMi`` and ``data.liMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (nv, nv) ndarray
+        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per
+        rad, m]. For one state it is ``data.dtau_dq`` itself; for a batch a new array with the
+        batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _static_derivatives(model, data, threads, 0, q, f_ext)
