@@ -1,0 +1,443 @@
+"""Derivatives of placements that people hold: iDynTree's TransformDerivative, and a second one.
+
+The numbers of either are a rotation's and a translation's, so the algebra of placements
+composes them too.
+"""
+import numpy as np
+
+from .inertia import ArticulatedBodyInertia, Inertia
+from .plain import algebra as al
+from .se3 import SE3
+from .value import ZERO, Value, blocks, flat, frozen, numbers, require, scalar
+from .vectors import Force, Motion
+
+
+def _hat(motion):
+    """[w]x and v: the rows of a twist's 4 x 4 matrix, but its last one."""
+    motion = require("twist", motion, Motion)._tuple
+    return al.SE3(al.skew(motion.angular), motion.linear)
+
+
+def _after(X, D):
+    """The rows of the product of a placement's 4 x 4 matrix and a derivative's."""
+    return al.SE3(al.product(X.rotation, D.rotation), al.rotate(X.rotation, D.translation))
+
+
+def _total(*terms):
+    """Of placements' numbers."""
+    return al.SE3(*(tuple(map(sum, zip(*parts))) for parts in zip(*terms)))
+
+
+def _times(factor, D):
+    return al.SE3(*(tuple(factor * x for x in part) for part in D))
+
+
+def _placement(X, name="X"):
+    return require(name, X, SE3)._tuple
+
+
+class _Derivative(Value):
+    """The derivative of a placement's homogeneous matrix: twelve numbers and a row of zeros."""
+
+    __slots__ = ()
+    _shown = ("rotation", "translation")
+
+    def __init__(self, rotation, translation):
+        self._set(al.SE3(flat("rotation", rotation, (3, 3)),
+                         flat("translation", translation, (3,))))
+
+    @classmethod
+    def zero(cls):
+        """The derivative of what stands still."""
+        return cls(np.zeros((3, 3)), np.zeros(3))
+
+    @classmethod
+    def from_homogeneous(cls, matrix):
+        """The derivative with a 4 x 4 matrix, whose last row must be zeros.
+
+        Parameters
+        ----------
+        matrix : (4, 4) array_like
+
+        Raises
+        ------
+        ValueError
+            Wrong shape, a number that is not finite, another last row.
+        """
+        H = numbers("matrix", matrix, (4, 4))
+        if H[3].any():
+            raise ValueError(f"matrix: expected a last row of zeros, got {H[3]}")
+        return cls(H[:3, :3], H[:3, 3])
+
+    @property
+    def rotation(self):
+        """(3, 3) ndarray, read-only: derivative of the rotation matrix."""
+        return frozen(self._tuple.rotation, (3, 3))
+
+    @property
+    def translation(self):
+        """(3,) ndarray, read-only: derivative of the translation."""
+        return frozen(self._tuple.translation, 3)
+
+    def as_homogeneous(self):
+        """(4, 4) ndarray: derivative of the homogeneous matrix; ``np.asarray`` gives the same.
+
+        Its last row is zeros. (iDynTree's page prints a 1 there; its numbers have zeros too.)
+        """
+        H = np.zeros((4, 4))
+        H[:3, :3], H[:3, 3] = self.rotation, self.translation
+        return H
+
+    _numbers = as_homogeneous
+
+    def _placed(self, X):
+        return self._of(_after(X, self._tuple))
+
+    def __add__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._of(_total(self._tuple, other._tuple))
+
+    def __sub__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return self + -other
+
+    def __neg__(self):
+        return self._of(_times(-1.0, self._tuple))
+
+    def __mul__(self, other):
+        if isinstance(other, SE3):
+            return self._of(al.compose(self._tuple, other._tuple))
+        factor = scalar(other)
+        if factor is None:
+            return NotImplemented
+        return self._of(_times(factor, self._tuple))
+
+    def __rmul__(self, factor):
+        factor = scalar(factor)
+        if factor is None:
+            return NotImplemented
+        return self._of(_times(factor, self._tuple))
+
+
+def _adjoint(D, moment):
+    return blocks(D.rotation, moment, ZERO, D.rotation)
+
+
+def _adjoint_wrench(D, moment):
+    return blocks(D.rotation, ZERO, moment, D.rotation)
+
+
+def _cross_rotation(p, R):
+    """[p]x R as an array."""
+    return np.array(al.product(al.skew(p), R))
+
+
+class TransformDerivative(_Derivative):
+    """The derivative of a placement X of b in a, by time or by anything else.
+
+    All of iDynTree's class of this name, and more. Most methods need X itself.
+
+    Parameters
+    ----------
+    rotation : (3, 3) array_like
+        Derivative of X's rotation matrix [1/s]. Any matrix: no tangent is asked for.
+    translation : (3,) array_like
+        Derivative of X's translation [m/s].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite.
+
+    Notes
+    -----
+    ``dX * Y`` is the derivative of X Y with Y constant, ``Y * dX`` that of Y X;
+    ``dX + dZ``, ``dX - dZ``, ``-dX``, ``2 * dX``; ``np.asarray(dX)`` is the 4 x 4 matrix.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def from_body_twist(cls, X, twist):
+        """From the velocity of b in its own axes: X [v].
+
+        Parameters
+        ----------
+        X : SE3
+        twist : Motion
+            Relative velocity of b, in the axes of b, about b's origin; Pinocchio's LOCAL.
+
+        Returns
+        -------
+        TransformDerivative
+        """
+        return cls._of(_after(_placement(X), _hat(twist)))
+
+    @classmethod
+    def from_world_twist(cls, X, twist):
+        """From the velocity of b in the axes of a: [v] X.
+
+        Parameters
+        ----------
+        X : SE3
+        twist : Motion
+            Relative velocity of b, in the axes of a, about a's origin; Pinocchio's WORLD.
+
+        Returns
+        -------
+        TransformDerivative
+        """
+        return cls._of(al.compose(_hat(twist), _placement(X)))
+
+    @classmethod
+    def of_composition(cls, X, dX, Y, dY):
+        """The derivative of X Y where both move: dX Y + X dY.
+
+        Parameters
+        ----------
+        X, Y : SE3
+        dX, dY : TransformDerivative
+
+        Returns
+        -------
+        TransformDerivative
+        """
+        return require("dX", dX, cls) * require("Y", Y, SE3) + require("X", X, SE3) * require(
+            "dY", dY, cls)
+
+    def _moment(self, X):
+        """[dp] R + [p] dR."""
+        (R, p), (dR, dp) = _placement(X), self._tuple
+        return _cross_rotation(dp, R) + _cross_rotation(p, dR)
+
+    def as_adjoint(self, X):
+        """Derivative of ``X.as_adjoint()``: [dR, [dp] R + [p] dR; 0, dR].
+
+        Parameters
+        ----------
+        X : SE3
+
+        Returns
+        -------
+        (6, 6) ndarray
+        """
+        return _adjoint(self._tuple, self._moment(X))
+
+    def as_adjoint_wrench(self, X):
+        """Derivative of ``X.as_adjoint_wrench()``: [dR, 0; [dp] R + [p] dR, dR].
+
+        Parameters
+        ----------
+        X : SE3
+
+        Returns
+        -------
+        (6, 6) ndarray
+        """
+        return _adjoint_wrench(self._tuple, self._moment(X))
+
+    def derivative_of_inverse(self, X):
+        """Derivative of X^-1: -X^-1 dX X^-1.
+
+        Rotation -R' dR R', translation -R' (dR (-R' p) + dp): right also where dR is no tangent
+        of R, of which the derivative of R' = R^-1 is then this, not dR'.
+
+        Parameters
+        ----------
+        X : SE3
+
+        Returns
+        -------
+        TransformDerivative
+        """
+        inverse = al.inverse(_placement(X))
+        return self._of(_times(-1.0, _after(inverse, al.compose(self._tuple, inverse))))
+
+    def transform(self, X, other):
+        """Derivative of ``X.act(other)``, with ``other`` constant in b.
+
+        Parameters
+        ----------
+        X : SE3
+        other : Motion, Force, ArticulatedBodyInertia or Inertia
+
+        Returns
+        -------
+        Motion, Force or ArticulatedBodyInertia
+            Of a Motion the adjoint's derivative times it, a Motion (iDynTree's page says a force
+            vector); of a Force the wrench adjoint's derivative times it; of an inertia I
+            dXw I Xw' + Xw I dXw' with Xw the wrench adjoint on both sides (iDynTree's page writes
+            the motion's adjoint on the right; with that one it would not be symmetric).
+        """
+        if isinstance(other, Motion):
+            return Motion(self.as_adjoint(X) @ np.asarray(other))
+        if isinstance(other, Force):
+            return Force(self.as_adjoint_wrench(X) @ np.asarray(other))
+        half = self.as_adjoint_wrench(X) @ _inertia(other) @ X.as_adjoint_wrench().T
+        return ArticulatedBodyInertia(half + half.T)
+
+
+class TransformSecondDerivative(_Derivative):
+    """The second derivative of a placement X of b in a, by time or by anything else.
+
+    Parameters
+    ----------
+    rotation : (3, 3) array_like
+        Second derivative of X's rotation matrix [1/s2].
+    translation : (3,) array_like
+        Second derivative of X's translation [m/s2].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite.
+
+    Notes
+    -----
+    ``ddX * Y`` is the second derivative of X Y with Y constant, ``Y * ddX`` that of Y X; sums
+    and multiples as of a TransformDerivative.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def from_body_twist(cls, X, twist, acceleration):
+        """From velocity and acceleration of b in its own axes: X ([v] [v] + [a]).
+
+        Parameters
+        ----------
+        X : SE3
+        twist, acceleration : Motion
+            Spatial, of b relative to a, in the axes of b, about b's origin; Pinocchio's LOCAL.
+
+        Returns
+        -------
+        TransformSecondDerivative
+        """
+        v = _hat(twist)
+        return cls._of(_after(_placement(X), _total(_after(v, v), _hat(acceleration))))
+
+    @classmethod
+    def from_world_twist(cls, X, twist, acceleration):
+        """From velocity and acceleration of b in the axes of a: ([v] [v] + [a]) X.
+
+        Parameters
+        ----------
+        X : SE3
+        twist, acceleration : Motion
+            Spatial, of b relative to a, in the axes of a, about a's origin; Pinocchio's WORLD.
+
+        Returns
+        -------
+        TransformSecondDerivative
+        """
+        v = _hat(twist)
+        return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
+
+    @classmethod
+    def of_composition(cls, X, dX, ddX, Y, dY, ddY):
+        """The second derivative of X Y where both move: ddX Y + 2 dX dY + X ddY.
+
+        Parameters
+        ----------
+        X, Y : SE3
+        dX, dY : TransformDerivative
+        ddX, ddY : TransformSecondDerivative
+
+        Returns
+        -------
+        TransformSecondDerivative
+        """
+        mixed = cls._of(_after(_rate(dX, "dX"), _rate(dY, "dY")))
+        return require("ddX", ddX, cls) * require("Y", Y, SE3) + 2.0 * mixed + require(
+            "X", X, SE3) * require("ddY", ddY, cls)
+
+    def _moment(self, X, dX):
+        """[ddp] R + 2 [dp] dR + [p] ddR."""
+        (R, p), (dR, dp), (ddR, ddp) = _placement(X), _rate(dX), self._tuple
+        return (_cross_rotation(ddp, R) + 2.0 * _cross_rotation(dp, dR)
+                + _cross_rotation(p, ddR))
+
+    def as_adjoint(self, X, dX):
+        """Second derivative of ``X.as_adjoint()``.
+
+        [ddR, [ddp] R + 2 [dp] dR + [p] ddR; 0, ddR]
+
+        Parameters
+        ----------
+        X : SE3
+        dX : TransformDerivative
+
+        Returns
+        -------
+        (6, 6) ndarray
+        """
+        return _adjoint(self._tuple, self._moment(X, dX))
+
+    def as_adjoint_wrench(self, X, dX):
+        """Second derivative of ``X.as_adjoint_wrench()``.
+
+        [ddR, 0; [ddp] R + 2 [dp] dR + [p] ddR, ddR]
+
+        Parameters
+        ----------
+        X : SE3
+        dX : TransformDerivative
+
+        Returns
+        -------
+        (6, 6) ndarray
+        """
+        return _adjoint_wrench(self._tuple, self._moment(X, dX))
+
+    def derivative_of_inverse(self, X, dX):
+        """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1.
+
+        Parameters
+        ----------
+        X : SE3
+        dX : TransformDerivative
+
+        Returns
+        -------
+        TransformSecondDerivative
+        """
+        inverse, D = al.inverse(_placement(X)), _rate(dX)
+        twice = _after(D, _after(inverse, D))
+        inner = _total(_times(2.0, twice), _times(-1.0, self._tuple))
+        return self._of(_after(inverse, al.compose(inner, inverse)))
+
+    def transform(self, X, dX, other):
+        """Second derivative of ``X.act(other)``, with ``other`` constant in b.
+
+        Parameters
+        ----------
+        X : SE3
+        dX : TransformDerivative
+        other : Motion, Force, ArticulatedBodyInertia or Inertia
+
+        Returns
+        -------
+        Motion, Force or ArticulatedBodyInertia
+            Of an inertia I: ddXw I Xw' + 2 dXw I dXw' + Xw I ddXw'.
+        """
+        if isinstance(other, Motion):
+            return Motion(self.as_adjoint(X, dX) @ np.asarray(other))
+        wrench = self.as_adjoint_wrench(X, dX)
+        if isinstance(other, Force):
+            return Force(wrench @ np.asarray(other))
+        half, rate = wrench @ _inertia(other) @ X.as_adjoint_wrench().T, dX.as_adjoint_wrench(X)
+        return ArticulatedBodyInertia(half + half.T + 2.0 * rate @ _inertia(other) @ rate.T)
+
+
+def _rate(dX, name="dX"):
+    return require(name, dX, TransformDerivative)._tuple
+
+
+def _inertia(other):
+    if not isinstance(other, (ArticulatedBodyInertia, Inertia)):
+        raise TypeError("other: expected a Motion, a Force, an ArticulatedBodyInertia or an "
+                        f"Inertia, got a {type(other).__name__}")
+    return np.asarray(other)

@@ -1,0 +1,243 @@
+"""Placements that people hold."""
+import numpy as np
+
+from . import lie
+from .plain import algebra as al
+from .value import ZERO, Value, blocks, flat, frozen, numbers, require, require_finite
+from .vectors import Motion
+
+_ROTATION_TOLERANCE = 1e-9           # on the numbers of R' R
+_UNIT_TOLERANCE = 1e-6               # on the square of a quaternion's length
+
+
+def _rotation(value):
+    """Nine numbers of a rotation: a matrix or one of SciPy's."""
+    if hasattr(value, "as_matrix"):
+        value = value.as_matrix()
+    R = numbers("rotation", value, (3, 3))
+    off = np.abs(R.T @ R - np.eye(3)).max()
+    if off > _ROTATION_TOLERANCE:
+        raise ValueError(
+            f"rotation: expected a rotation matrix, got one with R' R off the identity by "
+            f"{off:.3g} (allowed: {_ROTATION_TOLERANCE:g}); scipy.spatial.transform.Rotation."
+            f"from_matrix makes the nearest rotation of it, and SE3 takes that")
+    if np.linalg.det(R) < 0.0:
+        raise ValueError("rotation: expected a rotation matrix, got a reflection "
+                         "(its determinant is -1)")
+    return tuple(R.ravel().tolist())
+
+
+class SE3(Value):
+    """The placement of a frame in another one: a rotation and a translation.
+
+    It brings what is said in the placed frame to the other one: ``X * y`` or ``X.act(y)`` for
+    points, placements, motions, forces, inertias and transform derivatives. ``X_ab * X_bc`` is
+    the placement of c in a.
+
+    Parameters
+    ----------
+    rotation : (3, 3) array_like or scipy.spatial.transform.Rotation
+        Its columns are the placed frame's axes. Off a rotation by at most 1e-9 in any number of
+        R' R.
+    translation : (3,) array_like
+        The placed frame's origin [m].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite, no rotation: says how far off.
+    """
+
+    __slots__ = ()
+    _shown = ("rotation", "translation")
+
+    def __init__(self, rotation, translation=(0.0, 0.0, 0.0)):
+        self._set(al.SE3(_rotation(rotation), flat("translation", translation, (3,))))
+
+    @classmethod
+    def identity(cls):
+        """The placement of a frame in itself."""
+        return cls(np.eye(3))
+
+    @classmethod
+    def from_homogeneous(cls, matrix):
+        """The placement of a 4 x 4 matrix [R p; 0 1].
+
+        Parameters
+        ----------
+        matrix : (4, 4) array_like
+
+        Raises
+        ------
+        ValueError
+            As for the class; or the last row is not 0 0 0 1.
+        """
+        H = numbers("matrix", matrix, (4, 4))
+        if np.abs(H[3] - [0.0, 0.0, 0.0, 1.0]).max() > 1e-12:
+            raise ValueError(f"matrix: expected a last row of 0 0 0 1, got {H[3]}")
+        return cls(H[:3, :3], H[:3, 3])
+
+    @classmethod
+    def from_quaternion(cls, quaternion, translation=(0.0, 0.0, 0.0)):
+        """The placement with the rotation of a unit quaternion.
+
+        Parameters
+        ----------
+        quaternion : (4,) array_like
+            (x y z w). It is normalised; its squared length may be off 1 by 1e-6.
+        translation : (3,) array_like
+            [m]
+
+        Raises
+        ------
+        ValueError
+            Wrong shape, a number that is not finite, a quaternion that is not unit.
+        """
+        q = numbers("quaternion", quaternion, (4,))
+        if not abs(q @ q - 1.0) < _UNIT_TOLERANCE:
+            raise ValueError(f"quaternion: expected a unit quaternion (x y z w), got length "
+                             f"{np.linalg.norm(q):.9g}; normalise it")
+        return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()),
+                              flat("translation", translation, (3,))))
+
+    @classmethod
+    def exp(cls, motion):
+        """Where a frame comes to that starts here and moves with a body-fixed velocity for 1 s.
+
+        Parameters
+        ----------
+        motion : Motion or (6,) array_like
+            Twist in the moving frame's axes [m, rad].
+
+        Returns
+        -------
+        SE3
+        """
+        p, q = lie.se3_exp(numbers("motion", motion, (6,)))
+        return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()), tuple(p.tolist())))
+
+    @staticmethod
+    def jexp(motion):
+        """Right Jacobian of ``exp``: exp(m + dm) = exp(m) exp(jexp(m) dm), to first order.
+
+        Bullo and Murray (1995), Proportional derivative (PD) control on the Euclidean group.
+
+        Parameters
+        ----------
+        motion : Motion or (6,) array_like
+
+        Returns
+        -------
+        (6, 6) ndarray
+        """
+        return lie.se3_jexp(numbers("motion", motion, (6,)))
+
+    def log(self):
+        """The inverse of ``exp``, with an angle of at most pi.
+
+        At pi itself the axis can point either way; one is taken.
+
+        Returns
+        -------
+        Motion
+            [m, rad]
+        """
+        return Motion(lie.se3_log(self.translation, self.as_quaternion()))
+
+    def jlog(self):
+        """Jacobian of ``log``: log(X exp(dm)) = log(X) + jlog dm, to first order.
+
+        Returns
+        -------
+        (6, 6) ndarray
+            The inverse of ``SE3.jexp(X.log())``.
+        """
+        return lie.se3_jlog(np.asarray(self.log()))
+
+    @property
+    def rotation(self):
+        """(3, 3) ndarray, read-only."""
+        return frozen(self._tuple.rotation, (3, 3))
+
+    @property
+    def translation(self):
+        """(3,) ndarray, read-only [m]."""
+        return frozen(self._tuple.translation, 3)
+
+    def as_homogeneous(self):
+        """(4, 4) ndarray [R p; 0 1]; ``np.asarray`` gives the same."""
+        H = np.eye(4)
+        H[:3, :3], H[:3, 3] = self.rotation, self.translation
+        return H
+
+    _numbers = as_homogeneous
+
+    def as_quaternion(self):
+        """(4,) ndarray: unit quaternion (x y z w) with w >= 0."""
+        return lie.matrix_quaternion(self.rotation)
+
+    def as_rotation(self):
+        """The rotation as a scipy.spatial.transform.Rotation."""
+        from scipy.spatial.transform import Rotation
+        return Rotation.from_quat(self.as_quaternion())
+
+    def as_adjoint(self):
+        """(6, 6) ndarray [R [p]R; 0 R]: what ``act`` does to a motion's numbers."""
+        R, p = self._tuple
+        return blocks(R, al.product(al.skew(p), R), ZERO, R)
+
+    def as_adjoint_wrench(self):
+        """(6, 6) ndarray [R 0; [p]R R]: what ``act`` does to a force's numbers."""
+        R, p = self._tuple
+        return blocks(R, ZERO, al.product(al.skew(p), R), R)
+
+    def inverse(self):
+        """The placement of the other frame in this one."""
+        return self._of(al.inverse(self._tuple))
+
+    def act(self, other):
+        """Bring what is said in the placed frame to the frame that it is placed in.
+
+        Parameters
+        ----------
+        other : SE3, Motion, Force, Inertia, ArticulatedBodyInertia, TransformDerivative, \
+TransformSecondDerivative or (..., 3) array_like
+            An array is one point or many [m].
+
+        Returns
+        -------
+        Of the same class, or (..., 3) ndarray
+        """
+        if isinstance(other, Value):
+            return other._placed(self._tuple)
+        array = np.asarray(other)
+        points = np.moveaxis(numbers("points", array, (*array.shape[:-1], 3)), -1, 0)
+        moved = al.add(al.rotate(self._tuple.rotation, points), self._tuple.translation)
+        return np.stack(moved, -1)
+
+    __mul__ = act
+
+    def act_inverse(self, other):
+        """``X.inverse().act(other)``: from the outer frame to the placed one."""
+        return self.inverse().act(other)
+
+    def _placed(self, X):
+        return self._of(al.compose(X, self._tuple))
+
+    def interpolate(self, other, u):
+        """The placement at the fraction u of the way to another one, with a constant twist.
+
+        X exp(u log(X^-1 Y)): a screw motion, by at most half a turn.
+
+        Parameters
+        ----------
+        other : SE3
+        u : float
+            0 here, 1 there; beyond these the motion goes on.
+
+        Returns
+        -------
+        SE3
+        """
+        step = self.act_inverse(require("other", other, SE3)).log()
+        return self * SE3.exp(require_finite("u", u) * step)

@@ -1,0 +1,182 @@
+"""What all values that people hold have in common."""
+import math
+
+import numpy as np
+
+from .plain import algebra as al
+
+
+def numbers(name, value, shape):
+    """A new float64 array of finite numbers.
+
+    Parameters
+    ----------
+    name : str
+        What it is, for messages.
+    value : array_like
+    shape : tuple of int
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, no real numbers, or a number that is not finite.
+    """
+    expected = f"{name}: expected shape {shape}" if shape else f"{name}: expected a number"
+    try:
+        array = np.asarray(value)
+    except ValueError as error:                     # a ragged list
+        raise ValueError(f"{expected}, got a {type(value).__name__}: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{expected} of real numbers, got dtype {array.dtype}: {value!r:.80}")
+    if array.shape != shape:
+        raise ValueError(f"{expected}, got {array.shape}")
+    if not np.isfinite(array).all():
+        index = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
+        where = f" in {name}[{', '.join(map(str, index))}]" if shape else ""
+        raise ValueError(f"{name}: expected finite numbers, got {array[index]}{where}")
+    return array.astype(np.float64)
+
+
+def flat(name, value, shape):
+    """The same as a tuple of Python's floats, row by row."""
+    return tuple(numbers(name, value, shape).ravel().tolist())
+
+
+def require(name, value, kind):
+    """TypeError where a value is of another class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: expected a {kind.__name__}, got a {type(value).__name__}")
+    return value
+
+
+def symmetric(name, matrix):
+    """The symmetric part of a square matrix; ValueError where there is another."""
+    off = np.abs(matrix - matrix.T).max()
+    if off > 1e-9 * np.abs(matrix).max():
+        raise ValueError(f"{name}: expected a symmetric matrix, got one that differs from its "
+                         f"transpose by {off:.3g}")
+    return 0.5 * (matrix + matrix.T)
+
+
+def frozen(part, shape):
+    """A read-only array of a kernel's tuple."""
+    array = np.array(part).reshape(shape)
+    array.setflags(write=False)
+    return array
+
+
+def pack(S):
+    """A symmetric 3 x 3 array as the kernels' six numbers."""
+    S = S.tolist()
+    return al.Symmetric(S[0][0], S[0][1], S[1][1], S[0][2], S[1][2], S[2][2])
+
+
+def unpack(S):
+    """The inverse of ``pack``, as nine numbers."""
+    return S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz
+
+
+def blocks(A, B, C, D):
+    """The 6 x 6 array [A B; C D] of 3 x 3 matrices of nine numbers."""
+    rows = np.array([A, B, C, D]).reshape(2, 2, 3, 3)
+    return rows.swapaxes(1, 2).reshape(6, 6)
+
+
+ZERO = (0.0,) * 9
+"""The 3 x 3 matrix of zeros."""
+
+
+def _text(array):
+    if array.ndim:
+        return f"[{', '.join(map(_text, array))}]"
+    return f"{array + 0.0:.6g}"                     # no -0
+
+
+class Value:
+    """Numbers that never change, held as the tuple that the kernels' algebra works on.
+
+    ``np.asarray(x)`` is a new array of them, ``==`` asks for the same numbers, ``isclose`` for
+    nearly the same. There is no hash: numbers that should be equal seldom are, bit by bit.
+    """
+
+    __slots__ = ("_tuple",)
+    __hash__ = None
+    __array_ufunc__ = None                          # NumPy leaves 2.0 * x to the class
+
+    @classmethod
+    def _of(cls, parts):
+        """The value of a kernel's tuple, unchecked."""
+        value = object.__new__(cls)
+        object.__setattr__(value, "_tuple", parts)
+        return value
+
+    def _set(self, parts):
+        object.__setattr__(self, "_tuple", parts)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{type(self).__name__} never changes; make another one")
+
+    def __delattr__(self, name):
+        self.__setattr__(name, None)
+
+    def __reduce__(self):
+        return self._of, (self._tuple,)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError(f"the array of a {type(self).__name__} is always a new one")
+        return self._numbers().astype(dtype or np.float64, copy=False)
+
+    def __eq__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._tuple == other._tuple
+
+    def isclose(self, other, rtol=1e-9, atol=1e-12):
+        """Whether another value of this class has nearly the same numbers.
+
+        Each part (a vector, a matrix) is looked at by itself: the largest difference in it may
+        be ``atol`` plus ``rtol`` times its largest number.
+
+        Parameters
+        ----------
+        other : of the same class
+        rtol, atol : float
+
+        Returns
+        -------
+        bool
+        """
+        require("other", other, type(self))
+        return all(_close(np.ravel(a), np.ravel(b), rtol, atol)
+                   for a, b in zip(self._tuple, other._tuple))
+
+    def __repr__(self):
+        parts = ", ".join(f"{name}={_text(np.asarray(getattr(self, name)))}"
+                          for name in self._shown)
+        return f"{type(self).__name__}({parts})"
+
+
+def _close(a, b, rtol, atol):
+    return bool(np.abs(a - b).max() <= atol + rtol * max(np.abs(a).max(), np.abs(b).max()))
+
+
+def scalar(factor):
+    """A number to multiply by, or None where it is none."""
+    if isinstance(factor, (int, float, np.integer, np.floating)):
+        return float(factor)
+    return None
+
+
+def require_finite(name, value):
+    """A finite Python float."""
+    factor = scalar(value)
+    if factor is None or not math.isfinite(factor):
+        raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")
+    return factor

@@ -1,0 +1,163 @@
+"""Spatial vectors that people hold: motions and forces.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts exchanged.
+"""
+import numpy as np
+
+from .plain import algebra as al
+from .value import ZERO, Value, blocks, flat, frozen, require, scalar
+
+
+class _Vector(Value):
+    """Six numbers, linear part first."""
+
+    __slots__ = ()
+    _shown = ("linear", "angular")
+
+    def __init__(self, vector, angular=None):
+        if angular is None:
+            six = flat("vector", vector, (6,))
+            linear, angular = six[:3], six[3:]
+        else:
+            linear, angular = flat("linear", vector, (3,)), flat("angular", angular, (3,))
+        self._set(self._kind(linear, angular))
+
+    @classmethod
+    def zero(cls):
+        """The one of six zeros."""
+        return cls(np.zeros(6))
+
+    @property
+    def linear(self):
+        """(3,) ndarray, read-only."""
+        return frozen(self._tuple.linear, 3)
+
+    @property
+    def angular(self):
+        """(3,) ndarray, read-only."""
+        return frozen(self._tuple.angular, 3)
+
+    def _numbers(self):
+        return np.array(self._tuple.linear + self._tuple.angular)
+
+    def __add__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._of(self._add(self._tuple, other._tuple))
+
+    def __sub__(self, other):
+        if type(other) is not type(self):
+            return NotImplemented
+        return self + -other
+
+    def __neg__(self):
+        return -1.0 * self
+
+    def __mul__(self, factor):
+        factor = scalar(factor)
+        if factor is None:
+            return NotImplemented
+        return self._of(self._scale(factor, self._tuple))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor):
+        divisor = scalar(divisor)
+        if divisor is None:
+            return NotImplemented
+        return self * (1.0 / divisor)
+
+
+class Motion(_Vector):
+    """A spatial velocity (twist), acceleration or small displacement.
+
+    Parameters
+    ----------
+    vector : (6,) array_like
+        Linear part [m/s], of the body-fixed point that is at the frame's origin, then angular
+        part [rad/s]; or the linear part alone, (3,).
+    angular : (3,) array_like, optional
+        Angular part, where ``vector`` has none.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite.
+
+    Notes
+    -----
+    ``a + b``, ``a - b``, ``-a``, ``2 * a``, ``a / 2``; ``np.asarray(a)`` is the six numbers.
+    An acceleration here is spatial: the classical acceleration of the origin has w x v more.
+    """
+
+    __slots__ = ()
+    _kind = al.Motion
+    _add, _scale = staticmethod(al.motion_add), staticmethod(al.motion_scale)
+
+    def cross(self, other):
+        """v x m of a Motion, or v x* f of a Force; Featherstone (2008), section 2.9.
+
+        It is the rate of change of what stands still in a frame that moves with v.
+
+        Parameters
+        ----------
+        other : Motion or Force
+            In the same frame.
+
+        Returns
+        -------
+        Motion or Force
+            Of the same class as ``other``.
+        """
+        if isinstance(other, Motion):
+            return Motion._of(al.motion_cross(self._tuple, other._tuple))
+        return Force._of(al.force_cross(self._tuple, require("other", other, Force)._tuple))
+
+    def dot(self, force):
+        """Power [W] of a Force on this velocity, both in the same frame."""
+        return al.power(require("force", force, Force)._tuple, self._tuple)
+
+    def as_cross(self):
+        """(6, 6) ndarray: ``m.as_cross() @ n`` is m x n."""
+        v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
+        return blocks(w, v, ZERO, w)
+
+    def as_cross_force(self):
+        """(6, 6) ndarray: ``m.as_cross_force() @ f`` is m x* f."""
+        v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
+        return blocks(w, ZERO, v, w)
+
+    def _placed(self, X):
+        return Motion._of(al.motion_to_parent(X, self._tuple))
+
+
+class Force(_Vector):
+    """A spatial force (wrench) or momentum.
+
+    Parameters
+    ----------
+    vector : (6,) array_like
+        Force [N], then moment about the frame's origin [N m]; or the force alone, (3,).
+    angular : (3,) array_like, optional
+        Moment, where ``vector`` has none.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite.
+
+    Notes
+    -----
+    ``f + g``, ``f - g``, ``-f``, ``2 * f``, ``f / 2``; ``np.asarray(f)`` is the six numbers.
+    """
+
+    __slots__ = ()
+    _kind = al.Force
+    _add, _scale = staticmethod(al.force_add), staticmethod(al.force_scale)
+
+    def dot(self, motion):
+        """Power [W] of this force on a velocity, both in the same frame."""
+        return al.power(self._tuple, require("motion", motion, Motion)._tuple)
+
+    def _placed(self, X):
+        return Force._of(al.to_parent(X, self._tuple))
