@@ -90,7 +90,7 @@ class RobotNode(LifecycleNode):
     """A lifecycle node that computes messages from the state of one robot.
 
     A subclass tells what it is for in three class attributes: `kernels` (names of the public
-    functions it calls, compiled at configure), `outputs`, `services` (offered from configure on)
+    functions it calls, compiled at configure), `outputs`, `offers` (services, from configure on)
     and, if it has parameters of its own, `specs`, whose values are `self.parameters.values`.
 
     Parameters
@@ -103,7 +103,7 @@ class RobotNode(LifecycleNode):
 
     kernels = ()
     outputs = ()
-    services = ()
+    offers = ()
     specs = ()
 
     def __init__(self, name, source=None, **kwargs):
@@ -221,7 +221,7 @@ class RobotNode(LifecycleNode):
             for output in self.outputs]
         self._servers = [
             self.create_service(service.type, service.name, answers(self, service))
-            for service in self.services]
+            for service in self.offers]
 
     def _listen(self):
         latched = QoSProfile(

@@ -77,7 +77,7 @@ class DynamicsNode(RobotNode):
     """Publishes `~/gravity`, `~/nle`, `~/inertia` and `~/state`; answers SERVICES."""
 
     kernels = ("generalized_gravity", "nonlinear_effects", "crba", *KERNELS)
-    services = SERVICES
+    offers = SERVICES
     outputs = (
         Output("~/gravity", JointState, gravity),
         Output("~/nle", JointState, nle),
