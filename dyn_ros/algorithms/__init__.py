@@ -1,6 +1,12 @@
 """One file per algorithm: its kernel, and the public function that calls it."""
 from .aba import aba as aba
 from .call import ALGORITHMS, precompile
+from .centroidal import ccrba as ccrba
+from .centroidal import (
+    centroidal_momentum_time_derivative as centroidal_momentum_time_derivative,
+)
+from .centroidal import dccrba as dccrba
+from .com import center_of_mass as center_of_mass
 from .coriolis import coriolis_matrix as coriolis_matrix
 from .crba import crba as crba
 from .frames import frame_acceleration as frame_acceleration

@@ -1,0 +1,245 @@
+"""Momentum of the whole robot about its centre of mass.
+
+Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot" (2013); its rate after Wensing
+and Orin, "Improved computation of the humanoid centroidal dynamics and application for
+whole-body control" (2016). In the axes of the root, each column of the centroidal momentum
+matrix from its joint's origin straight to the centre of mass.
+"""
+from ..model.layout import A, Q, V, at, clear, coupled, field, idx_v, ncolumns, njoints, nv
+from ..spatial.algebra import (
+    Force,
+    cross,
+    force_add,
+    force_moved,
+    force_scale,
+    inertia_moved,
+    load_force,
+    load_motion,
+    momentum,
+    scale,
+    store3,
+    store_spatial,
+    sub,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import lift, load, store
+from .call import Algorithm
+from .com import ACOM, VCOM, over_mass, store_com, sum_bodies
+from .composites import (
+    COMPOSITE_RATE,
+    composite,
+    composite_rate,
+    move_bodies,
+    place_bodies,
+    sum_up,
+)
+from .crba import COMPOSITE, composite_column
+from .root_axes import VELOCITY, cross_column, position
+
+AG = field("Ag", ("nv", 6), "Centroidal momentum matrix [kg, kg m, kg m2].", transposed=True)
+DAG = field("dAg", ("nv", 6), "Its rate [kg/s, kg m/s, kg m2/s].", transposed=True)
+HG = field("hg", (6,), "Momentum about the centre of mass [kg m/s, kg m2/s].")
+DHG = field("dhg", (6,), "Its rate [N, N m].")
+IG = field("Ig", (6, 6), "Inertia of the whole robot, joints locked, about the centre of mass "
+                         "[kg, kg m2].")
+
+
+@kernel
+def store_locked_inertia(r, Y):
+    """Ig from an inertia about the centre of mass."""
+    I_, S = at(r, IG), Y.rotational
+    clear(r.work, I_, 36)
+    for k in range(3):
+        store(r.work, I_ + 7 * k, Y.mass)
+    store3(r.work, I_ + 21, (S.xx, S.xy, S.xz))
+    store3(r.work, I_ + 27, (S.xy, S.yy, S.yz))
+    store3(r.work, I_ + 33, (S.xz, S.yz, S.zz))
+
+
+@kernel
+def locate_com(r):
+    """com and Ig of the whole robot; gives com from the first joint's origin."""
+    Y = composite(r, 0)
+    c = store_com(r, Y.mass, Y.moment)
+    store_locked_inertia(r, inertia_moved(scale(-1.0, c), Y))
+    return c
+
+
+@kernel
+def put(r, k, f):
+    """Store a column of all coordinates; where mimic joints share one, add to it."""
+    if coupled(r):
+        f = force_add(load_force(r.work, k), f)
+    store_spatial(r.work, k, f)
+
+
+@kernel
+def sum_momentum(r):
+    """hg = Ag v, and the velocity of the centre of mass."""
+    clear(r.work, at(r, HG), 6)
+    h = load_force(r.work, at(r, HG))
+    for k in range(nv(r)):
+        A_k = load_force(r.work, at(r, AG) + 6 * k)
+        h = force_add(h, force_scale(load(r.work, at(r, V) + k), A_k))
+    store_spatial(r.work, at(r, HG), h)
+    store3(r.work, at(r, VCOM), over_mass(h.linear, composite(r, 0).mass))
+
+
+@kernel
+def ccrba_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    c = locate_com(r)
+    clear(r.work, at(r, AG), 6 * nv(r))
+    for i in range(1, njoints(r) + 1):
+        Y, p = composite(r, i), sub(position(r, i), c)
+        for d in range(ncolumns(r, i)):
+            put(r, at(r, AG) + 6 * (idx_v(r, i) + d), force_moved(p, composite_column(r, i, d, Y)))
+    sum_momentum(r)
+
+
+@kernel
+def dccrba_kernel(r):
+    place_bodies(r)
+    move_bodies(r)
+    sum_up(r, COMPOSITE)
+    sum_up(r, COMPOSITE_RATE)
+    c = locate_com(r)
+    vcom = over_mass(composite_rate(r, 0).moment, composite(r, 0).mass)
+    clear(r.work, at(r, AG), 6 * nv(r))
+    clear(r.work, at(r, DAG), 6 * nv(r))
+    for i in range(1, njoints(r) + 1):
+        Y, dY, p = composite(r, i), composite_rate(r, i), sub(position(r, i), c)
+        v = load_motion(r.work, at(r, VELOCITY) + 6 * i)
+        for d in range(ncolumns(r, i)):
+            dS = cross_column(r, i, d, v, lift(1.0, p[0]))
+            f = force_moved(p, composite_column(r, i, d, Y))
+            df = force_moved(p, force_add(composite_column(r, i, d, dY), momentum(Y, dS)))
+            k = 6 * (idx_v(r, i) + d)
+            put(r, at(r, AG) + k, f)
+            put(r, at(r, DAG) + k, Force(df.linear, sub(df.angular, cross(vcom, f.linear))))
+    sum_momentum(r)
+
+
+@kernel
+def momentum_rate_kernel(r):
+    bodies = sum_bodies(r)
+    c = scale(-1.0, store_com(r, bodies.mass, bodies.moment))
+    store_spatial(r.work, at(r, HG), force_moved(c, bodies.momentum))
+    store_spatial(r.work, at(r, DHG), force_moved(c, bodies.force))
+    store3(r.work, at(r, VCOM), over_mass(bodies.momentum.linear, bodies.mass))
+    store3(r.work, at(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
+
+
+_ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG)).caller()
+_dccrba = Algorithm("dccrba", dccrba_kernel, (Q, V), (DAG,)).caller()
+_momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_kernel,
+                           (Q, V, A), (DHG,)).caller()
+
+
+def ccrba(model, data, q, v, *, threads=1):
+    """Centroidal momentum matrix, momentum and inertia of the whole robot.
+
+    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013), section 5; O(n).
+    Leaves ``data.com``, ``data.vcom`` and ``data.mass``. The link on a fixed base does not count.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    Ag : (6, nv) ndarray
+        Centroidal momentum matrix, hg = Ag v [kg, kg m, kg m2].
+    hg : (6,) ndarray
+        Linear and angular momentum [kg m/s, kg m2/s].
+    Ig : (6, 6) ndarray
+        Inertia of the robot with its joints locked [kg, kg m2].
+        All about the centre of mass, in the axes of the root. For one state they are ``data.Ag``
+        and so on themselves; for a batch new arrays with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _ccrba(model, data, threads, 0, q, v)
+
+
+def dccrba(model, data, q, v, *, threads=1):
+    """Rate of the centroidal momentum matrix along a velocity.
+
+    Wensing and Orin (2016), with rates of composite inertias, O(n). Leaves all that ``ccrba``
+    does. With it the momentum's rate is Ag a + dAg v.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        dAg/dt about the moving centre of mass, in the axes of the root [kg/s, kg m/s, kg m2/s].
+        For one state it is ``data.dAg`` itself; for a batch a new array with the batch's axis in
+        front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _dccrba(model, data, threads, 0, q, v)
+
+
+def centroidal_momentum_time_derivative(model, data, q, v, a, *, threads=1):
+    """Rate of the momentum about the centre of mass: the external forces that a motion takes.
+
+    The sum of the bodies' rates, Featherstone, Rigid Body Dynamics Algorithms (2008), equation
+    2.61; O(n). Gravity is not taken off: in free flight it is (m g, 0). Leaves ``data.hg``,
+    ``data.com``, ``data.vcom``, ``data.acom`` and ``data.mass``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        Rate of linear and angular momentum in the axes of the root [N, N m]. For one state it is
+        ``data.dhg`` itself; for a batch a new array with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _momentum_rate(model, data, threads, 0, q, v, a)
