@@ -50,6 +50,9 @@ SPECS = (
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
          "Rotor inertia of each published row [kg m2, kg]; empty: none.", robot=True),
     Spec("frame_id", "", "frame_id of what is published; empty: the root link.", robot=True),
+    Spec("world_frame", "",
+         "frame_id of what is told in the world, with a floating or planar base; empty: the "
+         "frame_id of odom, or world.", robot=True),
     Spec("staleness", 0.5, "Largest difference of stamps within one state [s].",
          limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",

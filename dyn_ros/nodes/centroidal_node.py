@@ -31,8 +31,6 @@ class CentroidalNode(RobotNode):
         Spec("acceleration_cutoff", 10.0,
              "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
              limits=(0.0, 1e5)),
-        Spec("world_frame", "",
-             "frame_id with a floating or planar base; empty: that of the odometry, else world."),
     )
 
     def __init__(self, name, source=None, **kwargs):
@@ -47,7 +45,7 @@ class CentroidalNode(RobotNode):
         still = np.zeros(model.nv)
 
         def fill():
-            message.header.frame_id = self._frame(robot)
+            message.header.frame_id = robot.world_frame
             known = state.velocity_known
             _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else still)
             moving = Inertia(Ig[0, 0], data.com.copy(), Ig[3:, 3:])
@@ -68,11 +66,6 @@ class CentroidalNode(RobotNode):
                           message.angular_momentum_rate)
             return message
         return fill
-
-    def _frame(self, robot):
-        if not robot.moving_base:
-            return robot.frame_id
-        return self.parameters.values["world_frame"] or robot.odometry_frame or "world"
 
     def _acceleration(self, robot):
         """Of the joints, (nv,), or None where it is unknown."""

@@ -45,6 +45,7 @@ def get_frame_state(robot, request, response, state):
     a = vector(robot, "acceleration", request.name, request.acceleration)
     conversions.set_pose(
         response.pose, finite(dyn_ros.frame_placements(model, data, state.q)[index]))
+    response.header.frame_id = robot.world_frame
     response.velocity_valid = not state.unknown
     velocity = acceleration = classical = (math.nan,) * 6
     if response.velocity_valid:

@@ -42,6 +42,8 @@ class Robot:
         The description's root link; what outputs carry as frame_id.
     moving_base : bool
         Whether the root link moves in the world.
+    world_frame : str
+        frame_id of what is told in the world; with a fixed base it is that of the root link.
     odometry_frame : str
         frame_id of the latest odometry, in which it tells the base's pose; empty before.
     names, rows : list of str, index
@@ -87,6 +89,7 @@ class Robot:
         self.frame_id = values["frame_id"] or self.root_link
         self.moving_base = root_joint != "fixed"
         self.odometry_frame = ""
+        self._world_frame = values["world_frame"]
         self.received = -math.inf
         self.payloads = {} if payloads is None else payloads
         self.left_out = []
@@ -110,6 +113,12 @@ class Robot:
             del self.payloads[each]
             if each in self.model.payloads:
                 self.model.clear_payload(each)
+
+    @property
+    def world_frame(self):
+        if not self.moving_base:
+            return self.frame_id
+        return self._world_frame or self.odometry_frame or "world"
 
     def _select(self, joints):
         model = self.model

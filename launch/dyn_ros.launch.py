@@ -1,0 +1,7 @@
+"""Start dyn_ros_node; `ros2 launch dyn_ros dyn_ros.launch.py --show-args` tells how."""
+from dyn_ros.nodes.launch_file import launch_description
+
+
+def generate_launch_description():
+    """Declare the arguments, then start the nodes."""
+    return launch_description("dyn_ros_node", "dyn_ros.yaml")
