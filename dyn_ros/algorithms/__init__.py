@@ -37,6 +37,7 @@ from .rnea_derivatives import (
 )
 from .rnea_derivatives import rnea_derivatives as rnea_derivatives
 from .rnea_derivatives import static_torque_derivatives as static_torque_derivatives
+from .vereshchagin import vereshchagin as vereshchagin
 
 __all__ = [*ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
            "precompile"]

@@ -73,7 +73,9 @@ from .root_axes import COLUMNS, ROTATION, add_column, arm, cross_column, dot_col
 
 DDQ = field("ddq", ("nv",), "Joint accelerations of aba [rad/s2, m/s2].")
 VELOCITY = field("_v_root", ("rows", 6))
-ACCELERATION = field("_a_root", ("rows", 6))
+ACCELERATION = field(
+    "link_accelerations", ("rows", 6), "Spatial acceleration of each joint's body less gravity, in "
+                                       "the root's axes, at the joint's origin [m/s2, rad/s2].")
 BIAS = field("_c", ("rows", 6))
 CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint's children
 BIAS_FORCE = field("_pA", ("rows", 6))
@@ -160,11 +162,16 @@ def inward_inertias(r):
 
 
 @kernel
+def accelerate_root(r):
+    """The universe accelerates against gravity."""
+    clear(r.work, at(r, ACCELERATION), 6)
+    store3(r.work, at(r, ACCELERATION), scale(-1.0, constant3(r.floats, GRAVITY)))
+
+
+@kernel
 def outward_accelerations(r):
-    """Pass 3: the universe accelerates against gravity, each joint yields to its rest force."""
+    """Pass 3: each joint yields to its rest force."""
     a_ = at(r, ACCELERATION)
-    clear(r.work, a_, 6)
-    store3(r.work, a_, scale(-1.0, constant3(r.floats, GRAVITY)))
     for i in range(1, njoints(r) + 1):
         a = motion_add(motion_moved(arm(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
                        load_motion(r.work, at(r, BIAS) + 6 * i))
@@ -197,6 +204,7 @@ def aba_kernel(r):
     else:
         outward_velocities(r)
         inward_inertias(r)
+        accelerate_root(r)
         outward_accelerations(r)
 
 

@@ -39,8 +39,8 @@ def factor(r):
 
 
 @kernel
-def solve(r, x):
-    """x <- M^-1 x for the nv numbers at offset x, after ``factor``."""
+def solve_inward(r, x):
+    """x <- L^-T x for the nv numbers at offset x, after ``factor``."""
     n, L_ = nv(r), at(r, L)
     for i in range(n - 1, -1, -1):
         x_i = load(r.work, x + i)
@@ -48,6 +48,12 @@ def solve(r, x):
         while j >= 0:
             store(r.work, x + j, load(r.work, x + j) - load(r.work, L_ + i * n + j) * x_i)
             j = velocity_parent(r, j)
+
+
+@kernel
+def solve_outward(r, x):
+    """x <- L^-1 D^-1 x, the other half of M^-1 x."""
+    n, L_ = nv(r), at(r, L)
     for i in range(n):
         x_i = load(r.work, x + i) / load(r.work, L_ + i * n + i)
         j = velocity_parent(r, i)
@@ -55,6 +61,13 @@ def solve(r, x):
             x_i = x_i - load(r.work, L_ + i * n + j) * load(r.work, x + j)
             j = velocity_parent(r, j)
         store(r.work, x + i, x_i)
+
+
+@kernel
+def solve(r, x):
+    """x <- M^-1 x for the nv numbers at offset x, after ``factor``."""
+    solve_inward(r, x)
+    solve_outward(r, x)
 
 
 @kernel

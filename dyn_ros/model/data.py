@@ -87,6 +87,7 @@ class Data:
             self._ints.ctypes.data, model._floats.ctypes.data, self._work.ctypes.data])
         self._address = self._links.ctypes.data
         self._batch = []
+        self._told = {}                             # tables whose address travels with a call
 
     def _batch_space(self, thread):
         """Integers and work space of one thread of a batch, kept for the next batch."""

@@ -1,0 +1,224 @@
+"""What a call says about its constraints besides their numbers: tips, policy, priority.
+
+A table of integers, made once for each way of calling and kept by ``Data``; its address travels
+with the call. Constraints that follow each other on one tip form a run.
+"""
+from typing import NamedTuple
+
+import numpy as np
+
+from ..model.frames import frame_where
+from ..model.inputs import as_array, finite_array
+from ..model.layout import NCONSTRAINTS, at, frame_parent, frame_placement, where
+from ..spatial.algebra import load9, product, rotate
+from ..spatial.compiler import kernel
+from ..spatial.lanes import floats_at, integers_at, load
+from .root_axes import ROTATION
+from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
+
+POLICY, TOLERANCE, OPPOSED, NRUNS, RUNS = range(5)
+TIP, AXES, STOP = range(3)                          # of a run: frames, and the constraint after it
+RUN = 3
+EXTERNAL, FEEDFORWARD = 1, 2                        # bits of OPPOSED
+ROOT_AXES = -1
+
+POLICIES = {  # name -> number, tolerance unless another is given
+    "relative": (RELATIVE, 1e-12), "absolute": (ABSOLUTE, 1e-14), "damped": (DAMPED, 1e-6)}
+PRIORITIES = {  # name -> what the constraints oppose
+    "constraint": EXTERNAL | FEEDFORWARD, "external_force": FEEDFORWARD, "feedforward": EXTERNAL,
+    "equal": 0}
+MOST_PER_TIP = 6
+_KEPT = 64                                          # tables that a Data keeps
+
+
+@kernel
+def told(r, k):
+    return load(integers_at(where(r)), k)
+
+
+@kernel
+def tolerance(r):
+    return load(floats_at(where(r)), TOLERANCE)
+
+
+@kernel
+def nruns(r):
+    return told(r, NRUNS)
+
+
+@kernel
+def run_start(r, n):
+    return told(r, RUNS + RUN * (n - 1) + STOP) if n > 0 else 0
+
+
+@kernel
+def run_stop(r, n):
+    return told(r, RUNS + RUN * n + STOP)
+
+
+@kernel
+def tip_joint(r, n):
+    """The joint that carries the tip of run n."""
+    return frame_parent(r, told(r, RUNS + RUN * n + TIP))
+
+
+@kernel
+def tip_arm(r, n):
+    """From that joint's origin to the tip's, in the axes of the root."""
+    R = load9(r.work, at(r, ROTATION) + 9 * tip_joint(r, n))
+    return rotate(R, frame_placement(r, told(r, RUNS + RUN * n + TIP)).translation)
+
+
+@kernel
+def axes(r, n):
+    """From the axes of run n's directions to those of the root."""
+    f = told(r, RUNS + RUN * n + AXES)
+    if f == ROOT_AXES:
+        return load9(r.work, at(r, ROTATION))
+    R = load9(r.work, at(r, ROTATION) + 9 * frame_parent(r, f))
+    return product(R, frame_placement(r, f).rotation)
+
+
+class ConstrainedMotion(NamedTuple):
+    """What ``vereshchagin`` and ``constrained_dynamics`` find.
+
+    Of one state the arrays are views of ``Data``, which the next call writes over; of a batch new
+    arrays with one more axis in front. J is the Jacobian of the tips, alpha that of the
+    constraints' unit forces, M = U D U' the inertia matrix with U unit upper triangular.
+
+    Attributes
+    ----------
+    ddq : (nv,) ndarray
+        Joint accelerations [rad/s2, m/s2].
+    nu : (m,) ndarray
+        Lagrange multipliers: the constraints push their tips with -alpha nu [N, N m].
+    constraint_torques : (nv,) ndarray
+        KDL's, U^-1 (-J' alpha nu). Not what to send to the joints.
+    total_torque : (nv,) ndarray
+        KDL's, D ddq. No generalised force either.
+    constraint_generalized_forces : (nv,) ndarray
+        -J' alpha nu, what to send to the joints: together with the feed-forward torques they
+        give ``ddq`` to the robot without constraints [N m, N].
+    link_accelerations : (njoints, 6) ndarray
+        Spatial acceleration of each joint's body, with the root's acceleration in it, in the
+        root's axes at the joint's origin [m/s2, rad/s2].
+    rank : int
+        How many constraints are independent; an (B,) array of a batch.
+    """
+
+    ddq: np.ndarray
+    nu: np.ndarray
+    constraint_torques: np.ndarray
+    total_torque: np.ndarray
+    constraint_generalized_forces: np.ndarray
+    link_accelerations: np.ndarray
+    rank: int
+
+
+def as_motion(data, found):
+    """Results of a kernel as people see them."""
+    ddq, nu, constraint, total, forces, accelerations, rank = found
+    if rank.ndim == 1:
+        return ConstrainedMotion(ddq, nu[:data._ints[NCONSTRAINTS]], constraint, total, forces,
+                                 accelerations, int(rank[0]))
+    return ConstrainedMotion(ddq, nu, constraint, total, forces, accelerations,
+                             rank[:, 0].astype(int))
+
+
+def _choice(name, value, known):
+    try:
+        return known[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"{name}: expected {', '.join(map(repr, known))}, "
+                         f"got {value!r:.80}") from None
+
+
+def _index(model, frame):
+    return frame_where(model, frame, 0) >> 2
+
+
+def _moving_index(model, name, frame):
+    index = _index(model, frame)
+    if model.tree.frames[index].parent < 0:
+        moving = (known.name for known in model.tree.frames if known.parent >= 0)
+        raise ValueError(f"{name}: no joint moves {frame!r}; what joints move: "
+                         + ", ".join(moving))
+    return index
+
+
+def _for_each(name, frames, m):
+    """A frame for each of m constraints."""
+    if frames is None or isinstance(frames, (str, int, np.integer)):
+        return [frames] * m
+    if len(frames) != m:
+        raise ValueError(f"{name}: expected one frame, or one for each of the {m} constraints, "
+                         f"got {len(frames)}")
+    return frames
+
+
+def table(model, name, tip, axes, m, singularity, tolerance, priority):
+    """The integers that a kernel is told.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        The argument that ``tip`` is, for messages.
+    tip, axes : str or int or sequence of these
+        Frames, one for all constraints or one for each. An axis None is the root's.
+    m : int
+        Number of constraints.
+    singularity, tolerance, priority
+        As in ``vereshchagin``.
+
+    Returns
+    -------
+    (n,) ndarray of int64
+        The tolerance is a float64 among them.
+
+    Raises
+    ------
+    ValueError
+        For what is unknown (lists what there is) or too much.
+    """
+    policy, usual = _choice("singularity", singularity, POLICIES)
+    opposed = _choice("priority", priority, PRIORITIES)
+    cut = usual if tolerance is None else finite_array("tolerance", tolerance, ())
+    if cut < 0.0:
+        raise ValueError(f"tolerance: expected no negative number, got {cut}")
+    tips = [_moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
+    turns = [ROOT_AXES if frame is None else _index(model, frame)
+             for frame in _for_each("axes", axes, m)]
+    runs = []
+    for k, run in enumerate(zip(tips, turns)):
+        if tips.count(run[TIP]) > MOST_PER_TIP:
+            raise ValueError(f"{name}: expected at most {MOST_PER_TIP} constraints on a tip, got "
+                             f"{tips.count(run[TIP])} on {model.frame_names[run[TIP]]!r}")
+        if runs and runs[-1][:STOP] == run:
+            runs.pop()
+        runs.append((*run, k + 1))
+    numbers = np.array([policy, 0, opposed, len(runs), *np.ravel(runs)], np.int64)
+    numbers[TOLERANCE:TOLERANCE + 1].view(np.float64)[0] = cut
+    return numbers
+
+
+def _hashable(frames):
+    return frames if frames is None or isinstance(frames, (str, int)) else tuple(frames)
+
+
+def told_address(model, data, name, tip, axes, directions, singularity, tolerance, priority):
+    """Address of the table that a call is told, found in ``Data`` or made.
+
+    ``directions`` is the name and the value of the (6, m) argument; all else as in ``table``.
+    """
+    try:
+        return data._told[tip, axes, directions[1].shape[-1], singularity, tolerance, priority][0]
+    except (AttributeError, KeyError, TypeError, IndexError):
+        array, _ = as_array(model, directions[0], (6, "constraints"), directions[1])
+    m, tip, axes = array.shape[-1], _hashable(tip), _hashable(axes)
+    kept = getattr(data, "_told", {})               # not a Data: the call will say so
+    numbers = table(model, name, tip, axes, m, singularity, tolerance, priority)
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[tip, axes, m, singularity, tolerance, priority] = numbers.ctypes.data, numbers
+    return numbers.ctypes.data

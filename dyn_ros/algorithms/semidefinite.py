@@ -1,0 +1,181 @@
+"""Symmetric positive semidefinite systems A x = b, and what to do where A is singular.
+
+Factor L D L' first. Its inverse bounds how far A is from singular; only where that is too near,
+the singular values are computed, by one-sided Jacobi rotations (Hestenes 1958; Demmel and Veselic
+1992): the columns of A are turned in pairs until all are orthogonal, their lengths then are the
+singular values. Both run on lanes as they do on one number.
+"""
+import math
+
+from ..model.layout import at, field, increase, nconstraints
+from ..spatial.compiler import kernel
+from ..spatial.lanes import all_above, lift, load, select_above, sqrt, store
+
+RELATIVE, ABSOLUTE, DAMPED = range(3)
+
+FACTOR = field("_semidefinite_L", ("constraints", "constraints"))
+INVERSE = field("_semidefinite_Linv", ("constraints", "constraints"))
+PIVOTS = field("_semidefinite_Dinv", ("constraints",))
+RIGHT = field("_semidefinite_b", ("constraints",))
+ORTHOGONAL = 1e-14                   # cosine of the angle between columns that are left as they are
+SWEEPS = 40                          # there are 4 to 9
+TINY = 1e-300
+
+
+@kernel
+def absolute(x):
+    return select_above(x, 0.0, x, -x)
+
+
+@kernel
+def factor_semidefinite(r, A):
+    """L below the diagonal and the inverse pivots of A; a row of zeros has the inverse pivot 0."""
+    n, L, D = nconstraints(r), at(r, FACTOR), at(r, PIVOTS)
+    for k in range(n):
+        row = L + k * n
+        for j in range(k):
+            w = load(r.work, A + k * n + j)
+            for p in range(j):
+                w = w - load(r.work, row + p) * load(r.work, L + j * n + p)
+            store(r.work, row + j, w)
+        diagonal = load(r.work, A + k * n + k)
+        d = diagonal
+        for j in range(k):
+            w = load(r.work, row + j)
+            x = w * load(r.work, D + j)
+            d = d - w * x
+            store(r.work, row + j, x)
+        d = select_above(absolute(d), TINY, d, TINY)
+        store(r.work, D + k, 1.0 / select_above(diagonal, 0.0, d, math.inf))
+
+
+@kernel
+def trace_of_inverse(r):
+    """After ``factor_semidefinite``; at least the inverse of the smallest eigenvalue."""
+    n, L, inverse, D = nconstraints(r), at(r, FACTOR), at(r, INVERSE), at(r, PIVOTS)
+    trace = lift(0.0, load(r.work, D))
+    for k in range(n):
+        squares = lift(1.0, trace)
+        for j in range(k):
+            x = load(r.work, L + k * n + j)
+            for p in range(j + 1, k):
+                x = x + load(r.work, L + k * n + p) * load(r.work, inverse + p * n + j)
+            store(r.work, inverse + k * n + j, -x)
+            squares = squares + x * x
+        trace = trace + absolute(load(r.work, D + k)) * squares
+    return trace
+
+
+@kernel
+def solve_factored(r, x):
+    """x <- A^-1 x after ``factor_semidefinite``."""
+    n, L, D = nconstraints(r), at(r, FACTOR), at(r, PIVOTS)
+    for k in range(n):
+        x_k = load(r.work, x + k)
+        for j in range(k):
+            x_k = x_k - load(r.work, L + k * n + j) * load(r.work, x + j)
+        store(r.work, x + k, x_k)
+    for k in range(n - 1, -1, -1):
+        x_k = load(r.work, x + k) * load(r.work, D + k)
+        for j in range(k + 1, n):
+            x_k = x_k - load(r.work, L + j * n + k) * load(r.work, x + j)
+        store(r.work, x + k, x_k)
+
+
+@kernel
+def dot_rows(r, a, b):
+    n = nconstraints(r)
+    total = lift(0.0, load(r.work, a))
+    for k in range(n):
+        total = total + load(r.work, a + k) * load(r.work, b + k)
+    return total
+
+
+@kernel
+def orthogonalise(r, W):
+    """Turn pairs of rows of W until each is at right angles to all others."""
+    n = nconstraints(r)
+    for _ in range(SWEEPS):
+        finished = True
+        for p in range(n - 1):
+            for q in range(p + 1, n):
+                a, b = W + p * n, W + q * n
+                aa, bb, ab = dot_rows(r, a, a), dot_rows(r, b, b), dot_rows(r, a, b)
+                if all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
+                    continue
+                finished = False
+                z = bb - aa
+                t = 2.0 * ab / (absolute(z) + sqrt(z * z + 4.0 * ab * ab) + TINY)
+                t = select_above(0.0, z, -t, t)
+                c = 1.0 / sqrt(1.0 + t * t)
+                s = c * t
+                for k in range(n):
+                    x, y = load(r.work, a + k), load(r.work, b + k)
+                    store(r.work, a + k, c * x - s * y)
+                    store(r.work, b + k, s * x + c * y)
+        if finished:
+            return
+
+
+@kernel
+def largest_length(r, W):
+    n = nconstraints(r)
+    largest = lift(0.0, load(r.work, W))
+    for k in range(n):
+        square = dot_rows(r, W + k * n, W + k * n)
+        largest = select_above(square, largest, square, largest)
+    return sqrt(largest)
+
+
+@kernel
+def solve_singular(r, A, x, policy, tolerance):
+    """x <- the truncated or damped inverse of A, times x; gives the rank."""
+    n, W, b = nconstraints(r), at(r, FACTOR), at(r, RIGHT)
+    for k in range(n * n):
+        store(r.work, W + k, load(r.work, A + k))
+    orthogonalise(r, W)
+    cut = lift(tolerance, load(r.work, x))
+    if policy != ABSOLUTE:
+        cut = cut * largest_length(r, W)
+    rank = lift(0.0, load(r.work, x))
+    for k in range(n):
+        store(r.work, b + k, load(r.work, x + k))
+        store(r.work, x + k, 0.0)
+    for p in range(n):
+        row = W + p * n
+        value = sqrt(dot_rows(r, row, row))
+        rank = rank + select_above(value, cut, 1.0, 0.0)
+        if policy == DAMPED:
+            gain = 1.0 / (value * (value * value + cut * cut) + TINY)
+        else:
+            gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
+        gain = gain * dot_rows(r, row, b)
+        for k in range(n):
+            increase(r.work, x + k, gain * load(r.work, row + k))
+    return rank
+
+
+@kernel
+def solve_semidefinite(r, A, x, policy, tolerance):
+    """x <- A^-1 x by a policy; gives the rank.
+
+    RELATIVE: eigenvalues up to ``tolerance`` times the largest count as zero, and so does their
+    inverse. ABSOLUTE: those up to ``tolerance``. DAMPED: the inverse of an eigenvalue e is
+    e / (e^2 + d^2), d being ``tolerance`` times the largest; the rank counts those above d.
+    """
+    n = nconstraints(r)
+    rank = lift(0.0, load(r.work, x))
+    if policy != DAMPED:
+        factor_semidefinite(r, A)
+        bound = tolerance * trace_of_inverse(r)
+        trace = lift(0.0, bound)
+        for k in range(n):
+            diagonal = load(r.work, A + k * n + k)
+            trace = trace + diagonal
+            rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
+        if policy == RELATIVE:
+            bound = bound * trace
+        if all_above(1.0, bound):                   # every eigenvalue is above the cut
+            solve_factored(r, x)
+            return rank
+    return solve_singular(r, A, x, policy, tolerance)

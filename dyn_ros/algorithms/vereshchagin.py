@@ -1,0 +1,420 @@
+"""Constrained forward dynamics by Popov and Vereshchagin's algorithm.
+
+Popov, Vereshchagin and Zenkevich (1978), Vereshchagin (1989); on trees, with several tips:
+Shakhimardanov (2015). Three sweeps, in the axes of the root: outward for the velocities, inward
+for the articulated-body inertias and, with them, the unit constraint forces, outward for the
+accelerations. Between the last two stands one small system for the constraint forces.
+
+The inward sweep is an elimination of joints. With the inertia matrix M = U D U', U upper
+triangular, it leaves the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
+"""
+from ..model.layout import (
+    ALPHA,
+    BETA,
+    F_EXT,
+    FF_TORQUES,
+    ROOT_ACC,
+    TAU_IN,
+    Q,
+    V,
+    at,
+    clear,
+    coupled,
+    field,
+    given,
+    idx_v,
+    increase,
+    ncolumns,
+    nconstraints,
+    njoints,
+    nv,
+    parent,
+    zero_unless_given,
+)
+from ..spatial.algebra import (
+    Force,
+    force_add,
+    force_moved,
+    force_rotated,
+    force_scale,
+    force_sub,
+    load9,
+    load_force,
+    load_inertia,
+    load_motion,
+    momentum,
+    motion_add,
+    motion_moved,
+    power,
+    store_spatial,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import lift, load, store
+from .aba import (
+    ACCELERATION,
+    BIAS,
+    BIAS_FORCE,
+    DDQ,
+    DINV,
+    REST,
+    U,
+    accelerate_root,
+    inward_inertias,
+    outward_accelerations,
+    outward_velocities,
+)
+from .call import Algorithm
+from .constraints import (
+    EXTERNAL,
+    FEEDFORWARD,
+    OPPOSED,
+    POLICY,
+    as_motion,
+    nruns,
+    run_start,
+    run_stop,
+    tip_arm,
+    tip_joint,
+    told,
+    told_address,
+    tolerance,
+)
+from .crba import COMPOSITE, crba_kernel
+from .minverse import L, factor, solve_inward, solve_outward
+from .rnea import external_force
+from .root_axes import ROTATION, add_column, arm, dot_column
+from .semidefinite import solve_semidefinite
+
+NU = field("_nu", ("constraints",))
+RANK = field("_rank", (1,))
+CONSTRAINT_TORQUES = field(
+    "constraint_torques", ("nv",), "KDL's, U^-1 (-J' alpha nu) with M = U D U'; no generalised "
+                                   "force [N m, N].")
+TOTAL_TORQUE = field(
+    "total_torque", ("nv",), "KDL's, D ddq with M = U D U'; no generalised force [N m, N].")
+CONSTRAINT_FORCES = field(
+    "constraint_generalized_forces", ("nv",), "Of the constraints, -J' alpha nu: what to send to "
+                                              "the joints [N m, N].")
+UNIT_FORCES = field("_unit_forces", ("constraints", 6))   # on their way to the root
+ELIMINATED = field("_eliminated", ("constraints", "nv"))  # rows of alpha' J U^-T
+COUPLING = field("_coupling", ("constraints", "constraints"))
+SCALED = field("_scaled", ("nv",))
+UNOPPOSED = field("_unopposed", ("nv",))      # U^-1 of the forces above the constraints
+FORCE = field("_force_root", ("rows", 6))
+
+
+@kernel
+def unit_force(r, k):
+    """Column k of alpha."""
+    a, m = at(r, ALPHA) + k, nconstraints(r)
+    return Force((load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
+                 (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)))
+
+
+@kernel
+def set_root_acceleration(r):
+    accelerate_root(r)
+    if given(r, ROOT_ACC):
+        store_spatial(r.work, at(r, ACCELERATION), load_motion(r.work, at(r, ROOT_ACC)))
+
+
+@kernel
+def transmit_inward(r, tau):
+    """tau <- S' f of all that pushes beyond each joint, for the forces f on the bodies."""
+    clear(r.work, tau, nv(r))
+    f_ = at(r, FORCE)
+    for i in range(njoints(r), 0, -1):
+        f = load_force(r.work, f_ + 6 * i)
+        for c in range(ncolumns(r, i)):
+            increase(r.work, tau + idx_v(r, i) + c, dot_column(r, i, c, f))
+        p = f_ + 6 * parent(r, i)
+        store_spatial(r.work, p, force_add(load_force(r.work, p), force_moved(arm(r, i), f)))
+
+
+@kernel
+def inward_forces(r, n, eliminating):
+    """The unit forces of run n from its tip to the root.
+
+    Each joint keeps its share. What it does not yield to goes on to the parent, and works on the
+    bias acceleration there.
+    """
+    E_, X_, b_ = at(r, UNIT_FORCES), at(r, ELIMINATED), at(r, NU)
+    p = tip_arm(r, n)
+    for k in range(run_start(r, n), run_stop(r, n)):
+        store_spatial(r.work, E_ + 6 * k, force_moved(p, unit_force(r, k)))
+        store(r.work, b_ + k, -load(r.work, at(r, BETA) + k))
+    i = tip_joint(r, n)
+    while i > 0:
+        bias = load_motion(r.work, at(r, BIAS) + 6 * i)
+        for k in range(run_start(r, n), run_stop(r, n)):
+            f = load_force(r.work, E_ + 6 * k)
+            for c in range(ncolumns(r, i) - 1, -1, -1):
+                j = idx_v(r, i) + c
+                x = dot_column(r, i, c, f)
+                increase(r.work, X_ + k * nv(r) + j, x)
+                if eliminating:
+                    f = force_sub(f, force_scale(x * load(r.work, at(r, DINV) + j),
+                                                 load_force(r.work, at(r, U) + 6 * j)))
+            increase(r.work, b_ + k, power(f, bias))
+            store_spatial(r.work, E_ + 6 * k, force_moved(arm(r, i), f))
+        i = parent(r, i)
+    root = load_motion(r.work, at(r, ACCELERATION))
+    for k in range(run_start(r, n), run_stop(r, n)):
+        increase(r.work, b_ + k, power(load_force(r.work, E_ + 6 * k), root))
+
+
+@kernel
+def eliminate(r):
+    """Sweep 2: M = U D U', U^-1 (tau - nle) and U^-1 J' alpha, joint by joint."""
+    inward_inertias(r)
+    for n in range(nruns(r)):
+        inward_forces(r, n, True)
+
+
+@kernel
+def eliminate_projected(r):
+    """The same where mimic joints couple branches: by the factor of M."""
+    a_, f_ = at(r, ACCELERATION), at(r, FORCE)
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(motion_moved(arm(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, at(r, BIAS) + 6 * i))
+        Y = load_inertia(r.work, at(r, COMPOSITE) + 10 * i)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_spatial(r.work, f_ + 6 * i, force_add(
+            load_force(r.work, at(r, BIAS_FORCE) + 6 * i), momentum(Y, a)))
+    transmit_inward(r, at(r, REST))
+    for k in range(nv(r)):
+        store(r.work, at(r, REST) + k,
+              load(r.work, at(r, TAU_IN) + k) - load(r.work, at(r, REST) + k))
+        store(r.work, at(r, DINV) + k, 1.0 / load(r.work, at(r, L) + k * (nv(r) + 1)))
+    solve_inward(r, at(r, REST))
+    for n in range(nruns(r)):
+        inward_forces(r, n, False)
+    for k in range(nconstraints(r)):
+        solve_inward(r, at(r, ELIMINATED) + k * nv(r))
+
+
+@kernel
+def eliminate_unopposed(r):
+    """U^-1 of the forces that the constraints leave alone."""
+    y_, f_ = at(r, UNOPPOSED), at(r, FORCE)
+    clear(r.work, f_, 6 * (njoints(r) + 1))
+    if given(r, F_EXT) and told(r, OPPOSED) & EXTERNAL == 0:
+        for i in range(1, njoints(r) + 1):
+            R = load9(r.work, at(r, ROTATION) + 9 * i)
+            store_spatial(r.work, f_ + 6 * i, force_rotated(R, external_force(r, i)))
+    if coupled(r):
+        transmit_inward(r, y_)
+    else:
+        clear(r.work, y_, nv(r))
+    if told(r, OPPOSED) & FEEDFORWARD == 0:
+        for k in range(nv(r)):
+            increase(r.work, y_ + k, load(r.work, at(r, TAU_IN) + k))
+    if coupled(r):
+        solve_inward(r, y_)
+        return
+    for i in range(njoints(r), 0, -1):
+        f = load_force(r.work, f_ + 6 * i)
+        for c in range(ncolumns(r, i) - 1, -1, -1):
+            k = idx_v(r, i) + c
+            y = load(r.work, y_ + k) + dot_column(r, i, c, f)
+            store(r.work, y_ + k, y)
+            f = force_sub(f, force_scale(y * load(r.work, at(r, DINV) + k),
+                                         load_force(r.work, at(r, U) + 6 * k)))
+        p = f_ + 6 * parent(r, i)
+        store_spatial(r.work, p, force_add(load_force(r.work, p), force_moved(arm(r, i), f)))
+
+
+@kernel
+def couple(r):
+    """alpha' J M^-1 J' alpha, and what the free motion has too much, alpha' a - beta."""
+    m, n = nconstraints(r), nv(r)
+    X, C, z = at(r, ELIMINATED), at(r, COUPLING), at(r, SCALED)
+    for k in range(m):
+        excess = load(r.work, at(r, NU) + k)
+        for j in range(n):
+            x = load(r.work, X + k * n + j) * load(r.work, at(r, DINV) + j)
+            excess = excess + x * (load(r.work, at(r, REST) + j)
+                                   - load(r.work, at(r, UNOPPOSED) + j))
+            store(r.work, z + j, x)
+        store(r.work, at(r, NU) + k, excess)
+        for i in range(k + 1):
+            total = lift(0.0, excess)
+            for j in range(n):
+                total = total + load(r.work, z + j) * load(r.work, X + i * n + j)
+            store(r.work, C + k * m + i, total)
+            store(r.work, C + i * m + k, total)
+
+
+@kernel
+def constrain(r):
+    """The constraint forces, and their share of each joint's rest force."""
+    couple(r)
+    store(r.work, at(r, RANK), solve_semidefinite(
+        r, at(r, COUPLING), at(r, NU), told(r, POLICY), tolerance(r)))
+    w, n = at(r, CONSTRAINT_TORQUES), nv(r)
+    clear(r.work, w, n)
+    for k in range(nconstraints(r)):
+        nu = load(r.work, at(r, NU) + k)
+        for j in range(n):
+            increase(r.work, w + j, -nu * load(r.work, at(r, ELIMINATED) + k * n + j))
+    for j in range(n):
+        increase(r.work, at(r, REST) + j, load(r.work, w + j))
+
+
+@kernel
+def accelerate_projected(r):
+    """Where mimic joints couple branches: ddq by the factor of M, then the bodies'."""
+    a_ = at(r, ACCELERATION)
+    for k in range(nv(r)):
+        store(r.work, at(r, DDQ) + k, load(r.work, at(r, REST) + k))
+    solve_outward(r, at(r, DDQ))
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(motion_moved(arm(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, at(r, BIAS) + 6 * i))
+        for c in range(ncolumns(r, i)):
+            a = add_column(r, i, c, a, load(r.work, at(r, DDQ) + idx_v(r, i) + c))
+        store_spatial(r.work, a_ + 6 * i, a)
+
+
+@kernel
+def transmit_constraints(r):
+    """-J' alpha nu."""
+    clear(r.work, at(r, FORCE), 6 * (njoints(r) + 1))
+    for n in range(nruns(r)):
+        f_ = at(r, FORCE) + 6 * tip_joint(r, n)
+        p = tip_arm(r, n)
+        for k in range(run_start(r, n), run_stop(r, n)):
+            store_spatial(r.work, f_, force_sub(load_force(r.work, f_), force_scale(
+                load(r.work, at(r, NU) + k), force_moved(p, unit_force(r, k)))))
+    transmit_inward(r, at(r, CONSTRAINT_FORCES))
+
+
+@kernel
+def solve_constrained(r):
+    """Sweeps 2 and 3, after ``outward_velocities``, for alpha, beta and the root's acceleration."""
+    clear(r.work, at(r, ELIMINATED), nconstraints(r) * nv(r))
+    if coupled(r):
+        eliminate_projected(r)
+    else:
+        eliminate(r)
+    if told(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
+        clear(r.work, at(r, UNOPPOSED), nv(r))
+    else:
+        eliminate_unopposed(r)
+    constrain(r)
+    if coupled(r):
+        accelerate_projected(r)
+    else:
+        outward_accelerations(r)
+    for j in range(nv(r)):
+        store(r.work, at(r, TOTAL_TORQUE) + j,
+              load(r.work, at(r, DDQ) + j) / load(r.work, at(r, DINV) + j))
+    transmit_constraints(r)
+
+
+@kernel
+def sweep_outward(r):
+    """Sweep 1; and M with its factor, where mimic joints couple branches."""
+    if coupled(r):
+        crba_kernel(r)
+        factor(r)
+    outward_velocities(r)
+    set_root_acceleration(r)
+
+
+@kernel
+def vereshchagin_kernel(r):
+    zero_unless_given(r, FF_TORQUES)
+    for k in range(nv(r)):
+        store(r.work, at(r, TAU_IN) + k, load(r.work, at(r, FF_TORQUES) + k))
+    sweep_outward(r)
+    solve_constrained(r)
+
+
+RESULTS = (DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, ACCELERATION, RANK)
+_vereshchagin = Algorithm(
+    "vereshchagin", vereshchagin_kernel, (Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES), RESULTS,
+    optional=(ROOT_ACC, F_EXT, FF_TORQUES)).caller()
+
+
+def vereshchagin(model, data, q, v, alpha, beta, tip, root_acc=None, f_ext=None, ff_torques=None,
+                 *, singularity="relative", tolerance=None, priority="constraint", threads=1):
+    """Accelerations under acceleration constraints, and the torques that meet them.
+
+    Popov and Vereshchagin's algorithm, O(n + m^3): of all motions for which the spatial
+    accelerations a of the tips obey alpha' a = beta, the one nearest to the free motion (Gauss's
+    principle of least constraint). KDL's ``ChainHdSolver_Vereshchagin`` on trees, with any base
+    and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov (2015).
+    ``model.armature`` counts. No constraint, or alpha = 0, is ``aba``. With mimic joints, which
+    couple branches, by M and its factor instead.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    alpha : (6, m) or (B, 6, m) array_like
+        Unit constraint forces (force, moment) in its columns, in the root's axes at the tip's
+        origin. At most 36, at most 6 on one tip. A column of zeros constrains nothing.
+    beta : (m,) or (B, m) array_like
+        What alpha' a shall be [m/s2, rad/s2]. a is the spatial acceleration of the tip in the
+        root's axes at the tip's origin, with the root's acceleration in it: beta = 0 along z
+        lets the tip fall, 9.81 holds it. ``constrained_dynamics`` takes classical accelerations
+        of the tip itself.
+    tip : str or int, or sequence of these
+        The frame that is constrained, by name or index; or one for each column of alpha. Any
+        frame that some joint moves, on inner links too.
+    root_acc : (6,) or (B, 6) array_like, optional
+        Spatial acceleration of the root (linear, angular), minus gravity in it [m/s2, rad/s2].
+        Default: minus ``model.gravity``.
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m], as everywhere in dyn_ros. ``Model.external_forces`` brings it there from
+        any frame. (KDL's is in the base's axes, at the origin of each segment's tip.)
+    ff_torques : (nv,) or (B, nv) array_like, optional
+        Feed-forward joint torques and forces [N m, N]. Default: none.
+    singularity : "relative", "absolute" or "damped"
+        What to do where constraints depend on each other or the robot cannot follow them: where
+        eigenvalues e of alpha' J M^-1 J' alpha are zero, or nearly so. "relative" leaves those up
+        to ``tolerance`` times the largest out, "absolute" those up to ``tolerance`` (with its
+        default KDL's policy). The others' constraints are met as well as possible, in the least
+        squares of alpha' a - beta, with the smallest nu. "damped" takes e / (e^2 + d^2) for 1 / e,
+        d being ``tolerance`` times the largest (damped least squares), so that near a singularity
+        constraints give way instead of asking for huge accelerations.
+    tolerance : float, optional
+        Default: 1e-12 for "relative", 1e-14 for "absolute", 1e-6 for "damped".
+    priority : "constraint", "external_force", "feedforward" or "equal"
+        The motion is linear in what drives it (Schneider and Bruyninckx 2019), so the constraint
+        forces can answer to some of the drivers and leave others alone. "constraint": they
+        answer to all, the constraints are met whatever pushes (KDL's). "external_force": not to
+        ``f_ext``, whose push moves the tip as if there were no constraint, on top of beta.
+        "feedforward": the same of ``ff_torques``. "equal": of both. They always answer to
+        gravity and velocity.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    ConstrainedMotion
+        A named tuple (ddq, nu, constraint_torques, total_torque, constraint_generalized_forces,
+        link_accelerations, rank). Send ``constraint_generalized_forces`` to the joints, added to
+        ``ff_torques``.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit, an unknown tip (lists those there are), a tip that
+        no joint moves, more than 6 constraints on a tip, an unknown policy or priority.
+    numpy.linalg.LinAlgError
+        Names the first joint (from the tips) that moves no inertia.
+    """
+    where = told_address(model, data, "tip", tip, None, ("alpha", alpha), singularity, tolerance,
+                         priority)
+    return as_motion(data, _vereshchagin(model, data, threads, where, q, v, alpha, beta, root_acc,
+                                         f_ext, ff_torques))
