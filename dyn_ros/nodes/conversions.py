@@ -2,8 +2,11 @@
 import array
 
 import numpy as np
+from geometry_msgs.msg import Accel, Pose, Transform, Twist, Wrench
+from geometry_msgs.msg import Inertia as InertiaMessage
 from sensor_msgs.msg import JointState
 
+from dyn_ros.spatial import SE3, Force, Inertia, Motion
 from dyn_ros.spatial.lie import matrix_quaternion
 
 
@@ -69,3 +72,83 @@ def twist_numbers(twist):
     """(linear, angular), six numbers, of a geometry_msgs/Twist."""
     v, w = twist.linear, twist.angular
     return v.x, v.y, v.z, w.x, w.y, w.z
+
+
+# --- values of dyn_ros.spatial, into and out of geometry_msgs
+
+
+def from_pose(pose):
+    """SE3 of a Pose; ValueError where its quaternion is not unit or a number not finite."""
+    *translation, qx, qy, qz, qw = pose_numbers(pose)
+    return SE3.from_quaternion((qx, qy, qz, qw), translation)
+
+
+def to_pose(X):
+    """Pose of an SE3."""
+    pose = Pose()
+    set_pose(pose, X.as_homogeneous())
+    return pose
+
+
+def from_transform(transform):
+    """SE3 of a Transform; ValueError as for `from_pose`."""
+    p, q = transform.translation, transform.rotation
+    return SE3.from_quaternion((q.x, q.y, q.z, q.w), (p.x, p.y, p.z))
+
+
+def to_transform(X):
+    """Transform of an SE3."""
+    transform = Transform()
+    set_vector(transform.translation, *X.translation)
+    q = transform.rotation
+    q.x, q.y, q.z, q.w = X.as_quaternion()
+    return transform
+
+
+def from_twist(twist):
+    """Motion with the numbers of a Twist, or of an Accel; ValueError where one is not finite."""
+    return Motion(twist_numbers(twist))
+
+
+def to_twist(motion):
+    """Twist with a Motion's numbers."""
+    twist = Twist()
+    set_twist(twist, np.asarray(motion))
+    return twist
+
+
+def to_accel(motion):
+    """Accel with a Motion's numbers: what was spatial stays spatial."""
+    accel = Accel()
+    set_twist(accel, np.asarray(motion))
+    return accel
+
+
+def from_wrench(wrench):
+    """Force of a Wrench; ValueError where a number is not finite."""
+    f, n = wrench.force, wrench.torque
+    return Force((f.x, f.y, f.z), (n.x, n.y, n.z))
+
+
+def to_wrench(force):
+    """Wrench of a Force."""
+    wrench = Wrench()
+    set_vector(wrench.force, *force.linear)
+    set_vector(wrench.torque, *force.angular)
+    return wrench
+
+
+def from_inertia(message):
+    """spatial.Inertia of an Inertia message, whose tensor is about the center of mass."""
+    m, c = message, message.com
+    return Inertia(m.m, (c.x, c.y, c.z), [[m.ixx, m.ixy, m.ixz], [m.ixy, m.iyy, m.iyz],
+                                          [m.ixz, m.iyz, m.izz]])
+
+
+def to_inertia(inertia):
+    """Inertia message of a spatial.Inertia, its tensor about the center of mass."""
+    message = InertiaMessage(m=inertia.mass)
+    set_vector(message.com, *inertia.com)
+    (message.ixx, message.ixy, message.ixz), (_, message.iyy, message.iyz), (
+        _, _, message.izz) = inertia.rotational
+    return message

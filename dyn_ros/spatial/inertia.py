@@ -169,9 +169,8 @@ class Inertia(Value):
     def __add__(self, other):
         if not isinstance(other, Inertia):
             return NotImplemented
-        m, k = self._tuple.mass, other._tuple.mass
-        between = al.scale(1.0 / (m + k) if m + k else 0.0,
-                           al.add(al.scale(m, self._tuple.com), al.scale(k, other._tuple.com)))
+        (m, c, _), (k, d, _) = self._tuple, other._tuple
+        between = al.add(c, al.scale(k / (m + k) if m + k else 0.0, al.sub(d, c)))
         body = _about_com(al.inertia_add(self._about(between), other._about(between)))
         return self._of(body._replace(com=al.add(body.com, between)))
 
