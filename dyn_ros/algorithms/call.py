@@ -427,7 +427,7 @@ class Algorithm:
         """Room for a batch's results, in the shape of the work space."""
         view = self._view(data, field)
         shape = (view.swapaxes(-1, -2) if layout.FIELDS[field].transposed else view).shape
-        return np.empty((size, *shape))
+        return data._rooms.array((size, *shape))
 
     def _raise_where_singular(self, model, status):
         if status:

@@ -7,6 +7,7 @@ from ..spatial.lanes import LANES
 from . import layout
 
 _ALIGNMENT = 64                                     # bytes: one row of lanes
+_LARGE, _KEPT = 1 << 22, 1 << 29                    # bytes: of one result, of all that are free
 
 
 def aligned_zeros(count):
@@ -62,6 +63,39 @@ def _new_work(model, ints, shape):
     return work
 
 
+class _Loan:
+    """Memory that an array lies in; goes back when the last view of it is gone."""
+
+    def __init__(self, memory, shape, free):
+        self._memory, self._free = memory, free
+        self.__array_interface__ = {"shape": shape, "typestr": "<f8", "version": 3,
+                                    "data": (memory.ctypes.data, False)}
+
+    def __del__(self):
+        self._free.append(self._memory)
+        while sum(memory.nbytes for memory in self._free) > _KEPT:
+            self._free.pop(0)
+
+
+class _Rooms:
+    """New arrays for large results, in memory of earlier ones that nobody holds any more.
+
+    Fresh memory costs as much as the numbers in it: the system has to clear it.
+    """
+
+    def __init__(self):
+        self._free = []
+
+    def array(self, shape):
+        """An array of float64 with arbitrary numbers in it."""
+        count = math.prod(shape)
+        if not _LARGE <= 8 * count <= _KEPT:
+            return np.empty(shape)
+        known = [k for k, memory in enumerate(self._free) if memory.size == count]
+        memory = self._free.pop(known[-1]) if known else np.empty(count)
+        return np.asarray(_Loan(memory, shape, self._free))
+
+
 class Data:
     """Room for the results of one model, filled by the algorithms.
 
@@ -86,7 +120,7 @@ class Data:
             id(model), id(None), id(np.ndarray), id(np.dtype(np.float64)),
             self._ints.ctypes.data, model._floats.ctypes.data, self._work.ctypes.data])
         self._address = self._links.ctypes.data
-        self._batch = []
+        self._batch, self._rooms = [], _Rooms()
         self._told = {}                             # tables whose address travels with a call
 
     def _batch_space(self, thread):

@@ -1,0 +1,65 @@
+"""Data: what it holds, and the memory of large batches."""
+import copy
+import pickle
+
+import numpy as np
+
+import dyn_ros
+import peer
+
+COUNT = 3000                          # states whose matrices M count as a large result
+
+
+def large():
+    pair = peer.new_pair("solo12", "floating")
+    return pair.model, pair.data, pair.states(COUNT)[0]
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_a_batch_result_that_somebody_holds_is_never_written_over():
+    model, data, q = large()
+    first = dyn_ros.crba(model, data, q)
+    kept, before = first[7:9, 1], first[7:9, 1].copy()
+    taken = address(first)
+    del first                         # a view of it is still there
+    second = dyn_ros.crba(model, data, q[::-1])
+    assert address(second) != taken
+    assert np.array_equal(kept, before)
+
+
+def test_memory_of_a_large_result_is_taken_again():
+    model, data, q = large()
+    taken = address(dyn_ros.crba(model, data, q))
+    again = dyn_ros.crba(model, data, q[::-1])
+    assert address(again) == taken
+    peer.close(again[0], dyn_ros.crba(model, data, q[-1]))
+    assert type(again) is np.ndarray and again.flags.writeable
+
+
+def test_a_large_result_outlives_its_data_and_pickles():
+    model, data, q = large()
+    M = dyn_ros.crba(model, data, q)
+    expected = M[5].copy()
+    del data
+    assert np.array_equal(pickle.loads(pickle.dumps(M))[5], expected)
+    assert np.array_equal(copy.deepcopy(M)[5], expected)
+    assert np.array_equal(M[5], expected)
+
+
+def test_placements_are_placements_before_any_call():
+    pair = peer.new_pair("solo12", "floating")
+    assert np.array_equal(pair.data.oMi, np.tile(np.eye(4), (pair.model.njoints, 1, 1)))
+    assert len(pair.data.oMf) == len(pair.model.frame_names)
+
+
+def test_what_was_computed_survives_copies():
+    pair = peer.new_pair("solo12", "floating")
+    q = pair.state(1)[0]
+    J = dyn_ros.joint_jacobians(pair.model, pair.data, q)
+    for other in (copy.deepcopy(pair.data), pickle.loads(pickle.dumps(pair.data))):
+        assert np.array_equal(other.J, J) and not np.shares_memory(other.J, J)
+        dyn_ros.joint_jacobians(other.model, other, pair.state(2)[0])
+        assert not np.array_equal(other.J, J)
