@@ -1,0 +1,74 @@
+// Times KDL's ChainHdSolver_Vereshchagin on one chain. vereshchagin.py compiles and runs it.
+//
+// Standard input: n, nc, repeats, rounds; per joint its kind (0 turns, 1 slides), its place in the
+// parent's frame (3 + 9 numbers, row-major), axis (3), armature, mass, centre of mass (3), inertia
+// about it (xx yy zz xy xz yz); then q, v (n), alpha (6 x nc, row-major), beta (nc).
+// Standard output: the fastest round's time of one call [us], then the joint accelerations.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+
+#include <kdl/chain.hpp>
+#include <kdl/chainhdsolver_vereshchagin.hpp>
+
+namespace
+{
+double number()
+{
+  double x;
+  std::cin >> x;
+  return x;
+}
+
+KDL::Vector vector()
+{
+  const double x = number(), y = number(), z = number();
+  return KDL::Vector(x, y, z);
+}
+
+KDL::Segment segment()
+{
+  const bool slides = number() != 0.0;
+  const KDL::Vector p = vector();
+  double R[9];
+  for (double & x : R) x = number();
+  const KDL::Rotation rotation(R[0], R[1], R[2], R[3], R[4], R[5], R[6], R[7], R[8]);
+  const KDL::Vector axis = rotation * vector();
+  const double armature = number(), mass = number();
+  const KDL::Vector com = vector();
+  double I[6];
+  for (double & x : I) x = number();
+  const KDL::Joint joint(p, axis, slides ? KDL::Joint::TransAxis : KDL::Joint::RotAxis, 1.0, 0.0,
+                         armature);
+  return KDL::Segment(joint, KDL::Frame(rotation, p), KDL::RigidBodyInertia(
+    mass, com, KDL::RotationalInertia(I[0], I[1], I[2], I[3], I[4], I[5])));
+}
+}  // namespace
+
+int main()
+{
+  const int n = number(), nc = number(), repeats = number(), rounds = number();
+  KDL::Chain chain;
+  for (int i = 0; i < n; ++i) chain.addSegment(segment());
+  KDL::JntArray q(n), v(n), a(n), beta(nc), feedforward(n), torques(n);
+  for (int i = 0; i < n; ++i) q(i) = number();
+  for (int i = 0; i < n; ++i) v(i) = number();
+  KDL::Jacobian alpha(nc);
+  for (int row = 0; row < 6; ++row)
+    for (int k = 0; k < nc; ++k) alpha(row, k) = number();
+  for (int k = 0; k < nc; ++k) beta(k) = number();
+  const KDL::Wrenches pushes(n, KDL::Wrench::Zero());
+  KDL::ChainHdSolver_Vereshchagin solver(
+    chain, KDL::Twist(KDL::Vector(0.0, 0.0, 9.81), KDL::Vector::Zero()), nc);
+  double best = 1e300;
+  for (int round = 0; round < rounds; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int k = 0; k < repeats; ++k)
+      solver.CartToJnt(q, v, a, alpha, beta, pushes, feedforward, torques);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    best = std::min(best, took.count() / repeats);
+  }
+  std::printf("%.17g\n", best);
+  for (int i = 0; i < n; ++i) std::printf("%.17g\n", a(i));
+}

@@ -1,0 +1,137 @@
+"""Constrained dynamics beside KDL's own C++, on chains of 7 to 70 joints.
+
+    python benchmarks/vereshchagin.py
+
+Six constraints on the last link. KDL (liborocos-kdl-dev, a C++ compiler) is called from C++, by
+benchmarks/kdl_vereshchagin.cpp, dyn_ros from Python, its checks included; without KDL dyn_ros
+alone. The fastest of many short rounds each; a batch has 8000 states.
+"""
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import dyn_ros
+
+HERE = Path(__file__).parent
+ARM = HERE.parent / "dyn_ros" / "robots" / "arm7.urdf"
+JOINTS = (7, 14, 21, 35, 70)
+STATES = 8000
+
+
+def chain(joints):
+    """A model of that many joints: the demo's arm, again and again on its last link."""
+    text, links = [], ["base"]
+    arm = dyn_ros.Model.from_urdf_file(ARM)
+    text.append('<robot name="chain"><link name="base"/>')
+    for i in range(joints):
+        joint = arm.tree.joints[i % arm.njoints]
+        inertia = joint.inertia
+        (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.rotational
+        name = f"link_{i + 1}"
+        text.append(
+            f'<link name="{name}"><inertial><origin xyz="{spaced(inertia.com)}"/>'
+            f'<mass value="{inertia.mass:.17g}"/><inertia ixx="{xx:.17g}" ixy="{xy:.17g}" '
+            f'ixz="{xz:.17g}" iyy="{yy:.17g}" iyz="{yz:.17g}" izz="{zz:.17g}"/></inertial></link>'
+            f'<joint name="joint_{i + 1}" type="continuous"><parent link="{links[-1]}"/>'
+            f'<child link="{name}"/><origin xyz="{spaced(joint.placement[:3, 3])}" '
+            f'rpy="{spaced(roll_pitch_yaw(joint.placement[:3, :3]))}"/>'
+            f'<axis xyz="{spaced(joint.axis)}"/></joint>')
+        links.append(name)
+    return dyn_ros.Model.from_urdf("".join(text) + "</robot>")
+
+
+def spaced(numbers):
+    return " ".join(repr(float(x)) for x in numbers)
+
+
+def roll_pitch_yaw(R):
+    return (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0])),
+            np.arctan2(R[1, 0], R[0, 0]))
+
+
+def task(model):
+    """A state, alpha and beta: the last link held in all directions, with an acceleration."""
+    rng = np.random.default_rng(model.nv)
+    return (rng.uniform(-1.0, 1.0, model.nv), rng.uniform(-1.0, 1.0, model.nv), np.eye(6),
+            rng.uniform(-1.0, 1.0, 6) + [0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
+
+
+def fastest(call, repeats, rounds):
+    """Microseconds of one call."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        best = min(best, (time.perf_counter() - start) / repeats * 1e6)
+    return best
+
+
+def compiled_kdl(folder):
+    """The compiled program, or None where there is no KDL or no compiler."""
+    compiler, program = shutil.which("c++"), Path(folder) / "kdl"
+    if compiler is None:
+        return None
+    built = subprocess.run([compiler, "-O3", "-I/usr/include/eigen3", str(HERE / "kdl_vereshchagin.cpp"), "-o",
+                            str(program), "-lorocos-kdl"], capture_output=True, text=True)
+    return program if built.returncode == 0 else None
+
+
+def kdl(program, model, q, v, alpha, beta, repeats, rounds):
+    """Time of one call [us] and joint accelerations."""
+    numbers = [model.nv, len(beta), repeats, rounds]
+    for joint, armature in zip(model.tree.joints, model.armature):
+        c, Y = joint.inertia.com, joint.inertia.rotational
+        numbers += [joint.kind == "prismatic", *joint.placement[:3, 3],
+                    *joint.placement[:3, :3].ravel(), *joint.axis, armature, joint.inertia.mass,
+                    *c, Y[0, 0], Y[1, 1], Y[2, 2], Y[0, 1], Y[0, 2], Y[1, 2]]
+    numbers += [*q, *v, *alpha.ravel(), *beta]
+    answer = subprocess.run([program], input=" ".join(repr(float(x)) for x in numbers), text=True,
+                            capture_output=True, check=True).stdout.split()
+    return float(answer[0]), np.array(answer[1:], float)
+
+
+def rows(program):
+    for joints in JOINTS:
+        model = chain(joints)
+        data, tip, (q, v, alpha, beta) = dyn_ros.Data(model), f"link_{joints}", task(model)
+        found = dyn_ros.vereshchagin(model, data, q, v, alpha, beta, tip).ddq.copy()
+        repeats = 2000 * JOINTS[0] // joints
+        ours = fastest(partial(dyn_ros.vereshchagin, model, data, q, v, alpha, beta, tip),
+                       repeats, 40)
+        states = np.tile(q, (STATES, 1)), np.tile(v, (STATES, 1))
+        batch = fastest(partial(dyn_ros.vereshchagin, model, data, *states, alpha, beta, tip),
+                        1, 5) / STATES
+        if program is None:
+            yield f"| {joints} | {ours:.2f} | {batch:.3f} | | | |"
+            continue
+        theirs, expected = kdl(program, model, q, v, alpha, beta, repeats, 40)
+        error = np.abs(found - expected).max() / np.abs(expected).max()
+        yield (f"| {joints} | {ours:.2f} | {batch:.3f} | {theirs:.2f} | {ours / theirs:.2f} | "
+               f"{error:.0e} |")
+
+
+def main():
+    dyn_ros.precompile(["vereshchagin"])
+    print(f"{platform.machine()}, Python {platform.python_version()}; microseconds of one state")
+    print()
+    print("| joints | dyn_ros, from Python | in a batch, one thread | KDL, from C++ | ratio | "
+          "largest difference of ddq |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        program = compiled_kdl(folder)
+        if program is None:
+            print("KDL or a C++ compiler is not installed: dyn_ros alone", file=sys.stderr)
+        for row in rows(program):
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()
