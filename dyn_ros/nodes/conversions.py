@@ -74,6 +74,12 @@ def twist_numbers(twist):
     return v.x, v.y, v.z, w.x, w.y, w.z
 
 
+def wrench_numbers(wrench):
+    """(force, torque), six numbers, of a geometry_msgs/Wrench."""
+    f, n = wrench.force, wrench.torque
+    return f.x, f.y, f.z, n.x, n.y, n.z
+
+
 # --- values of dyn_ros.spatial, into and out of geometry_msgs
 
 
@@ -126,8 +132,7 @@ def to_accel(motion):
 
 def from_wrench(wrench):
     """Force of a Wrench; ValueError where a number is not finite."""
-    f, n = wrench.force, wrench.torque
-    return Force((f.x, f.y, f.z), (n.x, n.y, n.z))
+    return Force(wrench_numbers(wrench))
 
 
 def to_wrench(force):

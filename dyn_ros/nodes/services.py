@@ -99,9 +99,8 @@ def external_forces(robot, wrenches):
     for each in wrenches:
         frame = each.header.frame_id
         robot.model.frame_index(frame)
-        force, moment = each.wrench.force, each.wrench.torque
-        totals[frame] = totals.get(frame, 0.0) + np.array(
-            [force.x, force.y, force.z, moment.x, moment.y, moment.z])
+        numbers = conversions.wrench_numbers(each.wrench)
+        totals[frame] = [x + y for x, y in zip(totals.get(frame, (0.0,) * 6), numbers)]
     return robot.model.external_forces(totals) if totals else None
 
 

@@ -1,0 +1,561 @@
+"""What dynamics_node's services answer, asked without a process: right numbers, good refusals."""
+import math
+import re
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pinocchio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dyn_ros
+import peer
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make test`")
+
+from geometry_msgs.msg import WrenchStamped  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
+
+from dyn_ros.msg import RobotState  # noqa: E402
+from dyn_ros.nodes.base import SPECS  # noqa: E402
+from dyn_ros.nodes.dynamics_services import SERVICES  # noqa: E402
+from dyn_ros.nodes.robot import Robot  # noqa: E402
+from dyn_ros.nodes.services import answers  # noqa: E402
+from dyn_ros.srv import GetJacobian  # noqa: E402
+
+NS = 1_000_000_000
+VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
+          for spec in SPECS}
+REFERENCES = {GetJacobian.Request.WORLD: pinocchio.WORLD,
+              GetJacobian.Request.LOCAL: pinocchio.LOCAL,
+              GetJacobian.Request.LOCAL_WORLD_ALIGNED: pinocchio.LOCAL_WORLD_ALIGNED}
+ROBOTS = pytest.mark.parametrize("robot, root_joint, frames", [
+    ("ur5", "fixed", ("tool0", "forearm_link", "shoulder_lift_joint", "base_link")),
+    ("solo12", "floating", ("FL_FOOT", "base_link", "HR_KFE")),
+    ("simple_humanoid", "planar", ("RARM_LINK6", "base_link", "LLEG_KNEE")),
+])
+
+
+class Node:
+    """What a service needs of a node."""
+
+    def __init__(self, robot):
+        self.robot, self.active, self.refused = robot, True, []
+        self.sim_time = None
+
+    def get_fully_qualified_name(self):
+        return "/dynamics"
+
+    def get_clock(self):
+        return SimpleNamespace(ros_time_is_active=self.sim_time is not None,
+                               now=lambda: SimpleNamespace(nanoseconds=self.sim_time))
+
+    def refuse(self, what, why):
+        self.refused.append((what, str(why)))
+
+    def ask(self, name, expected=True, /, **fields):
+        """The answer of a service; its success must be as expected."""
+        [service] = [each for each in SERVICES if each.name == "~/" + name]
+        request = service.type.Request(**fields)
+        response = answers(self, service)(request, service.type.Response())
+        assert isinstance(response, service.type.Response)
+        assert response.success == expected, response.message
+        assert bool(response.message) != expected
+        assert len(self.refused) == (not expected)
+        self.refused.clear()
+        return response
+
+    def refusal(self, name, /, **fields):
+        return self.ask(name, False, **fields).message
+
+
+def node(xml, **values):
+    return Node(Robot(xml, {**VALUES, **values}))
+
+
+def tell(node, q, v=None, stamp=7 * NS + 5):
+    """Give the node its latest state, by name as messages do."""
+    robot = node.robot
+    if robot.state.needs_odometry:
+        base, twist = base_of(robot.model, q, np.zeros(robot.model.nv) if v is None else v)
+        robot.state.odometry(pose_numbers(base), twist, stamp)
+    names, position, velocity = joints_of(robot.model, q, v)
+    robot.state.joint_states(names, position, velocity, (), stamp)
+    robot.received = time.perf_counter()
+
+
+def joints_of(model, q, v):
+    """Names, positions and velocities of the joints with one coordinate of their own."""
+    single = [i for i, nq in enumerate(model.nqs) if nq == 1]
+    return ([model.joint_names[i] for i in single], [q[model.idx_q[i]] for i in single],
+            [] if v is None else [v[model.idx_v[i]] for i in single])
+
+
+def base_of(model, q, v):
+    """Pose (x y z qx qy qz qw) and twist of the base, and what the model says of both."""
+    if model.nqs[0] == 7:
+        return q[:7], v[:6]
+    if model.nqs[0] == 3:
+        half = 0.5 * q[2]
+        return (np.array([*q[:2], 0.0, 0.0, 0.0, math.sin(half), math.cos(half)]),
+                np.array([*v[:2], 0.0, 0.0, 0.0, v[2]]))
+    return np.array([0.0] * 6 + [1.0]), np.zeros(6)
+
+
+def pose_numbers(pose):
+    return tuple(map(float, pose))
+
+
+def state_message(model, q, v=None, shuffle=0):
+    """A RobotState, joints in another order, among names that the robot has not."""
+    names, position, velocity = joints_of(model, q, v)
+    order = np.random.default_rng(shuffle).permutation(len(names))
+    message = RobotState()
+    message.name = ["other", *(names[i] for i in order)]
+    message.position = [math.nan, *(position[i] for i in order)]
+    if v is not None:
+        message.velocity = [math.nan, *(velocity[i] for i in order)]
+    pose, twist = base_of(model, q, np.zeros(model.nv) if v is None else v)
+    p, o = message.base_pose.position, message.base_pose.orientation
+    p.x, p.y, p.z, o.x, o.y, o.z, o.w = map(float, pose)
+    linear, angular = message.base_twist.linear, message.base_twist.angular
+    linear.x, linear.y, linear.z, angular.x, angular.y, angular.z = map(float, twist)
+    return message
+
+
+def matrix(message):
+    return np.reshape(message.data, (message.rows, message.cols))
+
+
+def six(twist):
+    v, w = twist.linear, twist.angular
+    return [v.x, v.y, v.z, w.x, w.y, w.z]
+
+
+def pose_matrix(pose):
+    p, q = pose.position, pose.orientation
+    return pinocchio.XYZQUATToSE3(np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w])).homogeneous
+
+
+def frame_id(pair, name):
+    """Of Pinocchio: the link's, where a joint has the same name."""
+    if pair.pin.existFrame(name, pinocchio.FrameType.BODY):
+        return pair.pin.getFrameId(name, pinocchio.FrameType.BODY)
+    return pair.pin.getFrameId(name)
+
+
+def peer_of(robot, root_joint):
+    return peer.pair(robot, None if root_joint == "fixed" else root_joint)
+
+
+# Numbers, beside Pinocchio
+
+
+@ROBOTS
+def test_jacobian(robot, root_joint, frames):
+    pair = peer_of(robot, root_joint)
+    own = node(peer.urdf(robot), root_joint=root_joint)
+    q, v, _, _ = pair.state(1)
+    pinocchio.computeJointJacobiansTimeVariation(pair.pin, pair.pin_data, pair.to_pin_q(q), v)
+    pinocchio.updateFramePlacements(pair.pin, pair.pin_data)
+    for frame in frames:
+        index = frame_id(pair, frame)
+        for number, reference in REFERENCES.items():
+            answer = own.ask("get_jacobian", frame=frame, reference_frame=number,
+                             time_variation=True, state=state_message(pair.model, q, v))
+            assert list(answer.name) == list(pair.model.velocity_names)
+            assert (answer.header.stamp.sec, answer.header.stamp.nanosec) == (0, 0)
+            place = pair.pin, pair.pin_data, index, reference
+            J = pinocchio.getFrameJacobian(*place)
+            peer.close(matrix(answer.jacobian), J)
+            peer.close(matrix(answer.jacobian_time_variation),
+                       pinocchio.getFrameJacobianTimeVariation(*place), scale=abs(J).max())
+            short = own.ask("get_jacobian", frame=frame, reference_frame=number,
+                            state=state_message(pair.model, q))
+            peer.close(matrix(short.jacobian), matrix(answer.jacobian), 1e-14)
+            assert short.jacobian_time_variation.rows == 0
+
+
+@ROBOTS
+def test_frame_state(robot, root_joint, frames):
+    pair = peer_of(robot, root_joint)
+    own = node(peer.urdf(robot), root_joint=root_joint)
+    q, v, a, _ = pair.state(2)
+    pinocchio.forwardKinematics(pair.pin, pair.pin_data, pair.to_pin_q(q), v, a)
+    pinocchio.updateFramePlacements(pair.pin, pair.pin_data)
+    names = list(pair.model.velocity_names)
+    for frame in frames:
+        index = frame_id(pair, frame)
+        for number, reference in REFERENCES.items():
+            answer = own.ask("get_frame_state", frame=frame, reference_frame=number,
+                             state=state_message(pair.model, q, v), name=names[::-1],
+                             acceleration=a[::-1].tolist())
+            place = pair.pin, pair.pin_data, index, reference
+            peer.close(pose_matrix(answer.pose), pair.pin_data.oMf[index].homogeneous)
+            assert answer.velocity_valid
+            peer.close(six(answer.velocity), pinocchio.getFrameVelocity(*place).vector)
+            peer.close(six(answer.acceleration), pinocchio.getFrameAcceleration(*place).vector)
+            peer.close(six(answer.classical_acceleration),
+                       pinocchio.getFrameClassicalAcceleration(*place).vector)
+            assert answer.header.frame_id == own.robot.world_frame
+
+
+@ROBOTS
+def test_dynamics_there_and_back(robot, root_joint, frames):
+    pair = peer_of(robot, root_joint)
+    own = node(peer.urdf(robot), root_joint=root_joint)
+    q, v, a, _ = pair.state(3)
+    state, names = state_message(pair.model, q, v), list(pair.model.velocity_names)
+    wrenches = [wrench(frame, np.arange(1.0, 7.0) * (k + 1)) for k, frame in enumerate(frames)]
+    wrenches.append(wrench(frames[0], np.full(6, 0.5)))
+    f_ext = pair.model.external_forces({
+        frame: np.arange(1.0, 7.0) * (k + 1) + (0.5 if k == 0 else 0.0)
+        for k, frame in enumerate(frames)})
+    inverse = own.ask("get_inverse_dynamics", state=state, name=names, acceleration=a.tolist(),
+                      wrenches=wrenches)
+    assert list(inverse.name) == names
+    peer.close(inverse.effort, pair.rnea(q, v, a, f_ext))
+    forward = own.ask("get_forward_dynamics", state=state, name=list(inverse.name),
+                      effort=inverse.effort, wrenches=wrenches)
+    assert list(forward.name) == names
+    peer.close(forward.acceleration, a, 1e-9)
+    falls = own.ask("get_forward_dynamics", state=state)
+    peer.close(falls.acceleration, pair.aba(q, v, np.zeros(pair.model.nv)))
+    holds = own.ask("get_inverse_dynamics", state=state)
+    peer.close(holds.effort, pair.nonlinear_effects(q, v))
+
+
+def wrench(frame, values):
+    message = WrenchStamped()
+    message.header.frame_id = frame
+    f, n = message.wrench.force, message.wrench.torque
+    f.x, f.y, f.z, n.x, n.y, n.z = map(float, values)
+    return message
+
+
+def test_a_point_jacobian_moves_the_point():
+    pair = peer_of("ur5", "fixed")
+    own = node(peer.urdf("ur5"))
+    q, v, _, _ = pair.state(4)
+    offset, step = np.array([0.1, -0.2, 0.3]), 1e-6
+    request = dict(frame="tool0", reference_frame=GetJacobian.Request.LOCAL_WORLD_ALIGNED,
+                   time_variation=True)
+
+    def ask(q):
+        fields = dict(request, state=state_message(pair.model, q, v))
+        [service] = [each for each in SERVICES if each.name == "~/get_jacobian"]
+        message = service.type.Request(**fields)
+        message.offset.x, message.offset.y, message.offset.z = offset
+        return answers(own, service)(message, service.type.Response())
+
+    def point(q):
+        answer = own.ask("get_frame_state", frame="tool0", state=state_message(pair.model, q))
+        return (pose_matrix(answer.pose) @ [*offset, 1.0])[:3]
+
+    answer = ask(q)
+    moved = (point(q + step * v) - point(q - step * v)) / (2.0 * step)
+    peer.close((matrix(answer.jacobian) @ v)[:3], moved, 1e-8)
+    varied = (matrix(ask(q + step * v).jacobian) - matrix(ask(q - step * v).jacobian)) / (2 * step)
+    peer.close(matrix(answer.jacobian_time_variation), varied, 1e-8)
+
+
+def test_joints_picks_columns_rows_and_their_order():
+    pair = peer_of("solo12", "floating")
+    picked = ["HR_KFE", "root_joint", "FL_HAA"]
+    own = node(peer.urdf("solo12"), root_joint="floating", joints=picked)
+    whole = node(peer.urdf("solo12"), root_joint="floating")
+    q, v, a, tau = pair.state(5)
+    state = state_message(pair.model, q, v)
+    names = ["HR_KFE", *pair.model.velocity_names[:6], "FL_HAA"]
+    columns = [list(pair.model.velocity_names).index(name) for name in names]
+    ask = dict(frame="HR_FOOT", time_variation=True, state=state)
+    ours, all_of = own.ask("get_jacobian", **ask), whole.ask("get_jacobian", **ask)
+    assert list(ours.name) == names
+    np.testing.assert_array_equal(matrix(ours.jacobian), matrix(all_of.jacobian)[:, columns])
+    np.testing.assert_array_equal(matrix(ours.jacobian_time_variation),
+                                  matrix(all_of.jacobian_time_variation)[:, columns])
+    every = list(pair.model.velocity_names)
+    effort = own.ask("get_inverse_dynamics", state=state, name=every, acceleration=a.tolist())
+    peer.close(effort.effort, pair.rnea(q, v, a)[columns])
+    forward = own.ask("get_forward_dynamics", state=state, name=every, effort=tau.tolist())
+    peer.close(forward.acceleration, pair.aba(q, v, tau)[columns])
+
+
+def test_mimic_joints_follow_in_a_given_state():
+    pair = peer_of("panda", "fixed")
+    own = node(peer.urdf("panda"))
+    q, v, a, _ = pair.state(6)
+    state = state_message(pair.model, q, v)
+    state.name = [*state.name, "panda_finger_joint2"]
+    state.position = [*state.position, 77.0]
+    state.velocity = [*state.velocity, 77.0]
+    answer = own.ask("get_inverse_dynamics", state=state, name=list(pair.model.velocity_names),
+                     acceleration=a.tolist())
+    peer.close(answer.effort, pair.rnea(q, v, a))
+    jacobian = own.ask("get_jacobian", frame="panda_rightfinger", state=state)
+    twist = own.ask("get_frame_state", frame="panda_rightfinger", state=state).velocity
+    peer.close(matrix(jacobian.jacobian) @ v, six(twist), 1e-13)
+
+
+# The latest state
+
+
+@pytest.fixture
+def ur5():
+    return node(peer.urdf("ur5"))
+
+
+Q, V = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4]), np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6])
+
+
+def test_an_empty_state_is_the_latest_with_its_stamp(ur5):
+    model = ur5.robot.model
+    for shift in (0.0, 0.1):
+        tell(ur5, Q + shift, V, stamp=round((9.25 + shift) * NS))
+        latest = ur5.ask("get_jacobian", frame="tool0", time_variation=True)
+        told = ur5.ask("get_jacobian", frame="tool0", time_variation=True,
+                       state=state_message(model, Q + shift, V))
+        assert matrix(latest.jacobian).tolist() == matrix(told.jacobian).tolist()
+        assert latest.jacobian_time_variation == told.jacobian_time_variation
+        assert latest.header.frame_id == "world"        # this robot's root link
+        assert latest.header.stamp.sec * NS + latest.header.stamp.nanosec == round(
+            (9.25 + shift) * NS)
+    ur5.ask("get_jacobian", frame="tool0", state=state_message(model, -Q, V))
+    again = ur5.ask("get_jacobian", frame="tool0")
+    np.testing.assert_array_equal(matrix(again.jacobian), matrix(latest.jacobian))
+
+
+def test_no_state_yet_names_the_joints(ur5):
+    told = ur5.refusal("get_jacobian", frame="tool0")
+    assert all(name in told for name in ur5.robot.model.joint_names)
+    assert "give a state in the request" in told
+    ur5.ask("get_jacobian", frame="tool0", state=state_message(ur5.robot.model, Q))
+
+
+def test_a_part_that_is_behind_is_named(ur5):
+    names = ur5.robot.model.joint_names
+    tell(ur5, Q, V)
+    ur5.robot.state.joint_states(names[:2], Q[:2], V[:2], (), 8 * NS)
+    told = ur5.refusal("get_jacobian", frame="tool0")
+    assert names[2] in told and names[0] not in told
+
+
+def test_a_stale_state_is_refused_by_the_time_since_it_came(ur5):
+    tell(ur5, Q, V)
+    ur5.robot.received -= 0.4
+    ur5.ask("get_frame_state", frame="tool0")
+    ur5.robot.received -= 0.2
+    told = ur5.refusal("get_frame_state", frame="tool0")
+    assert re.search(r"0\.6\d\d s old, more than the parameter staleness \(0\.5 s\)", told)
+    ur5.ask("get_frame_state", frame="tool0", state=state_message(ur5.robot.model, Q))
+
+
+def test_under_simulated_time_a_state_ages_by_its_stamp(ur5):
+    tell(ur5, Q, V, stamp=100 * NS)
+    ur5.robot.received -= 50.0          # a simulation that stands still
+    ur5.sim_time = 100 * NS + NS // 4
+    ur5.ask("get_jacobian", frame="tool0")
+    ur5.sim_time = 101 * NS
+    assert "1.000 s old" in ur5.refusal("get_jacobian", frame="tool0")
+
+
+def test_an_unknown_velocity_is_refused_only_where_it_counts(ur5):
+    tell(ur5, Q)
+    plain = ur5.ask("get_jacobian", frame="tool0")
+    assert plain.jacobian.cols == 6
+    frame = ur5.ask("get_frame_state", frame="tool0")
+    assert not frame.velocity_valid
+    assert np.isnan([six(frame.velocity), six(frame.acceleration),
+                     six(frame.classical_acceleration)]).all()
+    peer.close(pose_matrix(frame.pose)[3], [0.0, 0.0, 0.0, 1.0])
+    for name, fields in (("get_jacobian", dict(frame="tool0", time_variation=True)),
+                         ("get_inverse_dynamics", {}), ("get_forward_dynamics", {})):
+        told = ur5.refusal(name, **fields)
+        assert told.startswith("the velocity is unknown of shoulder_pan_joint, ")
+
+
+def test_what_a_given_state_leaves_out_is_zero():
+    own = node(peer.urdf("solo12"), root_joint="floating")
+    pair = peer_of("solo12", "floating")
+    q, v, _, _ = pair.state(7)
+    tell(own, q, v)
+    names, position, _ = joints_of(pair.model, q, None)
+    answer = own.ask("get_inverse_dynamics", state=RobotState(name=names, position=position))
+    at_origin = np.concatenate([[0.0] * 6, [1.0], q[7:]])
+    peer.close(answer.effort, pair.generalized_gravity(at_origin))
+
+
+# Refusals
+
+
+def bad_state(**fields):
+    state = state_message(dyn_ros.Model.from_urdf(peer.urdf("ur5")), Q, V)
+    for name, value in fields.items():
+        setattr(state, name, value)
+    return state
+
+
+ALL = ("get_jacobian", "get_frame_state", "get_inverse_dynamics", "get_forward_dynamics")
+FRAMED = ("get_jacobian", "get_frame_state")
+TWICE = ["elbow_joint", "elbow_joint"]
+REFUSALS = [
+    (FRAMED, {"frame": ""}, "no frame named ''; there are: ", "tool0"),
+    (FRAMED, {"frame": "nowhere"}, "no frame named 'nowhere'; there are: ", "wrist_3_joint"),
+    (FRAMED, {"frame": "tool0\0"}, r"no frame named 'tool0\x00'", "tool0"),
+    (FRAMED, {"frame": "\n" * 1000}, r"no frame named '\n\n", "tool0"),
+    (FRAMED, {"frame": "x" * 1_000_000}, "no frame named 'xxx", "tool0"),
+    (FRAMED, {"reference_frame": 3}, "reference_frame", "LOCAL_WORLD_ALIGNED 2"),
+    (FRAMED, {"reference_frame": 255}, "got 255", "WORLD 0"),
+    (ALL, {"state": bad_state(name=["elbow_joint"], position=[0.0], velocity=[])},
+     "state: the position is missing of shoulder_pan_joint, shoulder_lift_joint", "wrist_3_joint"),
+    (ALL, {"state": bad_state(name=["elbow"], position=[0.0], velocity=[])},
+     "missing of shoulder_pan_joint", "not in the model: elbow"),
+    (ALL, {"state": bad_state(name=[])}, "no names", "name all joints"),
+    (ALL, {"state": bad_state(name=[], position=[], velocity=[1.0])}, "no names", ""),
+    (ALL, {"state": bad_state(position=[0.0])}, "7 names, but 1 positions", ""),
+    (ALL, {"state": bad_state(velocity=[0.0])}, "1 velocities", ""),
+    (ALL, {"state": bad_state(position=[math.nan] * 7)},
+     "position is not finite", "elbow_joint = nan"),
+    (ALL, {"state": bad_state(velocity=[-math.inf] * 7)},
+     "velocity is not finite", "elbow_joint = -inf"),
+    (ALL, {"state": bad_state(name=TWICE, position=[0.0, 0.0], velocity=[])},
+     "joint names occur twice: elbow_joint", ""),
+    (("get_frame_state", "get_inverse_dynamics"), {"name": ["elbow"], "acceleration": [1.0]},
+     "acceleration: there is no 'elbow'; there are: shoulder_pan_joint", "wrist_3_joint"),
+    (("get_frame_state", "get_inverse_dynamics"), {"name": ["x" * 100000], "acceleration": [1.0]},
+     "acceleration: there is no 'xxx", "wrist_3_joint"),
+    (("get_frame_state", "get_inverse_dynamics"), {"name": TWICE, "acceleration": [1.0, 2.0]},
+     "acceleration: names occur twice: elbow_joint", ""),
+    (("get_frame_state", "get_inverse_dynamics"), {"acceleration": [1.0]},
+     "acceleration: 0 names, but 1 numbers", ""),
+    (("get_frame_state", "get_inverse_dynamics"),
+     {"name": ["elbow_joint"], "acceleration": [math.nan]},
+     "acceleration is not finite: elbow_joint = nan", ""),
+    (("get_forward_dynamics",), {"name": ["elbow_joint"], "effort": []},
+     "effort: 1 names, but 0 numbers", ""),
+    (("get_forward_dynamics",), {"name": ["elbow_joint"], "effort": [math.inf]},
+     "effort is not finite: elbow_joint = inf", ""),
+    (("get_inverse_dynamics", "get_forward_dynamics"), {"wrenches": [wrench("hand", [0.0] * 6)]},
+     "no frame named 'hand'; there are: ", "tool0"),
+    (("get_inverse_dynamics", "get_forward_dynamics"),
+     {"wrenches": [wrench("tool0", [0.0, math.nan, 0.0, 0.0, 0.0, 0.0])]},
+     "wrench on tool0: expected 6 finite numbers", ""),
+    (("get_inverse_dynamics", "get_forward_dynamics"),
+     {"wrenches": [wrench("tool0", [1e308] * 6)] * 2}, "finite", ""),
+    (("get_inverse_dynamics", "get_forward_dynamics"),
+     {"state": bad_state(velocity=[1e200] * 7)}, "not finite", "too large"),
+]
+
+
+@pytest.mark.parametrize("name, fields, begins, lists", [
+    (name, *case) for names, *case in REFUSALS for name in names])
+def test_a_bad_request_is_refused_with_what_there_is(ur5, name, fields, begins, lists):
+    tell(ur5, Q, V)
+    good = {"frame": "tool0"} if name in FRAMED else {}
+    told = ur5.refusal(name, **{**good, **fields})
+    assert begins in told and lists in told
+    assert len(told) < 3000
+    ur5.ask(name, **good)
+
+
+@pytest.mark.parametrize("pose, why", [
+    ((math.nan, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), "the base's pose is not finite"),
+    ((0.0,) * 7, "the norm of the base's quaternion is 0, expected 1"),
+])
+def test_a_bad_base_is_refused(pose, why):
+    own = node(peer.urdf("solo12"), root_joint="floating")
+    state = state_message(own.robot.model, own.robot.model.neutral())
+    p, o = state.base_pose.position, state.base_pose.orientation
+    p.x, p.y, p.z, o.x, o.y, o.z, o.w = pose
+    assert why in own.refusal("get_jacobian", frame="base_link", state=state)
+    state.name = []
+    state.position = []
+    assert "no names" in own.refusal("get_jacobian", frame="base_link", state=state)
+
+
+def test_a_joint_that_moves_nothing_is_named():
+    xml = """<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="continuous">
+      <parent link="a"/><child link="b"/></joint></robot>"""
+    own = node(xml)
+    state = RobotState(name=["j"], position=[0.0])
+    assert "'j' moves no inertia" in own.refusal("get_forward_dynamics", state=state)
+    own.ask("get_inverse_dynamics", state=state)
+
+
+@pytest.mark.parametrize("name", [each.name[2:] for each in SERVICES])
+def test_an_inactive_node_and_one_without_a_robot_say_so(ur5, name):
+    ur5.active = False
+    assert "/dynamics is not active" in ur5.refusal(name)
+    ur5.active, ur5.robot = True, None
+    assert "waiting for robot_description" in ur5.refusal(name)
+
+
+def test_a_fault_of_the_node_itself_is_told_and_logged(ur5, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError("oh")
+    monkeypatch.setattr(dyn_ros, "rnea", broken)
+    tell(ur5, Q, V)
+    [service] = [each for each in SERVICES if each.name == "~/get_inverse_dynamics"]
+    response = answers(ur5, service)(service.type.Request(), service.type.Response())
+    assert not response.success and response.message == "ZeroDivisionError: oh"
+    [(what, why)] = ur5.refused
+    assert what == "~/get_inverse_dynamics" and "Traceback" in why and "broken" in why
+
+
+# Anything at all
+
+NUMBERS = st.one_of(st.floats(), st.floats(-10.0, 10.0), st.sampled_from([0.0, 1e308, 5e-324]))
+UR5 = dyn_ros.Model.from_urdf(peer.urdf("ur5"))
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+JOINTS = st.one_of(st.permutations(UR5.joint_names).map(list), st.lists(
+    st.one_of(st.sampled_from(UR5.joint_names), TEXT), max_size=9))
+
+
+@st.composite
+def numbered(draw, message, *fields):
+    """Fill name and fields of a message with names and about as many numbers."""
+    message.name = draw(JOINTS)
+    for field in fields:
+        size = len(message.name) if draw(st.integers(0, 4)) else draw(st.integers(0, 9))
+        setattr(message, field, draw(st.lists(NUMBERS, min_size=size, max_size=size)))
+    return message
+
+
+@st.composite
+def requests(draw):
+    service = draw(st.sampled_from(SERVICES[:4]))
+    request = service.type.Request()
+    if hasattr(request, "frame"):
+        request.frame = draw(st.one_of(st.sampled_from(UR5.frame_names), TEXT))
+        request.reference_frame = draw(st.sampled_from([0, 1, 2, 0, 1, 2, 3, 255]))
+    if hasattr(request, "offset"):
+        request.offset.x, request.offset.z = draw(NUMBERS), draw(NUMBERS)
+        request.time_variation = draw(st.booleans())
+    if draw(st.booleans()):
+        draw(numbered(request.state, "position", "velocity"))
+    for field in ("acceleration", "effort"):
+        if hasattr(request, field) and draw(st.booleans()):
+            draw(numbered(request, field))
+    return service, request
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(asked=requests())
+def test_whatever_is_asked_the_answer_is_finite_or_says_why(asked):
+    service, request = asked
+    own = node(peer.urdf("ur5"))
+    tell(own, Q, V)
+    response = answers(own, service)(request, service.type.Response())
+    assert response.success != bool(response.message)
+    assert len(response.message) < 3000
+    assert not any("Traceback" in why for _, why in own.refused)
+    if response.success:
+        for field in ("effort", "acceleration"):
+            numbers = getattr(response, field, [])
+            assert np.isfinite(six(numbers) if hasattr(numbers, "linear") else numbers).all()
+        for field in ("jacobian", "jacobian_time_variation"):
+            if hasattr(response, field):
+                assert np.isfinite(getattr(response, field).data).all()
