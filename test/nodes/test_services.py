@@ -16,7 +16,7 @@ import peer
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make test`")
 
-from geometry_msgs.msg import WrenchStamped  # noqa: E402
+from geometry_msgs.msg import InertiaStamped, WrenchStamped  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 
 from dyn_ros.msg import RobotState  # noqa: E402
@@ -559,3 +559,125 @@ def test_whatever_is_asked_the_answer_is_finite_or_says_why(asked):
         for field in ("jacobian", "jacobian_time_variation"):
             if hasattr(response, field):
                 assert np.isfinite(getattr(response, field).data).all()
+
+
+# Payloads
+
+BOX = {"m": 2.5, "com": (0.03, -0.02, 0.2),
+       "inertia": (0.02, 0.003, -0.001, 0.03, 0.002, 0.025)}    # ixx ixy ixz iyy iyz izz
+
+
+def inertia(frame, m=BOX["m"], com=BOX["com"], inertia=BOX["inertia"]):
+    message = InertiaStamped()
+    message.header.frame_id = frame
+    body, center = message.inertia, message.inertia.com
+    body.m = m
+    center.x, center.y, center.z = com
+    body.ixx, body.ixy, body.ixz, body.iyy, body.iyz, body.izz = inertia
+    return message
+
+
+def held(own, q):
+    """The torque that holds the robot still."""
+    state = state_message(own.robot.model, q)
+    return own.ask("get_inverse_dynamics", state=state).effort.tolist()
+
+
+def loaded(xml, frame):
+    """The robot with the box, as Pinocchio carries it."""
+    pin = peer.pinocchio_model(xml)
+    ixx, ixy, ixz, iyy, iyz, izz = BOX["inertia"]
+    body = pinocchio.Inertia(BOX["m"], np.array(BOX["com"]), np.array(
+        [[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]]))
+    place = pin.frames[pin.getFrameId(frame)]
+    pin.appendBodyToJoint(place.parentJoint, body, place.placement)
+    return pin, pin.createData()
+
+
+def test_a_payload_counts_until_it_is_cleared(ur5):
+    bare, mass = held(ur5, Q), ur5.robot.model.total_mass
+    tell(ur5, Q, V)
+    answer = ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
+    assert list(answer.payloads) == ["box"]
+    assert answer.total_mass == pytest.approx(mass + BOX["m"], rel=1e-15)
+    pin, data = loaded(peer.urdf("ur5"), "tool0")
+    peer.close(held(ur5, Q), pinocchio.computeGeneralizedGravity(pin, data, Q))
+    falls = ur5.ask("get_forward_dynamics")
+    peer.close(falls.acceleration, pinocchio.aba(pin, data, Q, V, np.zeros(6)))
+    answer = ur5.ask("clear_payload", name="box")
+    assert (list(answer.payloads), answer.total_mass) == ([], mass)
+    assert held(ur5, Q) == bare
+
+
+def test_several_payloads_one_replaced_all_cleared(ur5):
+    bare, mass = held(ur5, Q), ur5.robot.model.total_mass
+    ur5.ask("set_payload", name="tool", inertia=inertia("tool0", m=1.0))
+    only_tool = held(ur5, Q)
+    ur5.ask("set_payload", name="pack", inertia=inertia("forearm_link"))
+    answer = ur5.ask("set_payload", name="base", inertia=inertia("base_link", m=50.0))
+    assert list(answer.payloads) == ["tool", "pack", "base"]
+    assert answer.total_mass == pytest.approx(mass + 1.0 + BOX["m"], rel=1e-15)
+    ur5.ask("set_payload", name="pack", inertia=inertia("tool0", m=7.0))
+    ur5.ask("clear_payload", name="pack")
+    assert held(ur5, Q) == only_tool
+    answer = ur5.ask("clear_payload")
+    assert (list(answer.payloads), answer.total_mass) == ([], mass)
+    assert held(ur5, Q) == bare
+    ur5.ask("clear_payload")
+
+
+def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
+    ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
+    ur5.ask("set_payload", name="pack", inertia=inertia("forearm_link"))
+    loads, with_both = ur5.robot.payloads, held(ur5, Q)
+    again = Node(Robot(peer.urdf("ur5"), VALUES, payloads=loads))
+    assert again.robot.left_out == []
+    assert held(again, Q) == with_both
+    upside = Node(Robot(peer.urdf("ur5"), {**VALUES, "gravity": [0.0, 0.0, 9.81]}, payloads=loads))
+    peer.close(held(upside, Q), -np.array(with_both), 1e-13)
+
+    panda = Node(Robot(peer.urdf("panda"), VALUES, payloads=loads))
+    assert len(panda.robot.left_out) == 2
+    assert "payload 'box' is left out: no frame named 'tool0'" in panda.robot.left_out[0]
+    assert panda.robot.model.payloads == ()
+    answer = panda.ask("set_payload", name="cup", inertia=inertia("panda_hand"))
+    assert list(answer.payloads) == ["box", "pack", "cup"]
+    assert list(panda.ask("clear_payload", name="pack").payloads) == ["box", "cup"]
+
+    back = Node(Robot(peer.urdf("ur5"), VALUES, payloads=loads))
+    assert back.robot.model.payloads == ("box",)
+    assert "payload 'cup' is left out" in back.robot.left_out[0]
+    pin, data = loaded(peer.urdf("ur5"), "tool0")
+    peer.close(held(back, Q), pinocchio.computeGeneralizedGravity(pin, data, Q))
+    back.ask("clear_payload")
+    assert back.robot.payloads == {}
+
+
+@pytest.mark.parametrize("name, message, why", [
+    ("", inertia("tool0"), "name: expected 1 to 256 characters, got 0"),
+    ("x" * 257, inertia("tool0"), "name: expected 1 to 256 characters, got 257"),
+    ("box", inertia("hand"), "no frame named 'hand'; there are: "),
+    ("box", inertia(""), "no frame named ''; there are: "),
+    ("box", inertia("x" * 100000), "no frame named 'xxx"),
+    ("box", inertia("tool0", m=0.0), "mass: expected more than 0 kg, got 0"),
+    ("box", inertia("tool0", m=-2.0), "mass: expected more than 0 kg, got -2"),
+    ("box", inertia("tool0", m=math.nan), "mass: expected a finite number"),
+    ("box", inertia("tool0", com=(0.0, math.inf, 0.0)), "com: expected 3 finite numbers"),
+    ("box", inertia("tool0", inertia=(math.nan,) * 6), "inertia: expected 3 x 3 finite numbers"),
+    ("box", inertia("tool0", inertia=(0.0,) * 6), "not positive definite"),
+    ("box", inertia("tool0", inertia=(1.0, 2.0, 0.0, 1.0, 0.0, 1.0)), "not positive semidefinite"),
+    ("box", inertia("tool0", inertia=(1.0, 0.0, 0.0, 1.0, 0.0, 3.0)), "triangle inequality"),
+])
+def test_a_payload_that_no_body_is_is_refused(ur5, name, message, why):
+    ur5.ask("set_payload", name="box", inertia=inertia("forearm_link"))
+    before = held(ur5, Q)
+    told = ur5.refusal("set_payload", name=name, inertia=message)
+    assert why in told and len(told) < 3000
+    assert held(ur5, Q) == before
+    assert list(ur5.robot.payloads) == ["box"] == list(ur5.robot.model.payloads)
+
+
+def test_clearing_an_unknown_payload_lists_those_there_are(ur5):
+    assert ur5.refusal("clear_payload", name="box") == "no payload named 'box'; there are: none"
+    ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
+    assert ur5.refusal("clear_payload", name="bag") == "no payload named 'bag'; there are: box"
