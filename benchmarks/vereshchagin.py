@@ -79,8 +79,8 @@ def compiled_kdl(folder):
     compiler, program = shutil.which("c++"), Path(folder) / "kdl"
     if compiler is None:
         return None
-    built = subprocess.run([compiler, "-O3", "-I/usr/include/eigen3", str(HERE / "kdl_vereshchagin.cpp"), "-o",
-                            str(program), "-lorocos-kdl"], capture_output=True, text=True)
+    built = subprocess.run([compiler, "-O3", "-I/usr/include/eigen3", "-o", program,
+                            HERE / "kdl_vereshchagin.cpp", "-lorocos-kdl"], capture_output=True)
     return program if built.returncode == 0 else None
 
 

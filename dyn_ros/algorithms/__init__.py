@@ -7,6 +7,7 @@ from .centroidal import (
 )
 from .centroidal import dccrba as dccrba
 from .com import center_of_mass as center_of_mass
+from .constrained_dynamics import constrained_dynamics as constrained_dynamics
 from .coriolis import coriolis_matrix as coriolis_matrix
 from .crba import crba as crba
 from .frames import frame_acceleration as frame_acceleration

@@ -237,10 +237,11 @@ def _each_state(run, fields, results):
         store(r.ints, GIVEN, 0)
         store(r.ints, STATUS, 0)
         store(r.ints, WHERE, where)
+        store(r.ints, NCONSTRAINTS, 0)
         for n in range(len(inputs)):
             if inputs[n].shape[1] > 0:
                 store(r.ints, GIVEN, load(r.ints, GIVEN) | 1 << fields[n])
-            if heads[n] > 0:
+            if heads[n] > 0 and inputs[n].shape[1] > 0:
                 store(r.ints, NCONSTRAINTS, inputs[n].shape[1] // heads[n])
         for first in range(start, stop, LANES):
             count = min(LANES, stop - first)
@@ -446,7 +447,7 @@ class Algorithm:
         arrays = [self._as_input(model, field, value)
                   for field, value in zip(self.inputs, values)]
         lengths = {_argument(f): x.shape[-1] for f, (x, _) in zip(self.inputs, arrays)
-                   if is_open(f)}
+                   if is_open(f) and x is not None}
         if len(set(lengths.values())) > 1:
             raise ValueError("expected the same number of constraints in each argument, got "
                              + ", ".join(f"{name}: {n}" for name, n in lengths.items()))

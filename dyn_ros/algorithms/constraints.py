@@ -70,7 +70,7 @@ def tip_arm(r, n):
 
 
 @kernel
-def axes(r, n):
+def run_axes(r, n):
     """From the axes of run n's directions to those of the root."""
     f = told(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:

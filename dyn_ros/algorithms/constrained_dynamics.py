@@ -1,0 +1,145 @@
+"""Constrained dynamics in the terms that people think in: classical accelerations of frames."""
+from ..model.layout import (
+    ALPHA,
+    BETA,
+    DESIRED,
+    DIRECTIONS,
+    F_EXT,
+    TAU_IN,
+    Q,
+    V,
+    at,
+    nconstraints,
+    zero_unless_given,
+)
+from ..spatial.algebra import (
+    Motion,
+    add,
+    cross,
+    load3,
+    load_motion,
+    motion_moved,
+    power,
+    rotate,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+from .aba import ACCELERATION, VELOCITY
+from .call import Algorithm
+from .constraints import (
+    as_motion,
+    nruns,
+    run_axes,
+    run_start,
+    run_stop,
+    tip_arm,
+    tip_joint,
+    told_address,
+)
+from .vereshchagin import RESULTS, solve_constrained, sweep_outward, unit_force
+
+
+@kernel
+def turn_directions(r, n):
+    """alpha of run n: its directions, in the axes of the root."""
+    R, m = run_axes(r, n), nconstraints(r)
+    for k in range(run_start(r, n), run_stop(r, n)):
+        for part in range(2):
+            a = k + 3 * part * m
+            d, s = at(r, DIRECTIONS) + a, at(r, ALPHA) + a
+            x = rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
+            for c in range(3):
+                store(r.work, s + c * m, x[c])
+
+
+@kernel
+def make_spatial(r, n):
+    """beta of run n: desired accelerations, the root's in them, as spatial ones.
+
+    A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical one
+    (a + w x v, b).
+    """
+    v = motion_moved(tip_arm(r, n), load_motion(r.work, at(r, VELOCITY) + 6 * tip_joint(r, n)))
+    against_gravity = load3(r.work, at(r, ACCELERATION))
+    offset = Motion(add(against_gravity, cross(v.linear, v.angular)), zero3(v.linear[0]))
+    for k in range(run_start(r, n), run_stop(r, n)):
+        store(r.work, at(r, BETA) + k,
+              load(r.work, at(r, DESIRED) + k) + power(unit_force(r, k), offset))
+
+
+@kernel
+def constrained_dynamics_kernel(r):
+    zero_unless_given(r, TAU_IN)
+    zero_unless_given(r, DESIRED)
+    sweep_outward(r)
+    for n in range(nruns(r)):
+        turn_directions(r, n)
+        make_spatial(r, n)
+    solve_constrained(r)
+
+
+_constrained_dynamics = Algorithm(
+    "constrained_dynamics", constrained_dynamics_kernel,
+    (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT), RESULTS,
+    optional=(DESIRED, TAU_IN, F_EXT)).caller()
+
+
+def constrained_dynamics(model, data, q, v, frame, directions, accelerations=None, tau=None,
+                         f_ext=None, *, axes=None, singularity="relative", tolerance=None,
+                         priority="constraint", threads=1):
+    """Motion and torques that give frames a desired acceleration; none holds them still.
+
+    ``vereshchagin`` with classical accelerations, which gravity is no part of: a frame with
+    acceleration 0 along all directions goes on as it moves, or stays where it is.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    frame : str or int, or sequence of these
+        The constrained frame, by name or index; or one for each direction. Any frame that some
+        joint moves.
+    directions : (6, m) or (B, 6, m) array_like
+        In its columns what is constrained (linear, angular), at the frame's origin:
+        ``numpy.eye(6)`` is the whole pose, ``numpy.eye(6)[:, :3]`` the position. At most 36, at
+        most 6 of one frame.
+    accelerations : (m,) or (B, m) array_like, optional
+        Desired along each direction [m/s2, rad/s2]. Default: zeros.
+    tau : (nv,) or (B, nv) array_like, optional
+        Torques and forces that the joints give anyway [N m, N]. Default: none.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        External wrenches (force, moment): for each frame's name in that frame's axes, at its
+        origin; or as an array for each joint's body, in the joint's frame, as for ``aba``
+        [N, N m].
+    axes : str or int, or sequence of these, optional
+        Frame along whose axes the directions are, such as the constrained frame itself; or one
+        for each direction. Default: the root's axes.
+    singularity, tolerance, priority, threads
+        As in ``vereshchagin``.
+
+    Returns
+    -------
+    ConstrainedMotion
+        As ``vereshchagin``. The torques to send are ``tau`` plus
+        ``constraint_generalized_forces``. The wrench of the constraints on a frame is
+        ``-directions @ nu``.
+
+    Raises
+    ------
+    ValueError
+        As ``vereshchagin``; and for an unknown frame in ``axes`` or ``f_ext``.
+    numpy.linalg.LinAlgError
+        Names the first joint (from the tips) that moves no inertia.
+    """
+    where = told_address(model, data, "frame", frame, axes, ("directions", directions),
+                         singularity, tolerance, priority)
+    if isinstance(f_ext, dict):
+        f_ext = model.external_forces(f_ext)
+    return as_motion(data, _constrained_dynamics(model, data, threads, where, q, v, directions,
+                                                 accelerations, tau, f_ext))
