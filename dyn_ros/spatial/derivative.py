@@ -438,6 +438,6 @@ def _rate(dX, name="dX"):
 
 def _inertia(other):
     if not isinstance(other, (ArticulatedBodyInertia, Inertia)):
-        raise TypeError("other: expected a Motion, a Force, an ArticulatedBodyInertia or an "
-                        f"Inertia, got a {type(other).__name__}")
+        raise TypeError("other: expected Motion, Force, ArticulatedBodyInertia or Inertia, got "
+                        f"{type(other).__name__}")
     return np.asarray(other)

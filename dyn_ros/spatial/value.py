@@ -45,7 +45,7 @@ def flat(name, value, shape):
 def require(name, value, kind):
     """TypeError where a value is of another class."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name}: expected a {kind.__name__}, got a {type(value).__name__}")
+        raise TypeError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
