@@ -48,8 +48,9 @@ class CentroidalNode(RobotNode):
             message.header.frame_id = robot.world_frame
             known = state.velocity_known
             _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else still)
-            moving = Inertia(Ig[0, 0], data.com.copy(), Ig[3:, 3:])
-            whole = summed([moving, model.base_inertia])
+            whole = moving = Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
+            if model.base_inertia.mass > 0.0:
+                whole = summed([moving, model.base_inertia])
             lever = moving.com - whole.com
             message.mass = whole.mass
             conversions.set_vector(message.com, *whole.com.tolist())
@@ -72,8 +73,9 @@ class CentroidalNode(RobotNode):
         values, state = self.parameters.values, robot.state
         source = values["acceleration_source"]
         if source == "finite_difference":
-            if state.differences is None:       # they are told the velocities from now on
+            if state.differences is None:
                 state.differences = Differences(robot.model.nv, state.staleness, 0.0)
+                state.tell_differences()
             state.differences.cutoff = values["acceleration_cutoff"]
             return state.differences.acceleration if state.differences.known else None
         state.differences = None

@@ -75,7 +75,7 @@ class StateCollector:
     tau : ndarray (nv,)
         The efforts, as the model orders them; zero for a base, whose wrench no message tells.
     differences : Differences, optional
-        Set it to have each state's velocities told to it.
+        Set it to have the velocities of each state that is due told to it.
     """
 
     def __init__(self, model, staleness, base=None, notify=None):
@@ -276,10 +276,11 @@ class StateCollector:
             each.ahead = max(each.ahead - 1, 0)
         self.velocity_known = bool(self._velocities.all())
         if self.differences:
-            self._tell_differences()
+            self.tell_differences()
         return True
 
-    def _tell_differences(self):
+    def tell_differences(self):
+        """Tell `differences` the velocities of the state."""
         if self.velocity_known:
             self.differences.update(self.v, self._stamps[self._slot_of_row])
         else:
