@@ -19,7 +19,7 @@ class NodeProcess:
 
     def __init__(self, folder, *arguments, module="dyn_ros.nodes.dynamics_node", **parameters):
         self.namespace = f"/test{next(_numbers)}"
-        self.name = f"{self.namespace}/dynamics"
+        self.name = f"{self.namespace}/{module.split('.')[-1].removesuffix('_node')}"
         self.log = folder / f"log{self.namespace[5:]}.txt"
         arguments = ["--ros-args", "-r", f"__ns:={self.namespace}", *arguments]
         for name, value in parameters.items():
