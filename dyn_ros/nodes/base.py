@@ -282,7 +282,7 @@ class RobotNode(LifecycleNode):
 
     def _parameters_changed(self, changed):
         self._period, self._next = self._max_period(), 0.0
-        if self._candidate and self._outlets:
+        if self._candidate and self._inlets:
             self._swap(*self._candidate)
             self._offered = self.robot.description
         self._candidate = None
@@ -466,7 +466,8 @@ class RobotNode(LifecycleNode):
         values = {
             "lifecycle state": label,
             "robot": self.robot.model.name if self.robot else "",
-            "kernels": busy or ("compiled" if self._outlets else "not yet compiled"),
+            "kernels": busy or (
+                "compiled" if self._outlets or not self.kernels else "not yet compiled"),
             **({"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
                if self.source is self else {}),
             "states [Hz]": f"{count.states / seconds:.1f}",
