@@ -10,9 +10,11 @@ import functools
 import hashlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -81,6 +83,21 @@ def _first_writable(*folders):
     return Path(tempfile.mkdtemp(prefix="dyn_ros-"))
 
 
+def _private_temporary():
+    """This user's folder among the temporary ones; none where others can write to it.
+
+    What is loaded from a cache is run, so nobody else may plant files in it.
+    """
+    folder = Path(tempfile.gettempdir()) / f"dyn_ros-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        about = folder.lstat()
+    except OSError:
+        return []
+    mine = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+    return [folder] if mine and not about.st_mode & 0o022 else []
+
+
 @functools.cache
 def cache_folder():
     """Folder of the compiled kernels for this Python and this Numba.
@@ -95,8 +112,9 @@ def cache_folder():
     """
     named = os.environ.get("DYN_ROS_CACHE_DIR")
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    shared = Path(tempfile.gettempdir()) / f"dyn_ros-{os.getuid()}"
-    root = _first_writable(*([Path(named)] if named else []), Path(base) / "dyn_ros", shared)
+    root = _first_writable(*([Path(named)] if named else []),
+                           *([Path(base) / "dyn_ros"] if os.path.isabs(base) else []),
+                           *_private_temporary())
     versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
     folder = _first_writable(root / f"kernels-{_hash(repr(versions).encode())}")
     os.utime(folder)
@@ -200,7 +218,11 @@ class Entry:
                 before_compiling()
             self._dispatcher.compile(self._signature)
             (result,) = self._dispatcher.overloads.values()
-            cache.save_overload(self._signature, result)
+            try:
+                cache.save_overload(self._signature, result)
+            except OSError as error:
+                warnings.warn(f"{self.name} will be compiled again next time: it could not be "
+                              f"kept: {error}", RuntimeWarning, stacklevel=2)
         self.call = result.entry_point
         self._result = result                       # owns the machine code
         return not found

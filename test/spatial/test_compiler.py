@@ -45,6 +45,42 @@ def test_where_the_folder_is(tmp_path):
     assert Path(run(FOLDER, **dict(unset, DYN_ROS_CACHE_DIR=named))).parent == Path(named)
 
 
+def test_a_temporary_folder_that_others_can_write_to_is_left(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    unset = {"XDG_CACHE_HOME": "", "DYN_ROS_CACHE_DIR": "", "HOME": str(blocked),
+             "TMPDIR": str(tmp_path)}
+    shared = tmp_path / f"dyn_ros-{os.getuid()}"
+    assert Path(run(FOLDER, **unset)).parent == shared
+    assert shared.stat().st_mode & 0o777 == 0o700
+    shared.chmod(0o777)
+    assert Path(run(FOLDER, **unset)).parent.parent == tmp_path
+    assert Path(run(FOLDER, **unset)).parent != shared
+    shutil.rmtree(shared)
+    shared.symlink_to(tmp_path)
+    assert Path(run(FOLDER, **unset)).parent not in (shared, tmp_path)
+
+
+def test_a_home_that_is_not_known_is_left(tmp_path):
+    """Where there is none, the shell's ~ stands for it; nothing of that name may be made."""
+    folder = run(FOLDER, HOME="~", XDG_CACHE_HOME="", DYN_ROS_CACHE_DIR="", TMPDIR=str(tmp_path))
+    assert Path(folder).parent == tmp_path / f"dyn_ros-{os.getuid()}"
+
+
+def test_a_full_disk_costs_the_cache_alone(tmp_path):
+    code = ("import resource, warnings\n"
+            "import dyn_ros\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+            "model = dyn_ros.Model.from_urdf_file('dyn_ros/robots/arm7.urdf')\n"
+            "with warnings.catch_warnings(record=True) as told:\n"
+            "    dyn_ros.generalized_gravity(model, dyn_ros.Data(model), model.neutral())\n"
+            "print([str(warning.message) for warning in told])\n")
+    told = run(code, DYN_ROS_CACHE_DIR=str(tmp_path))
+    assert "generalized_gravity" in told and "compiled again next time" in told
+    assert run(COMPILE, DYN_ROS_CACHE_DIR=str(tmp_path)) == "['generalized_gravity']"
+    assert run(COMPILE, DYN_ROS_CACHE_DIR=str(tmp_path)) == "[]"
+
+
 def test_a_folder_that_cannot_be_made_is_left(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
