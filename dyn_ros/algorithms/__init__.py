@@ -1,5 +1,7 @@
 """One file per algorithm: its kernel, and the public function that calls it."""
 from .aba import aba as aba
+from .bodies import body_momenta as body_momenta
+from .bodies import joint_forces as joint_forces
 from .call import ALGORITHMS, precompile
 from .centroidal import ccrba as ccrba
 from .centroidal import (
@@ -7,9 +9,16 @@ from .centroidal import (
 )
 from .centroidal import dccrba as dccrba
 from .com import center_of_mass as center_of_mass
+from .com import com_jacobian as com_jacobian
+from .com import subtree_centers_of_mass as subtree_centers_of_mass
+from .com import subtree_com_jacobian as subtree_com_jacobian
+from .composites import composite_inertias as composite_inertias
 from .constrained_dynamics import constrained_dynamics as constrained_dynamics
 from .coriolis import coriolis_matrix as coriolis_matrix
 from .crba import crba as crba
+from .energy import kinetic_energy as kinetic_energy
+from .energy import mechanical_energy as mechanical_energy
+from .energy import potential_energy as potential_energy
 from .frames import frame_acceleration as frame_acceleration
 from .frames import frame_classical_acceleration as frame_classical_acceleration
 from .frames import frame_hessian as frame_hessian

@@ -8,6 +8,7 @@ matrix from its joint's origin straight to the centre of mass.
 from ..model.layout import A, Q, V, at, clear, coupled, field, idx_v, ncolumns, njoints, nv
 from ..spatial.algebra import (
     Force,
+    Inertia,
     cross,
     force_add,
     force_moved,
@@ -20,9 +21,10 @@ from ..spatial.algebra import (
     store3,
     store_spatial,
     sub,
+    zero3,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import lift, load, store
+from ..spatial.lanes import lift, load
 from .call import Algorithm
 from .com import ACOM, VCOM, over_mass, store_com, sum_bodies
 from .composites import (
@@ -31,6 +33,7 @@ from .composites import (
     composite_rate,
     move_bodies,
     place_bodies,
+    store_inertia_matrix,
     sum_up,
 )
 from .crba import COMPOSITE, composite_column
@@ -45,29 +48,25 @@ IG = field("Ig", (6, 6), "Inertia of the whole robot, joints locked, about the c
 
 
 @kernel
-def store_locked_inertia(r, Y):
-    """Ig from an inertia about the centre of mass."""
-    I_, S = at(r, IG), Y.rotational
-    clear(r.work, I_, 36)
-    for k in range(3):
-        store(r.work, I_ + 7 * k, Y.mass)
-    store3(r.work, I_ + 21, (S.xx, S.xy, S.xz))
-    store3(r.work, I_ + 27, (S.xy, S.yy, S.yz))
-    store3(r.work, I_ + 33, (S.xz, S.yz, S.zz))
-
-
-@kernel
 def locate_com(r):
-    """com and Ig of the whole robot; gives com from the first joint's origin."""
+    """Leave com and Ig of the whole robot; give com from the first joint's origin."""
     Y = composite(r, 0)
     c = store_com(r, Y.mass, Y.moment)
-    store_locked_inertia(r, inertia_moved(scale(-1.0, c), Y))
+    about_com = inertia_moved(scale(-1.0, c), Y).rotational
+    store_inertia_matrix(r.work, at(r, IG), Inertia(Y.mass, zero3(c[0]), about_com))
     return c
 
 
 @kernel
-def put(r, k, f):
-    """Store a column of all coordinates; where mimic joints share one, add to it."""
+def clear_columns(r, field):
+    """Before ``add_to_column``, which only adds where mimic joints share a column."""
+    if coupled(r):
+        clear(r.work, at(r, field), 6 * nv(r))
+
+
+@kernel
+def add_to_column(r, field, k, f):
+    k = at(r, field) + 6 * k
     if coupled(r):
         f = force_add(load_force(r.work, k), f)
     store_spatial(r.work, k, f)
@@ -90,11 +89,11 @@ def ccrba_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
     c = locate_com(r)
-    clear(r.work, at(r, AG), 6 * nv(r))
+    clear_columns(r, AG)
     for i in range(1, njoints(r) + 1):
         Y, p = composite(r, i), sub(position(r, i), c)
         for d in range(ncolumns(r, i)):
-            put(r, at(r, AG) + 6 * (idx_v(r, i) + d), force_moved(p, composite_column(r, i, d, Y)))
+            add_to_column(r, AG, idx_v(r, i) + d, force_moved(p, composite_column(r, i, d, Y)))
     sum_momentum(r)
 
 
@@ -106,8 +105,8 @@ def dccrba_kernel(r):
     sum_up(r, COMPOSITE_RATE)
     c = locate_com(r)
     vcom = over_mass(composite_rate(r, 0).moment, composite(r, 0).mass)
-    clear(r.work, at(r, AG), 6 * nv(r))
-    clear(r.work, at(r, DAG), 6 * nv(r))
+    clear_columns(r, AG)
+    clear_columns(r, DAG)
     for i in range(1, njoints(r) + 1):
         Y, dY, p = composite(r, i), composite_rate(r, i), sub(position(r, i), c)
         v = load_motion(r.work, at(r, VELOCITY) + 6 * i)
@@ -115,9 +114,9 @@ def dccrba_kernel(r):
             dS = cross_column(r, i, d, v, lift(1.0, p[0]))
             f = force_moved(p, composite_column(r, i, d, Y))
             df = force_moved(p, force_add(composite_column(r, i, d, dY), momentum(Y, dS)))
-            k = 6 * (idx_v(r, i) + d)
-            put(r, at(r, AG) + k, f)
-            put(r, at(r, DAG) + k, Force(df.linear, sub(df.angular, cross(vcom, f.linear))))
+            df = Force(df.linear, sub(df.angular, cross(vcom, f.linear)))
+            add_to_column(r, AG, idx_v(r, i) + d, f)
+            add_to_column(r, DAG, idx_v(r, i) + d, df)
     sum_momentum(r)
 
 
@@ -140,7 +139,7 @@ _momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_
 def ccrba(model, data, q, v, *, threads=1):
     """Centroidal momentum matrix, momentum and inertia of the whole robot.
 
-    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013), section 5; O(n).
+    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n).
     Leaves ``data.com``, ``data.vcom`` and ``data.mass``. The link on a fixed base does not count.
 
     Parameters
@@ -212,8 +211,8 @@ def dccrba(model, data, q, v, *, threads=1):
 def centroidal_momentum_time_derivative(model, data, q, v, a, *, threads=1):
     """Rate of the momentum about the centre of mass: the external forces that a motion takes.
 
-    The sum of the bodies' rates, Featherstone, Rigid Body Dynamics Algorithms (2008), equation
-    2.61; O(n). Gravity is not taken off: in free flight it is (m g, 0). Leaves ``data.hg``,
+    The sum of the bodies' rates, Featherstone, Rigid Body Dynamics Algorithms (2008), section
+    2.14; O(n). Gravity is not taken off: in free flight it is (m g, 0). Leaves ``data.hg``,
     ``data.com``, ``data.vcom``, ``data.acom`` and ``data.mass``.
 
     Parameters

@@ -4,31 +4,76 @@ All in the axes of the root; sums are about the first joint's origin (root_axes.
 """
 from collections import namedtuple
 
-from ..model.layout import A, Q, V, at, field, njoints, zero_unless_given
+from ..model.frames import joint_where
+from ..model.layout import (
+    A,
+    Q,
+    V,
+    at,
+    clear,
+    field,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    parent,
+    zero_unless_given,
+)
 from ..spatial.algebra import (
     Force,
+    Motion,
     add,
+    cross,
     force_add,
     force_cross,
     force_moved,
     load3,
+    load_motion,
     momentum,
+    motion_moved,
     scale,
     store3,
+    sub,
     zero3,
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .call import Algorithm
-from .root_axes import ORIGIN, acceleration, place_near, position, set_near_root, velocity
+from .composites import composite, place_bodies, sum_up
+from .crba import COMPOSITE, composite_column
+from .frames import first_joint
+from .root_axes import (
+    ACCELERATION,
+    ORIGIN,
+    VELOCITY,
+    acceleration,
+    add_column,
+    arm,
+    place_near,
+    position,
+    set_near_root,
+    velocity,
+)
 
 COM = field("com", (3,), "Centre of mass, in the world [m].")
 VCOM = field("vcom", (3,), "Velocity of the centre of mass, in the world [m/s].")
 ACOM = field("acom", (3,), "Acceleration of the centre of mass, in the world [m/s2].")
 MASS = field("mass", (), "Mass of all that moves [kg].")
+SUBTREE_COM = field("subtree_com", ("rows", 3), "Centre of mass of each joint's subtree, in the "
+                                                "world [m].")
+SUBTREE_VCOM = field("subtree_vcom", ("rows", 3), "Its velocity [m/s].")
+SUBTREE_ACOM = field("subtree_acom", ("rows", 3), "Its acceleration [m/s2].")
+SUBTREE_MASS = field("subtree_mass", ("rows",), "Its mass [kg].")
+JCOM = field("Jcom", ("nv", 3), "Jacobian of the centre of mass, in the world.", transposed=True)
+SUBTREE_JCOM = field("subtree_Jcom", ("nv", 3), "The same of one joint's subtree.",
+                     transposed=True)
+SUBTREE = field("_subtree", ("rows", 10))
 
 Bodies = namedtuple("Bodies", "mass moment momentum force")
 # kg; kg m; Force and Force: of all bodies together, about the first joint's origin
+Subtree = namedtuple("Subtree", "mass moment momentum force")
+# kg; kg m about the joint's origin; kg m/s; N
 
 
 @kernel
@@ -82,8 +127,133 @@ def center_of_mass_kernel(r):
     store3(r.work, at(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
 
 
+# --- subtrees
+
+@kernel
+def load_subtree(r, i):
+    k = at(r, SUBTREE) + 10 * i
+    return Subtree(load(r.work, k), load3(r.work, k + 1), load3(r.work, k + 4),
+                   load3(r.work, k + 7))
+
+
+@kernel
+def store_subtree(r, i, total):
+    k = at(r, SUBTREE) + 10 * i
+    store(r.work, k, total.mass)
+    store3(r.work, k + 1, total.moment)
+    store3(r.work, k + 4, total.momentum)
+    store3(r.work, k + 7, total.force)
+
+
+@kernel
+def place_subtrees(r):
+    """Outward pass: of each body alone, about its joint's origin."""
+    set_near_root(r)
+    for i in range(1, njoints(r) + 1):
+        Y = place_near(r, i)
+        v = velocity(r, i)
+        a = acceleration(r, i, v)
+        h = momentum(Y, v)
+        f = force_add(momentum(Y, a), force_cross(v, h))
+        store_subtree(r, i, Subtree(Y.mass, Y.moment, h.linear, f.linear))
+
+
+@kernel
+def sum_subtrees(r):
+    """Inward pass."""
+    for i in range(njoints(r), 0, -1):
+        p = parent(r, i)
+        if p > 0:
+            child, total = load_subtree(r, i), load_subtree(r, p)
+            moment = add(child.moment, scale(child.mass, arm(r, i)))
+            store_subtree(r, p, Subtree(
+                total.mass + child.mass, add(total.moment, moment),
+                add(total.momentum, child.momentum), add(total.force, child.force)))
+
+
+@kernel
+def subtree_centers_kernel(r):
+    zero_unless_given(r, V)
+    zero_unless_given(r, A)
+    place_subtrees(r)
+    sum_subtrees(r)
+    for i in range(1, njoints(r) + 1):
+        m, moment, h, f = load_subtree(r, i)
+        v = load_motion(r.work, at(r, VELOCITY) + 6 * i)
+        a = load_motion(r.work, at(r, ACCELERATION) + 6 * i)
+        c, vc = zero3(m), v.linear                  # of no mass: the joint's origin
+        ac = add(a.linear, cross(v.angular, v.linear))
+        if all_above(m, 0.0):
+            c, vc, ac = over_mass(moment, m), over_mass(h, m), over_mass(f, m)
+        origin = add(load3(r.work, at(r, ORIGIN)), position(r, i))
+        store3(r.work, at(r, SUBTREE_COM) + 3 * i, add(origin, c))
+        store3(r.work, at(r, SUBTREE_VCOM) + 3 * i, vc)
+        store3(r.work, at(r, SUBTREE_ACOM) + 3 * i, ac)
+        store(r.work, at(r, SUBTREE_MASS) + i, m)
+
+
+# --- Jacobians
+
+@kernel
+def add_to_column(r, field, k, x):
+    for n in range(3):
+        increase(r.work, at(r, field) + 3 * k + n, x[n])
+
+
+@kernel
+def carried_columns(r, i, mass, jacobian):
+    """Of a joint that carries a part of the mass: the momentum of that part, over the mass."""
+    Y = composite(r, i)
+    for c in range(ncolumns(r, i)):
+        F = composite_column(r, i, c, Y)
+        add_to_column(r, jacobian, idx_v(r, i) + c, over_mass(F.linear, mass))
+
+
+@kernel
+def carrying_columns(r, i, p, jacobian):
+    """Of a joint that carries the point at p from the first joint's origin: its velocity."""
+    zero = zero3(p[0])
+    for c in range(ncolumns(r, i)):
+        S = add_column(r, i, c, Motion(zero, zero), 1.0)
+        u = motion_moved(sub(p, position(r, i)), S).linear
+        add_to_column(r, jacobian, idx_v(r, i) + c, u)
+
+
+@kernel
+def com_jacobian_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    clear(r.work, at(r, JCOM), 3 * nv(r))
+    for i in range(1, njoints(r) + 1):
+        carried_columns(r, i, composite(r, 0).mass, JCOM)
+
+
+@kernel
+def subtree_com_jacobian_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    clear(r.work, at(r, SUBTREE_JCOM), 3 * nv(r))
+    first = first_joint(r)
+    Y = composite(r, first)
+    i = first + 1
+    while i <= njoints(r) and parent(r, i) >= first:    # depth first: a subtree is one range
+        carried_columns(r, i, Y.mass, SUBTREE_JCOM)
+        i = i + 1
+    p = add(position(r, first), over_mass(Y.moment, Y.mass))
+    i = first
+    while i > 0:
+        carrying_columns(r, i, p, SUBTREE_JCOM)
+        i = parent(r, i)
+
+
 _com = Algorithm("center_of_mass", center_of_mass_kernel, (Q, V, A), (COM, VCOM, ACOM, MASS),
                  optional=(V, A)).caller()
+_subtrees = Algorithm("subtree_centers_of_mass", subtree_centers_kernel, (Q, V, A),
+                      (SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS),
+                      optional=(V, A)).caller()
+_jacobian = Algorithm("com_jacobian", com_jacobian_kernel, (Q,), (JCOM,)).caller()
+_subtree_jacobian = Algorithm("subtree_com_jacobian", subtree_com_jacobian_kernel, (Q,),
+                              (SUBTREE_JCOM,)).caller()
 
 
 def center_of_mass(model, data, q, v=None, a=None, *, threads=1):
@@ -123,3 +293,110 @@ def center_of_mass(model, data, q, v=None, a=None, *, threads=1):
         finite, a quaternion that is not unit.
     """
     return _com(model, data, threads, 0, q, v, a)
+
+
+def subtree_centers_of_mass(model, data, q, v=None, a=None, *, threads=1):
+    """Centre of mass of each joint's subtree, its velocity and acceleration.
+
+    The subtree of a joint is its body and all that hangs on it. Sums over the bodies,
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). All is told in the
+    world, in its axes and from its origin, unlike Pinocchio's ``data.com[j]``, ``vcom[j]`` and
+    ``acom[j]``, which are seen in the frame of joint j.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
+        is not given.
+    a : (nv,) or (B, nv) array_like, optional
+        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    com, vcom, acom : (njoints, 3) ndarray
+        Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The centre of a
+        subtree without mass is its joint's origin.
+    mass : (njoints,) ndarray
+        [kg].
+        For one state they are ``data.subtree_com`` and so on themselves; for a batch new arrays
+        with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _subtrees(model, data, threads, 0, q, v, a)
+
+
+def com_jacobian(model, data, q, *, threads=1):
+    """Jacobian of the centre of mass: vcom = Jcom v.
+
+    By composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot"
+    (2013): the linear rows of the centroidal momentum matrix over the mass; O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (3, nv) ndarray
+        In the world [m/rad, 1]. For one state it is ``data.Jcom`` itself; for a batch a new array
+        with the batch's axis in front. Of a robot without mass: zeros.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _jacobian(model, data, threads, 0, q)
+
+
+def subtree_com_jacobian(model, data, q, joint, *, threads=1):
+    """Jacobian of the centre of mass of one joint's subtree: subtree_vcom[joint] = J v.
+
+    A joint in the subtree moves a part of its mass; one on the way to the root moves the centre
+    as a point of the subtree. O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    joint : str or int
+        Name or index in ``model.joint_names`` of the joint that carries the subtree.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (3, nv) ndarray
+        In the world [m/rad, 1]. For one state it is ``data.subtree_Jcom`` itself; for a batch a
+        new array with the batch's axis in front. The centre of a subtree without mass is its
+        joint's origin.
+
+    Raises
+    ------
+    ValueError
+        An unknown joint: lists those there are. Else names the argument, what was expected and
+        what came: shape, dtype, a number that is not finite, a quaternion that is not unit.
+    """
+    return _subtree_jacobian(model, data, threads, joint_where(model, joint, 0), q)

@@ -1,10 +1,10 @@
-"""Composite inertias of every joint's subtree, and their rates.
+"""Composite inertias: of every joint's subtree, the joints locked; and their rates.
 
 In the axes of the root, each about its own joint's origin (root_axes.py). The rate of a rigid
 body's inertia has the form of an inertia without mass, whose first moment is the linear
 momentum; so rates move and add up as inertias do.
 """
-from ..model.layout import at, clear, field, njoints, parent
+from ..model.layout import Q, V, at, clear, field, njoints, parent, zero_unless_given
 from ..spatial.algebra import (
     Inertia,
     Symmetric,
@@ -13,16 +13,27 @@ from ..spatial.algebra import (
     dot,
     inertia_add,
     inertia_moved,
+    inertia_rotated,
+    load3,
+    load9,
     load_inertia,
     product,
     scale,
     skew,
     store_inertia,
+    transposed,
 )
 from ..spatial.compiler import kernel
+from ..spatial.lanes import store
+from .call import Algorithm
 from .crba import COMPOSITE
-from .root_axes import arm, place_near, set_near_root, velocity
+from .root_axes import ORIGIN, ROTATION, arm, place_near, position, set_near_root, velocity
 
+YCRB = field("Ycrb", ("rows", 6, 6), "Inertia of each joint's subtree, joints locked, in the "
+                                     "joint's frame [kg, kg m, kg m2].")
+OYCRB = field("oYcrb", ("rows", 6, 6), "The same in the world.")
+DYCRB = field("dYcrb", ("rows", 6, 6), "doYcrb seen in the joint's frame.")
+DOYCRB = field("doYcrb", ("rows", 6, 6), "Rate of oYcrb [kg/s, kg m/s, kg m2/s].")
 COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 
@@ -73,3 +84,82 @@ def sum_up(r, field):
         p = at(r, field) + 10 * parent(r, i)
         store_inertia(r.work, p, inertia_add(load_inertia(r.work, p),
                                              inertia_moved(arm(r, i), Y)))
+
+
+@kernel
+def store_inertia_matrix(a, i, Y):
+    """The 6 x 6 matrix of an inertia: [m, -[h]; [h], S]."""
+    S, h = Y.rotational, Y.moment
+    H = skew(h)
+    angular = (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz)
+    clear(a, i, 36)
+    for j in range(3):
+        store(a, i + 7 * j, Y.mass)
+        for k in range(3):
+            store(a, i + 18 + 6 * j + k, H[3 * j + k])
+            store(a, i + 3 + 6 * j + k, -H[3 * j + k])
+            store(a, i + 21 + 6 * j + k, angular[3 * j + k])
+
+
+@kernel
+def store_composite(r, i, Y, local, world):
+    """An inertia about joint i's origin, in the joint's frame and in the world."""
+    R = load9(r.work, at(r, ROTATION) + 9 * i)
+    p = add(load3(r.work, at(r, ORIGIN)), position(r, i))
+    store_inertia_matrix(r.work, at(r, local) + 36 * i, inertia_rotated(transposed(R), Y))
+    store_inertia_matrix(r.work, at(r, world) + 36 * i, inertia_moved(p, Y))
+
+
+@kernel
+def composite_inertias_kernel(r):
+    zero_unless_given(r, V)
+    place_bodies(r)
+    move_bodies(r)
+    sum_up(r, COMPOSITE)
+    sum_up(r, COMPOSITE_RATE)
+    for i in range(1, njoints(r) + 1):
+        store_composite(r, i, composite(r, i), YCRB, OYCRB)
+        store_composite(r, i, composite_rate(r, i), DYCRB, DOYCRB)
+
+
+_composites = Algorithm("composite_inertias", composite_inertias_kernel, (Q, V),
+                        (YCRB, OYCRB, DYCRB, DOYCRB), optional=(V,)).caller()
+
+
+def composite_inertias(model, data, q, v=None, *, threads=1):
+    """Inertia of all that each joint carries, with the joints in it locked, and its rate.
+
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices take
+    motions to momenta, both linear part first.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
+        is not given.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    Ycrb, oYcrb : (njoints, 6, 6) ndarray
+        In each joint's frame, and in the world (its axes, its origin) [kg, kg m, kg m2].
+    dYcrb, doYcrb : (njoints, 6, 6) ndarray
+        doYcrb is the rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies; dYcrb is the
+        same tensor in the joint's frame. So it is not the rate of Ycrb's numbers, which the
+        joint's own motion does not change [kg/s, kg m/s, kg m2/s].
+        For one state they are ``data.Ycrb`` and so on themselves; for a batch new arrays with
+        the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _composites(model, data, threads, 0, q, v)

@@ -1,0 +1,155 @@
+"""What each body carries and bears: its momentum, the force of its joint."""
+from ..model.joints import add_subspace_times
+from ..model.layout import (
+    F_EXT,
+    JOINT_F,
+    JOINT_V,
+    LIMI,
+    OMI,
+    A,
+    Q,
+    V,
+    at,
+    body_inertia,
+    clear,
+    field,
+    njoints,
+    parent,
+)
+from ..spatial.algebra import (
+    compose,
+    load_force,
+    load_motion,
+    load_se3,
+    momentum,
+    store_se3,
+    store_spatial,
+    to_child,
+    to_parent,
+)
+from ..spatial.compiler import kernel
+from .call import Algorithm
+from .kinematics import place_all
+from .rnea import TAU, newton_euler
+
+H = field("h", ("rows", 6), "Momentum of each joint's body, in the joint's frame, at its origin "
+                            "[kg m/s, kg m2/s].")
+OH = field("oh", ("rows", 6), "The same in the world, at its origin.")
+OF = field("of", ("rows", 6), "Force that each joint transmits to its body, in the world, at its "
+                              "origin [N, N m].")
+
+
+@kernel
+def joint_velocity(r, i):
+    """Leave and give joint i's velocity in its frame, after its placement."""
+    v_ = at(r, JOINT_V)
+    X = load_se3(r.work, at(r, LIMI) + 16 * i)
+    v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * parent(r, i))), at(r, V))
+    store_spatial(r.work, v_ + 6 * i, v)
+    return v
+
+
+@kernel
+def store_in_world(r, field, i, f):
+    X = load_se3(r.work, at(r, OMI) + 16 * i)
+    store_spatial(r.work, at(r, field) + 6 * i, to_parent(X, f))
+
+
+@kernel
+def body_momenta_kernel(r):
+    place_all(r)
+    clear(r.work, at(r, JOINT_V), 6)
+    for i in range(1, njoints(r) + 1):
+        h = momentum(body_inertia(r, i), joint_velocity(r, i))
+        store_spatial(r.work, at(r, H) + 6 * i, h)
+        store_in_world(r, OH, i, h)
+
+
+@kernel
+def joint_forces_kernel(r):
+    newton_euler(r, True, at(r, TAU))
+    for i in range(1, njoints(r) + 1):
+        oMp = load_se3(r.work, at(r, OMI) + 16 * parent(r, i))
+        store_se3(r.work, at(r, OMI) + 16 * i,
+                  compose(oMp, load_se3(r.work, at(r, LIMI) + 16 * i)))
+        store_in_world(r, OF, i, load_force(r.work, at(r, JOINT_F) + 6 * i))
+
+
+_momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH)).caller()
+_forces = Algorithm("joint_forces", joint_forces_kernel, (Q, V, A, F_EXT), (JOINT_F, OF),
+                    optional=(F_EXT,)).caller()
+
+
+def body_momenta(model, data, q, v, *, threads=1):
+    """Momentum of each joint's body.
+
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). Of the body alone,
+    as after Pinocchio's rnea; its computeCentroidalMomentum leaves that of the joint's subtree
+    under the same name. Leaves ``data.v``, ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    h, oh : (njoints, 6) ndarray
+        Linear and angular momentum in each joint's frame at its origin, and in the world at its
+        origin [kg m/s, kg m2/s]. For one state they are ``data.h`` and ``data.oh`` themselves;
+        for a batch new arrays with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _momenta(model, data, threads, 0, q, v)
+
+
+def joint_forces(model, data, q, v, a, f_ext=None, *, threads=1):
+    """Force that each joint transmits to its body: what moves and holds its whole subtree.
+
+    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Gravity is borne,
+    external forces are taken off; the joint's torque is S' f, without the armature's share.
+    Leaves ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    f, of : (njoints, 6) ndarray
+        Force and moment in each joint's frame at its origin, and in the world at its origin
+        [N, N m]. For one state they are ``data.f`` and ``data.of`` themselves; for a batch new
+        arrays with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _forces(model, data, threads, 0, q, v, a, f_ext)

@@ -1,0 +1,180 @@
+"""Kinetic, potential and mechanical energy."""
+from ..model.layout import (
+    GRAVITY,
+    JOINT_V,
+    OMI,
+    Q,
+    V,
+    armature,
+    at,
+    body_inertia,
+    clear,
+    field,
+    njoints,
+    nv,
+)
+from ..spatial.algebra import (
+    add,
+    constant3,
+    dot,
+    load_se3,
+    momentum,
+    power,
+    rotate,
+    scale,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import lift, load, store
+from .bodies import joint_velocity
+from .call import Algorithm
+from .kinematics import place_all
+
+KINETIC = field("kinetic_energy", (), "Kinetic energy, of the rotors too [J].")
+POTENTIAL = field("potential_energy", (), "Potential energy, -m g.com [J].")
+MECHANICAL = field("mechanical_energy", (), "Kinetic and potential energy [J].")
+
+
+@kernel
+def kinetic(r):
+    """After the joints' placement; leaves their velocities."""
+    clear(r.work, at(r, JOINT_V), 6)
+    twice = lift(0.0, load(r.work, at(r, JOINT_V)))
+    for i in range(1, njoints(r) + 1):
+        v = joint_velocity(r, i)
+        twice = twice + power(momentum(body_inertia(r, i), v), v)
+    for k in range(nv(r)):
+        v_k = load(r.work, at(r, V) + k)
+        twice = twice + armature(r, k) * (v_k * v_k)
+    return 0.5 * twice
+
+
+@kernel
+def potential(r):
+    """After the joints' placement."""
+    g = constant3(r.floats, GRAVITY)
+    total = lift(0.0, load(r.work, at(r, OMI)))
+    for i in range(1, njoints(r) + 1):
+        X, Y = load_se3(r.work, at(r, OMI) + 16 * i), body_inertia(r, i)
+        moment = add(scale(Y.mass, X.translation), rotate(X.rotation, Y.moment))
+        total = total - dot(g, moment)
+    return total
+
+
+@kernel
+def kinetic_energy_kernel(r):
+    place_all(r)
+    store(r.work, at(r, KINETIC), kinetic(r))
+
+
+@kernel
+def potential_energy_kernel(r):
+    place_all(r)
+    store(r.work, at(r, POTENTIAL), potential(r))
+
+
+@kernel
+def mechanical_energy_kernel(r):
+    place_all(r)
+    store(r.work, at(r, KINETIC), kinetic(r))
+    store(r.work, at(r, POTENTIAL), potential(r))
+    store(r.work, at(r, MECHANICAL),
+          load(r.work, at(r, KINETIC)) + load(r.work, at(r, POTENTIAL)))
+
+
+_kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,)).caller()
+_potential = Algorithm("potential_energy", potential_energy_kernel, (Q,), (POTENTIAL,)).caller()
+_mechanical = Algorithm("mechanical_energy", mechanical_energy_kernel, (Q, V),
+                        (MECHANICAL,)).caller()
+
+
+def kinetic_energy(model, data, q, v, *, threads=1):
+    """Kinetic energy, v' M v / 2, of the rotors (``model.armature``) too.
+
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n).
+    Leaves ``data.v``, ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    float, or (B,) ndarray
+        [J].
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _kinetic(model, data, threads, 0, q, v)
+
+
+def potential_energy(model, data, q, *, threads=1):
+    """Potential energy in the field of gravity, -m g.com; zero with com at the root's origin.
+
+    O(n). The link on a fixed base does not count. Leaves ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    float, or (B,) ndarray
+        [J].
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _potential(model, data, threads, 0, q)
+
+
+def mechanical_energy(model, data, q, v, *, threads=1):
+    """Kinetic and potential energy together; it grows by the power of the joint torques.
+
+    O(n). Leaves ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``, ``data.liMi`` and
+    ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    float, or (B,) ndarray
+        [J].
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _mechanical(model, data, threads, 0, q, v)
