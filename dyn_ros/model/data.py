@@ -21,14 +21,15 @@ def aligned_zeros(count):
 def _axes(model, shape):
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
-             "nframes": len(model.frame_names), "constraints": layout.MAX_CONSTRAINTS}
+             "nframes": len(model.frame_names), "constraints": layout.MAX_CONSTRAINTS,
+             "padded": -(-model.nv // LANES) * LANES}
     return tuple(sizes.get(axis, axis) for axis in shape)
 
 
 def _integers(model):
     """The packed integers of a model, and the size of its work space."""
     quaternions, frames = model._unit_quaternions, model._frame_parents
-    tables = [*model._tree_table.ravel(), *model._velocity_parents, *quaternions, *frames]
+    tables = [*model._tree_table.ravel(), *model._velocity_tree.ravel(), *quaternions, *frames]
     ints = np.concatenate([np.zeros(layout.TREE, np.int64), np.array(tables, np.int64)])
     ints[layout.NJOINTS], ints[layout.NQ], ints[layout.NV] = model.njoints, model.nq, model.nv
     ints[layout.NALLCOLUMNS], ints[layout.NFRAMES] = model._ncolumns, len(frames)
@@ -41,7 +42,7 @@ def _integers(model):
         size = math.prod(_axes(model, known.shape))
         ints[layout.OFFSET + number], ints[layout.SIZE + number] = end, size
         end += size
-    return ints, end
+    return ints, end + LANES                        # what a kernel may read behind a last row
 
 
 def _views(model, ints, work):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..spatial.algebra import SE3, Inertia, Symmetric, constant3, constant9
 from ..spatial.compiler import kernel
-from ..spatial.lanes import constant, load, store
+from ..spatial.lanes import LANES, constant, load, store
 
 Robot = namedtuple("Robot", "ints floats work")
 
@@ -42,9 +42,10 @@ def field(name, shape, doc="", transposed=False):
     shape : tuple
         Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (njoints and the universe before
         them), "ncolumns" (one for each column of each joint's motion subspace; with mimic
-        joints there are more of these than velocities) or, as the last one, "constraints" (as
-        many as a call has, up to ``MAX_CONSTRAINTS``). None: a number. Two last axes of (4, 4)
-        are placements, whose last row Data writes once.
+        joints there are more of these than velocities), "padded" (nv rounded up to whole
+        ``LANES``) or, as the last one, "constraints" (as many as a call has, up to
+        ``MAX_CONSTRAINTS``). None: a number. Two last axes of (4, 4) are placements, whose last
+        row Data writes once.
     doc : str
         What it is, with unit and frame.
     transposed : bool
@@ -125,6 +126,12 @@ def nv(r):
 
 
 @kernel
+def padded(r):
+    """nv rounded up to whole ``LANES``."""
+    return (nv(r) + LANES - 1) // LANES * LANES
+
+
+@kernel
 def nallcolumns(r):
     """Columns of all joints' motion subspaces."""
     return constant(r.ints, NALLCOLUMNS)
@@ -176,6 +183,12 @@ def coupled(r):
 def velocity_parent(r, k):
     """The velocity before k on the way to the root, or -1."""
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + k)
+
+
+@kernel
+def velocity_end(r, k):
+    """The velocities after k and before this one have k on their way to the root."""
+    return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + nv(r) + k)
 
 
 @kernel

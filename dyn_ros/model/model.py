@@ -167,7 +167,7 @@ class Model:
             rows[i + 1] = _joint_constants(joint)
             self._ncolumns += columns
         self._tree_table = table
-        self._velocity_parents = self._parents_of_velocities(joints)
+        self._velocity_tree = self._tree_of_velocities(joints)
         self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
                                   if joint.kind == "floating"]
         numbered = list(enumerate(self.tree.frames))[::-1]      # the first of a name counts
@@ -184,20 +184,24 @@ class Model:
         self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
                                        np.zeros(self.nv), np.ravel(placements)])
 
-    def _parents_of_velocities(self, joints):
-        """For each velocity the one before it on the way to the root, or -1.
+    def _tree_of_velocities(self, joints):
+        """For each velocity the one before it on the way to the root, or -1; and the first one
+        behind it that does not have it on its way.
 
-        M is sparse along it (Featherstone 2008, section 6.4). Mimic joints couple branches: then
-        the velocities stand in a single row.
+        M is sparse along this tree (Featherstone 2008, section 6.4). Mimic joints couple
+        branches: then the velocities stand in a single row.
         """
-        if any(joint.mimic for joint in joints):
-            return list(range(-1, self.nv - 1))
-        last, parents = {-1: -1}, []
-        for i, joint in enumerate(joints):
-            start = self.idx_v[i]
-            parents += [last[joint.parent], *range(start, start + self.nvs[i] - 1)]
-            last[i] = start + self.nvs[i] - 1
-        return parents
+        parents = np.arange(-1, self.nv - 1)
+        if not any(joint.mimic for joint in joints):
+            last = {-1: -1}
+            for i, joint in enumerate(joints):
+                parents[self.idx_v[i]] = last[joint.parent]
+                last[i] = self.idx_v[i] + self.nvs[i] - 1
+        ends = np.arange(1, self.nv + 1)
+        for k in range(self.nv - 1, -1, -1):
+            if parents[k] >= 0:
+                ends[parents[k]] = max(ends[parents[k]], ends[k])
+        return np.array([parents, ends])
 
     @property
     def gravity(self):

@@ -210,6 +210,47 @@ def _select_above(typing, a, b, x, y):
     return lanes(a, b, x, y), codegen
 
 
+def _first(builder, count):
+    """Which of ``LANES`` numbers are among the first ``count``."""
+    i64 = ir.IntType(64)
+    numbers = ir.Constant(ir.VectorType(i64, LANES), list(range(LANES)))
+    undefined = ir.Constant(ir.VectorType(i64, LANES), ir.Undefined)
+    first = builder.insert_element(undefined, count, ir.Constant(ir.IntType(32), 0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.icmp_signed("<", numbers, builder.shuffle_vector(first, undefined, everywhere))
+
+
+def _masked(builder, name, result, args):
+    """Call an intrinsic that reads or writes some of ``LANES`` neighbours."""
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(result, [arg.type for arg in args]),
+        f"llvm.masked.{name}.v{LANES}f64.p0")
+    return builder.call(function, args)
+
+
+_ALIGN_8 = ir.Constant(ir.IntType(32), 8)
+
+
+@intrinsic
+def _load_neighbours(typing, a, i, count):
+    def codegen(context, builder, sig, args):
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _VECTOR.as_pointer())
+        return _masked(builder, "load", _VECTOR, [
+            pointer, _ALIGN_8, _first(builder, args[2]), ir.Constant(_VECTOR, [0.0] * LANES)])
+    return lanes(a, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _store_neighbours(typing, a, i, count, x):
+    def codegen(context, builder, sig, args):
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _VECTOR.as_pointer())
+        _masked(builder, "store", ir.VoidType(), [
+            _as_lanes(context, builder, args[3], sig.args[3]), pointer, _ALIGN_8,
+            _first(builder, args[2])])
+        return context.get_dummy_value()
+    return types.none(a, types.intp, types.intp, x), codegen
+
+
 def _transposed(builder, block):
     """``LANES`` vectors, rows and columns exchanged: swaps of ever larger blocks."""
     block, distance = list(block), 1
@@ -329,6 +370,21 @@ def sqrt(x):
     return np.sqrt(x)
 
 
+def neighbours(a):
+    """How many neighbours in a work space move as one: ``LANES`` of one state, 1 of lanes."""
+    return 1
+
+
+def load_neighbours(a, i, count):
+    """Numbers i, i + 1, ... of a work space as one number: ``neighbours(a)``, at most ``count``."""
+    return a[i]
+
+
+def store_neighbours(a, i, count, x):
+    """Write what ``load_neighbours`` reads."""
+    a[i] = x
+
+
 @overload(integers_at)
 def _(address):
     return lambda address: _integers_at(address)
@@ -388,6 +444,26 @@ def _(a, b, c):
 @overload(sqrt)
 def _(x):
     return lambda x: _sqrt(x)
+
+
+@overload(neighbours)
+def _(a):
+    count = 1 if a.dtype == lanes else LANES
+    return lambda a: count
+
+
+@overload(load_neighbours)
+def _(a, i, count):
+    if a.dtype == lanes:
+        return lambda a, i, count: _load(a, i)
+    return lambda a, i, count: _load_neighbours(a, i, count)
+
+
+@overload(store_neighbours)
+def _(a, i, count, x):
+    if a.dtype == lanes:
+        return lambda a, i, count, x: _store(a, i, x)
+    return lambda a, i, count, x: _store_neighbours(a, i, count, x)
 
 
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
