@@ -1,4 +1,4 @@
-"""launch/dynamics.launch.py, run by launch_ros, which comes with a ROS installation."""
+"""The launch files, run by launch_ros, which comes with a ROS installation."""
 import os
 import re
 import signal
@@ -17,8 +17,9 @@ from lifecycle_msgs.srv import GetState  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 
 import dyn_ros  # noqa: E402
+from dyn_ros.msg import CentroidalState, JointSpaceDynamics  # noqa: E402
 
-LAUNCH = Path(__file__).parents[2] / "launch" / "dynamics.launch.py"
+LAUNCH = Path(__file__).parents[2] / "launch"
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 RUN = """
 import sys
@@ -36,17 +37,27 @@ sys.exit(service.run())
 """
 
 
-def describe():
+ONE_NODE = {"dynamics": (JointSpaceDynamics, "/state"), "centroidal": (CentroidalState, "/state")}
+
+
+def describe(file):
     """The launch file's description, made by launch itself."""
     from launch.launch_description_sources import get_launch_description_from_python_launch_file
-    return get_launch_description_from_python_launch_file(str(LAUNCH))
+    return get_launch_description_from_python_launch_file(str(LAUNCH / f"{file}.launch.py"))
 
 
-def test_every_argument_is_described():
-    arguments = {each.name: each for each in describe().get_launch_arguments()}
-    assert set(arguments) == {
-        "name", "namespace", "params_file", "robot_description_file", "use_sim_time", "autostart",
+def test_each_file_is_tested():
+    assert {path.name for path in LAUNCH.glob("*.launch.py")} == {
+        f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros")}
+
+
+@pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros"])
+def test_every_argument_is_described(file):
+    arguments = {each.name: each for each in describe(file).get_launch_arguments()}
+    assert set(arguments) - {"name"} == {
+        "namespace", "params_file", "robot_description_file", "use_sim_time", "autostart",
         "log_level", "respawn"}
+    assert ("name" in arguments) == (file in ONE_NODE)
     assert all(len(each.description) > 10 for each in arguments.values())
 
 
@@ -58,9 +69,9 @@ def launch(tmp_path):
     bin = Path(sys.executable).parent       # scripts begin with `env python3`: this one
     environment = {**os.environ, "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
 
-    def launch(**arguments):
+    def launch(file, **arguments):
         processes.append(subprocess.Popen(
-            [sys.executable, "-c", RUN, str(LAUNCH),
+            [sys.executable, "-c", RUN, str(LAUNCH / f"{file}.launch.py"),
              *(f"{name}:={value}" for name, value in arguments.items())],
             stdout=log.open("wb"), stderr=subprocess.STDOUT, start_new_session=True,
             env=environment))
@@ -73,25 +84,54 @@ def launch(tmp_path):
     assert "Traceback" not in log.read_text()
 
 
-def test_the_node_runs_with_its_arguments(client, launch, tmp_path):
-    parameters = tmp_path / "parameters.yaml"
-    parameters.write_text("/**:\n  ros__parameters:\n    joints: [elbow_pitch]\n")
-    log = launch(name="forces", namespace="left", params_file=parameters,
-                 robot_description_file=ARM7, log_level="debug")
-    gravity = client.listen(JointState, "/left/forces/gravity")
+def joint_states(client, topic):
+    """Something to call until an answer has come."""
     model = dyn_ros.Model.from_urdf_file(ARM7)
-    message = JointState(name=list(model.joint_names), position=[0.1] * 7)
-    publisher = client.publisher(JointState, "/left/joint_states")
-    client.wait(lambda: gravity, log, again=lambda: publisher.publish(message))
-    assert list(gravity[0].name) == ["elbow_pitch"]
+    message = JointState(name=list(model.joint_names), position=[0.1] * 7, velocity=[0.2] * 7)
+    publisher = client.publisher(JointState, topic)
+    return lambda: publisher.publish(message)
+
+
+@pytest.mark.parametrize("file", ONE_NODE)
+def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
+    parameters = tmp_path / "parameters.yaml"
+    parameters.write_text("/**:\n  ros__parameters:\n    frame_id: somewhere\n")
+    log = launch(file, name="forces", namespace="left", params_file=parameters,
+                 robot_description_file=ARM7, log_level="debug")
+    kind, topic = ONE_NODE[file]
+    state = client.listen(kind, "/left/forces" + topic)
+    client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
+    assert state[0].header.frame_id == "somewhere"
+    assert state[0].velocity_valid
     assert "[DEBUG]" in log()
+    client.stop_listening()
 
 
-def test_without_autostart_the_node_waits_and_respawn_starts_it_again(client, launch):
-    log = launch(autostart="false", respawn="true", robot_description_file=ARM7)
-    state = client.call(GetState, "/dynamics/get_state", GetState.Request()).current_state
-    assert state.label == "unconfigured"
+def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
+    parameters = tmp_path / "parameters.yaml"
+    parameters.write_text("/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n")
+    log = launch("dyn_ros", namespace="left", params_file=parameters,
+                 robot_description_file=ARM7, log_level="debug")
+    states = [client.listen(kind, f"/left/{name}{topic}") for name, (kind, topic) in
+              ONE_NODE.items()]
+    client.wait(lambda: all(states), log, again=joint_states(client, "/left/joint_states"))
+    assert [state[0].header.frame_id for state in states] == ["somewhere"] * 2
+    assert "[DEBUG]" in log()
+    client.stop_listening()
+
+
+@pytest.mark.parametrize("file, names", [
+    *((file, [file]) for file in ONE_NODE), ("dyn_ros", ["dyn_ros", "dynamics", "centroidal"])])
+def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
+        client, launch, file, names):
+    log = launch(file, autostart="false", respawn="true", robot_description_file=ARM7)
+
+    def states():
+        return [client.call(GetState, f"/{name}/get_state", GetState.Request()).current_state.label
+                for name in names]
+    assert states() == ["unconfigured"] * len(names)
     [pid] = re.findall(r"process started with pid \[(\d+)\]", log())
     os.kill(int(pid), signal.SIGKILL)
     client.wait(lambda: log().count("process started with pid") == 2, log)
-    client.diagnostics(SimpleNamespace(name="/dynamics", output=log))
+    for name in names:
+        client.diagnostics(SimpleNamespace(name="/" + name, output=log))

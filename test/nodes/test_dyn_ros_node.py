@@ -1,0 +1,363 @@
+"""dyn_ros_node as a process of its own: several nodes, one robot, each state taken once."""
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+
+from lifecycle_msgs.msg import Transition  # noqa: E402
+from lifecycle_msgs.srv import ChangeState, GetState  # noqa: E402
+from nav_msgs.msg import Odometry  # noqa: E402
+from rcl_interfaces.srv import DescribeParameters, ListParameters  # noqa: E402
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+
+import dyn_ros  # noqa: E402
+from dyn_ros.msg import CentroidalState, JointSpaceDynamics  # noqa: E402
+from dyn_ros.srv import GetJacobian, SetPayload  # noqa: E402
+
+ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
+VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
+NAMES = ("dyn_ros", "dynamics", "centroidal")
+TOPICS = {"dynamics": JointSpaceDynamics, "centroidal": CentroidalState}
+
+
+class Nodes:
+    """All nodes of a process, and how to speak to each."""
+
+    def __init__(self, client, process):
+        self.client, self.process = client, process
+        self.output, self.topic, self.stop = process.output, process.topic, process.stop
+        self.source, self.dynamics, self.centroidal = (
+            SimpleNamespace(name=process.topic(name), output=process.output, topic=process.topic)
+            for name in NAMES)
+        self.speak = client.speaker(self.source)
+        self.states = {}
+
+    def listen(self, *names):
+        self.states = {name: self.client.listen(TOPICS[name], self.topic(name) + "/state")
+                       for name in names or TOPICS}
+
+    def ask(self, names, position=POSITION, velocity=VELOCITY, effort=(), of=None):
+        """The answers, of all nodes listened to, to one joint state."""
+        message = self.speak.message(names, position, velocity, effort)
+        return self.speak.ask(message, *(self.states[name] for name in of or self.states))
+
+    def change(self, node, *transitions):
+        for transition in transitions:
+            request = ChangeState.Request()
+            request.transition.id = transition
+            assert self.client.call(ChangeState, node.name + "/change_state", request).success
+
+    def label(self, node):
+        answer = self.client.call(GetState, node.name + "/get_state", GetState.Request())
+        return answer.current_state.label
+
+    def parameters(self, node):
+        names = self.client.call(
+            ListParameters, node.name + "/list_parameters", ListParameters.Request()).result.names
+        return [name for name in names if not name.startswith(
+            ("qos_overrides", "use_sim_time", "start_type_description"))]
+
+
+@pytest.fixture
+def run(client, start):
+    """Start the process; it ends with the test."""
+    nodes = []
+
+    def run(*arguments, **parameters):
+        process = start(*arguments, module="dyn_ros.nodes.dyn_ros_node", **parameters)
+        nodes.append(Nodes(client, process))
+        return nodes[-1]
+    yield run
+    client.stop_listening()
+    for each in nodes:
+        each.stop()
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+def vector(message):
+    return np.array([message.x, message.y, message.z])
+
+
+def momentum(model, q, v):
+    """Mass, com and momentum (6) about it, the base link of a fixed base too."""
+    data = dyn_ros.Data(model)
+    _, h, Ig = dyn_ros.ccrba(model, data, q, v)
+    base = model.base_inertia
+    mass = Ig[0, 0] + base.mass
+    com = (Ig[0, 0] * data.com + base.mass * base.com) / mass
+    return mass, com, np.concatenate([h[:3], h[3:] + np.cross(data.com - com, h[:3])])
+
+
+def check(model, dynamics, centroidal, q=POSITION, v=VELOCITY):
+    assert dynamics.header.stamp == centroidal.header.stamp
+    close(dynamics.nle, dyn_ros.nonlinear_effects(model, dyn_ros.Data(model), q, v))
+    mass, com, h = momentum(model, q, v)
+    close(centroidal.mass, mass)
+    close(vector(centroidal.com), com)
+    close(vector(centroidal.linear_momentum), h[:3])
+    close(vector(centroidal.angular_momentum), h[3:])
+
+
+def test_every_node_answers_each_joint_state_and_the_process_hears_it_once(run, client, arm):
+    nodes = run()
+    nodes.listen()
+    for step in range(5):
+        answers = nodes.ask(arm.joint_names, POSITION + step, VELOCITY - step)
+        check(arm, *answers, POSITION + step, VELOCITY - step)
+    heard = {topic: client.node.count_subscribers(nodes.topic(topic))
+             for topic in ("joint_states", "robot_description", "odom")}
+    assert heard == {"joint_states": 1, "robot_description": 1, "odom": 1}
+    for node in (nodes.source, nodes.dynamics, nodes.centroidal):
+        client.diagnostics(node, lambda status, values: values["lifecycle state"] == "active"
+                           and values["robot"] == "arm7")
+
+
+def test_the_source_has_the_robots_parameters_for_all(run, client):
+    nodes = run()
+    robots, dynamics, centroidal = (
+        set(nodes.parameters(each)) for each in (nodes.source, nodes.dynamics, nodes.centroidal))
+    assert dynamics == {"autostart", "max_rate"}
+    assert centroidal == dynamics | {"acceleration_source", "acceleration_cutoff"}
+    assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
+    assert not {"acceleration_source", "acceleration_cutoff"} & robots
+    config = (Path(__file__).parents[2] / "config" / "dyn_ros.yaml").read_text()
+    blocks = config.split("\n/**/")[1:]
+    assert [block.split(":")[0] for block in blocks] == list(NAMES)
+    for block, names in zip(blocks, (robots, dynamics, centroidal)):
+        assert [name for name in names if f" {name}:" not in block] == []
+    for node, names in zip((nodes.source, nodes.dynamics, nodes.centroidal),
+                           (robots, dynamics, centroidal)):
+        descriptors = client.call(
+            DescribeParameters, node.name + "/describe_parameters",
+            DescribeParameters.Request(names=sorted(names))).descriptors
+        assert all(descriptor.description for descriptor in descriptors)
+
+    nodes.listen()
+    yaw = 0.7
+    assert client.set_parameters(
+        nodes.source, root_joint="planar", base_source="parameter", gravity=[1.0, 2.0, 3.0],
+        base_pose=[1.0, 2.0, 0.0, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)],
+        base_twist=[0.1, 0.2, 0.0, 0.0, 0.0, 0.3]) == (True, "")
+    model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar", gravity=(1.0, 2.0, 3.0))
+    q, v = np.array([1.0, 2.0, yaw, *POSITION]), np.array([0.1, 0.2, 0.3, *VELOCITY])
+    answers = nodes.ask(model.joint_names[1:])
+    check(model, *answers, q, v)
+    assert [each.header.frame_id for each in answers] == ["base_link", "world"]
+    done, why = client.set_parameters(nodes.source, joints=["nobody"])
+    assert not done and "there is no joint 'nobody'" in why
+    check(model, *nodes.ask(model.joint_names[1:]), q, v)
+
+
+def test_odometry_and_a_new_robot_description_come_to_all(run, client, arm):
+    nodes = run(robot_description_file=None, root_joint="floating")
+    latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL,
+               "reliability": ReliabilityPolicy.RELIABLE}
+    for node in (nodes.dynamics, nodes.centroidal):
+        client.diagnostics(node, lambda status, _: "robot_description" in status.message)
+    client.publisher(String, nodes.topic("robot_description"), **latched).publish(
+        String(data=ARM7.read_text()))
+    nodes.listen()
+    odometry = client.publisher(Odometry, nodes.topic("odom"))
+    message = nodes.speak.message(arm.joint_names, POSITION, VELOCITY)
+    told = Odometry(child_frame_id="base_link")
+    told.header = message.header
+    told.header.frame_id = "map"
+    told.pose.pose.position.x, told.twist.twist.angular.z = 1.0, 0.5
+
+    def send():
+        odometry.publish(told)
+        nodes.speak.send(message)
+    stamp = message.header.stamp.sec
+    client.wait(lambda: all(each.at(stamp) for each in nodes.states.values()),
+                nodes.output(), again=send)
+    dynamics, centroidal = (each.at(stamp) for each in nodes.states.values())
+    model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
+    check(model, dynamics, centroidal, np.array([1.0, 0, 0, 0, 0, 0, 1, *POSITION]),
+          np.array([0, 0, 0, 0, 0, 0.5, *VELOCITY]))
+    assert (dynamics.header.frame_id, centroidal.header.frame_id) == ("base_link", "map")
+
+
+def test_services_answer_and_a_payload_counts_for_all(run, client, arm):
+    nodes = run(staleness=600.0)
+    nodes.listen()
+    nodes.ask(arm.joint_names)
+    jacobian = client.call(GetJacobian, nodes.dynamics.name + "/get_jacobian",
+                           GetJacobian.Request(frame="wrist_roll"))
+    assert jacobian.success, jacobian.message
+    J = dyn_ros.frame_jacobian(arm, dyn_ros.Data(arm), POSITION, "wrist_roll",
+                               dyn_ros.ReferenceFrame.WORLD)
+    close(np.reshape(jacobian.jacobian.data, (6, 7)), J)
+
+    loaded = dyn_ros.Model.from_urdf_file(ARM7)
+    for name, frame, mass in (("box", "wrist_roll", 2.0), ("plate", "base_link", 7.0)):
+        request = SetPayload.Request(name=name)
+        request.inertia.header.frame_id = frame
+        body = request.inertia.inertia
+        body.m, body.com.z, body.ixx, body.iyy, body.izz = mass, 0.1, 0.02, 0.02, 0.02
+        answer = client.call(SetPayload, nodes.dynamics.name + "/set_payload", request)
+        assert answer.success, answer.message
+        loaded.set_payload(name, frame, mass, [0.0, 0.0, 0.1], np.diag([0.02] * 3))
+    dynamics, centroidal = nodes.ask(arm.joint_names)
+    check(loaded, dynamics, centroidal)
+    assert centroidal.mass == pytest.approx(momentum(arm, POSITION, VELOCITY)[0] + 9.0)
+
+    assert client.set_parameters(nodes.source, gravity=[0.0, 0.0, -1.0]) == (True, "")
+    loaded.gravity = [0.0, 0.0, -1.0]
+    check(loaded, *nodes.ask(arm.joint_names))      # another robot, the same payloads
+
+
+# Each node has its own lifecycle
+
+
+def test_one_node_stops_and_the_other_goes_on(run, client, arm):
+    nodes = run()
+    nodes.listen()
+    nodes.ask(arm.joint_names)
+    for node, other in (("dynamics", "centroidal"), ("centroidal", "dynamics")):
+        stopped = getattr(nodes, node)
+        nodes.change(stopped, Transition.TRANSITION_DEACTIVATE)
+        before = len(nodes.states[node])
+        nodes.ask(arm.joint_names, of=[other])
+        nodes.change(stopped, Transition.TRANSITION_CLEANUP)
+        nodes.ask(arm.joint_names, of=[other])
+        assert nodes.label(stopped) == "unconfigured"
+        client.diagnostics(stopped, lambda _, values: values["lifecycle state"] == "unconfigured")
+        assert len(nodes.states[node]) == before
+        nodes.change(stopped, Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE)
+        check(arm, *nodes.ask(arm.joint_names))
+
+
+def test_without_the_source_all_wait(run, client, arm):
+    nodes = run()
+    nodes.listen()
+    nodes.ask(arm.joint_names)
+    for transitions, label in (((Transition.TRANSITION_DEACTIVATE,), "inactive"),
+                               ((Transition.TRANSITION_CLEANUP,), "unconfigured")):
+        nodes.change(nodes.source, *transitions)
+        for node in (nodes.dynamics, nodes.centroidal):
+            assert nodes.label(node) == "active"
+            client.diagnostics(node, lambda status, _, label=label: (
+                status.message == f"waiting for {nodes.source.name}, which is {label}"))
+    nodes.change(nodes.source, Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE)
+    check(arm, *nodes.ask(arm.joint_names))
+    nodes.change(nodes.source, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert nodes.label(nodes.source) == "finalized" and nodes.label(nodes.dynamics) == "active"
+
+
+@pytest.mark.parametrize("order", [NAMES, NAMES[::-1]])
+def test_they_start_in_any_order(run, arm, order):
+    nodes = run(autostart="false")
+    each = dict(zip(NAMES, (nodes.source, nodes.dynamics, nodes.centroidal)))
+    for name in order:
+        assert nodes.label(each[name]) == "unconfigured"
+    for name in order:
+        nodes.change(each[name], Transition.TRANSITION_CONFIGURE)
+    for name in order:
+        nodes.change(each[name], Transition.TRANSITION_ACTIVATE)
+    nodes.listen()
+    check(arm, *nodes.ask(arm.joint_names))
+
+
+def test_one_may_be_left_out(run, client, tmp_path, arm):
+    parameters = tmp_path / "parameters.yaml"
+    parameters.write_text("/**/dynamics:\n  ros__parameters:\n    autostart: false\n")
+    nodes = run("--params-file", str(parameters))
+    nodes.listen("centroidal")
+    nodes.ask(arm.joint_names)
+    assert nodes.label(nodes.dynamics) == "unconfigured"
+    assert client.node.count_publishers(nodes.topic("dynamics/state")) == 0
+
+
+# What one does leaves the other alone
+
+
+def test_each_may_be_thinned_or_all(run, client, arm):
+    nodes = run()
+    nodes.listen()
+    nodes.ask(arm.joint_names)
+    for node, silent in ((nodes.dynamics, ["dynamics"]), (nodes.centroidal, ["centroidal"]),
+                         (nodes.source, list(TOPICS))):
+        assert client.set_parameters(node, max_rate=0.01) == (True, "")
+        talking = [name for name in TOPICS if name not in silent]
+        nodes.speak.send(nodes.speak.message(arm.joint_names, POSITION, VELOCITY))
+        before = None
+        for _ in range(3):
+            message = nodes.speak.message(arm.joint_names, POSITION, VELOCITY)
+            if talking:
+                nodes.speak.ask(message, *(nodes.states[name] for name in talking))
+            else:
+                nodes.speak.send(message)
+                client.diagnostics(nodes.source,
+                                   lambda _, values: float(values["states [Hz]"]) > 0)
+            before = before or {name: len(nodes.states[name]) for name in silent}
+        assert {name: len(nodes.states[name]) for name in silent} == before
+        assert client.set_parameters(node, max_rate=0.0) == (True, "")
+        check(arm, *nodes.ask(arm.joint_names))
+
+
+NO_INERTIA = """<robot name="wheel_without_inertia">
+  <link name="base"/>
+  <joint name="wheel" type="continuous"><parent link="base"/><child link="rim"/></joint>
+  <link name="rim"/></robot>"""
+
+
+def test_what_one_cannot_compute_the_others_publish(run, client):
+    nodes = run(robot_description_file=None)
+    for node, values in ((nodes.centroidal, {"acceleration_source": "forward_dynamics"}),
+                         (nodes.source, {"robot_description": NO_INERTIA})):
+        assert client.set_parameters(node, **values) == (True, "")
+    nodes.listen()
+    for _ in range(2):
+        dynamics, centroidal = nodes.ask(["wheel"], [0.1], [1.0], [0.0])
+    assert list(dynamics.nle) == [0.0] and not centroidal.rates_valid
+    client.diagnostics(nodes.centroidal, lambda status, _: "moves no inertia" in status.message)
+    client.diagnostics(nodes.dynamics, lambda status, _: status.message == "running" or nodes.ask(
+        ["wheel"], [0.1], [1.0]) is None)
+
+
+def test_a_bad_message_is_refused_for_all(run, client, arm):
+    nodes = run()
+    nodes.listen()
+    nodes.ask(arm.joint_names)
+    bad = nodes.speak.send(nodes.speak.message(arm.joint_names, [np.nan] * 7, VELOCITY))
+    client.diagnostics(nodes.source,
+                       lambda _, values: "position is not finite" in values["last refusal"])
+    check(arm, *nodes.ask(arm.joint_names))
+    assert not any(each.at(bad) for each in nodes.states.values())
+
+
+# Names, and the end
+
+
+def test_each_may_have_another_name(run, client, arm):
+    nodes = run("-r", "dynamics:__node:=torques")
+    state = client.listen(JointState, nodes.topic("torques") + "/gravity")
+    nodes.speak.ask(nodes.speak.message(arm.joint_names, POSITION), state)
+    nodes.listen("centroidal")
+    nodes.ask(arm.joint_names)
+
+
+def test_one_name_for_all_is_refused(run):
+    nodes = run("-r", "__node:=robot")
+    assert nodes.process.process.wait(60) == 1
+    assert "3 nodes, but their names are robot, robot, robot" in nodes.output()
+    assert "Traceback" not in nodes.output()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ends_cleanly(run, client, how):
+    nodes = run()
+    client.diagnostics(nodes.centroidal, lambda _, values: values["lifecycle state"] == "active")
+    assert nodes.stop(how) == 0
+    assert "Traceback" not in nodes.output()
