@@ -148,7 +148,7 @@ def _moving_index(model, name, frame):
 
 def _for_each(name, frames, m):
     """A frame for each of m constraints."""
-    if frames is None or isinstance(frames, (str, int, np.integer)):
+    if not isinstance(frames, tuple):
         return [frames] * m
     if len(frames) != m:
         raise ValueError(f"{name}: expected one frame, or one for each of the {m} constraints, "
@@ -164,8 +164,8 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     model : Model
     name : str
         The argument that ``tip`` is, for messages.
-    tip, axes : str or int or sequence of these
-        Frames, one for all constraints or one for each. An axis None is the root's.
+    tip, axes : str or int or tuple of these
+        Frames, one for all constraints or one for each. None is the root's axes.
     m : int
         Number of constraints.
     singularity, tolerance, priority
@@ -183,9 +183,8 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     """
     policy, usual = _choice("singularity", singularity, POLICIES)
     opposed = _choice("priority", priority, PRIORITIES)
-    cut = usual if tolerance is None else finite_array("tolerance", tolerance, ())
-    if cut < 0.0:
-        raise ValueError(f"tolerance: expected no negative number, got {cut}")
+    if tolerance is not None and tolerance < 0.0:
+        raise ValueError(f"tolerance: expected no negative number, got {tolerance}")
     tips = [_moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
     turns = [ROOT_AXES if frame is None else _index(model, frame)
              for frame in _for_each("axes", axes, m)]
@@ -198,12 +197,18 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
             runs.pop()
         runs.append((*run, k + 1))
     numbers = np.array([policy, 0, opposed, len(runs), *np.ravel(runs)], np.int64)
-    numbers[TOLERANCE:TOLERANCE + 1].view(np.float64)[0] = cut
+    numbers[TOLERANCE:TOLERANCE + 1].view(np.float64)[0] = usual if tolerance is None else tolerance
     return numbers
 
 
 def _hashable(frames):
-    return frames if frames is None or isinstance(frames, (str, int)) else tuple(frames)
+    """Several frames as a tuple."""
+    if isinstance(frames, str):
+        return frames
+    try:
+        return tuple(frames)
+    except TypeError:                               # one index, or None
+        return frames
 
 
 def told_address(model, data, name, tip, axes, directions, singularity, tolerance, priority):
@@ -216,6 +221,8 @@ def told_address(model, data, name, tip, axes, directions, singularity, toleranc
     except (AttributeError, KeyError, TypeError, IndexError):
         array, _ = as_array(model, directions[0], (6, "constraints"), directions[1])
     m, tip, axes = array.shape[-1], _hashable(tip), _hashable(axes)
+    if tolerance is not None:
+        tolerance = float(finite_array("tolerance", tolerance, ()))
     kept = getattr(data, "_told", {})               # not a Data: the call will say so
     numbers = table(model, name, tip, axes, m, singularity, tolerance, priority)
     if len(kept) >= _KEPT:
