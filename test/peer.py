@@ -229,6 +229,23 @@ class Pair:
         return pinocchio.computePotentialEnergy(self.pin, self.pin_data, self.to_pin_q(q))
 
 
+def along(pair, q, direction, function, step=1e-4):
+    """Derivative of function(q) along a velocity, to the fourth order in the step."""
+    at = {k: np.array(function(pair.model.integrate(q, k * step * direction)))
+          for k in (-2, -1, 1, 2)}
+    return (8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step)
+
+
+def in_time(pair, q, v, a, function, step=1e-4):
+    """Rate of function(q, v) as the robot moves with v and accelerates with a."""
+    at = {}
+    for k in (-2, -1, 1, 2):
+        t = k * step
+        middle = pair.model.integrate(q, t * v + 0.5 * t * t * a)
+        at[k] = np.array(function(middle, v + t * a))
+    return (8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step)
+
+
 def close(actual, expected, rtol=1e-10, scale=None):
     """Assert that two arrays agree, relative to the largest number in the expected one.
 

@@ -6,13 +6,13 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros import ReferenceFrame
+from peer import along, in_time
 
 ROBOTS = peer.robots()
 PLANAR = peer.robots(("every_joint", "ur5", "solo12"), ("planar",))
 SOME = peer.robots(("every_joint", "panda", "tiago", "solo12"))
 REFERENCES = list(ReferenceFrame)
 PIN_REFERENCES = {reference: getattr(pinocchio, reference.name) for reference in ReferenceFrame}
-STEP = 1e-4
 
 
 def vectors(motions):
@@ -40,23 +40,6 @@ def a_few(pair):
 def update(pair, q, v, a):
     pinocchio.forwardKinematics(pair.pin, pair.pin_data, pair.to_pin_q(q), pair.G @ v, pair.G @ a)
     pinocchio.updateFramePlacements(pair.pin, pair.pin_data)
-
-
-def along(pair, q, direction, function, step=STEP):
-    """Derivative of function(q) along a velocity, to the fourth order in the step."""
-    at = {k: np.array(function(pair.model.integrate(q, k * step * direction)))
-          for k in (-2, -1, 1, 2)}
-    return (8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step)
-
-
-def in_time(pair, q, v, a, function, step=STEP):
-    """Rate of function(q, v) as the robot moves with v and accelerates with a."""
-    at = {}
-    for k in (-2, -1, 1, 2):
-        t = k * step
-        middle = pair.model.integrate(q, t * v + 0.5 * t * t * a)
-        at[k] = np.array(function(middle, v + t * a))
-    return (8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step)
 
 
 # --- all joints
