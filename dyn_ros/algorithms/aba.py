@@ -67,7 +67,7 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .call import Algorithm
 from .crba import COMPOSITE, crba_kernel
-from .minverse import SINGULAR, factor, solve
+from .factor import SINGULAR, factor, solve
 from .rnea import NLE, external_force, nonlinear_effects_kernel
 from .root_axes import COLUMNS, ROTATION, add_column, arm, cross_column, dot_column, place, set_root
 
@@ -129,34 +129,66 @@ def articulated_column(r, i, c, Y):
 
 
 @kernel
+def carried(r, i):
+    """Articulated-body inertia of what joint i carries."""
+    Y = articulated(load_inertia(r.work, at(r, COMPOSITE) + 10 * i))
+    if has_child(r, i):
+        Y = articulated_add(Y, load_articulated(r.work, at(r, CHILDREN) + 21 * i))
+    return Y
+
+
+@kernel
+def eliminate(r, i, c, Y):
+    """Leave U and 1 / D of joint i's column c; give Y with the column free to move."""
+    k = idx_v(r, i) + c
+    U_k, trace = articulated_column(r, i, c, Y)
+    d = dot_column(r, i, c, U_k) + armature(r, k)
+    if not all_above(d, SINGULAR * trace):
+        fail(r, k)
+    d = 1.0 / d
+    store_spatial(r.work, at(r, U) + 6 * k, U_k)
+    store(r.work, at(r, DINV) + k, d)
+    return articulated_less_outer(Y, U_k, d)
+
+
+@kernel
+def carry(r, i, Y):
+    """Y, with all of joint i's columns free to move, joins the children of its parent."""
+    Y_ = at(r, CHILDREN) + 21 * parent(r, i)
+    Y = articulated_moved(arm(r, i), Y)
+    if not is_last_child(r, i):
+        Y = articulated_add(Y, load_articulated(r.work, Y_))
+    store_articulated(r.work, Y_, Y)
+
+
+@kernel
+def eliminate_all(r):
+    """Articulated-body inertias alone, of rigid inertias in the root's axes."""
+    for i in range(njoints(r), 0, -1):
+        Y = carried(r, i)
+        for c in range(ncolumns(r, i) - 1, -1, -1):
+            Y = eliminate(r, i, c, Y)
+        if parent(r, i) > 0:
+            carry(r, i, Y)
+
+
+@kernel
 def inward_inertias(r):
     """Pass 2: articulated-body inertias and bias forces, joints eliminated one by one."""
-    Y_, p_ = at(r, CHILDREN), at(r, BIAS_FORCE)
+    p_ = at(r, BIAS_FORCE)
     for i in range(njoints(r), 0, -1):
-        Y = articulated(load_inertia(r.work, at(r, COMPOSITE) + 10 * i))
-        if has_child(r, i):
-            Y = articulated_add(Y, load_articulated(r.work, Y_ + 21 * i))
-        pA = load_force(r.work, p_ + 6 * i)
+        Y, pA = carried(r, i), load_force(r.work, p_ + 6 * i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             k = idx_v(r, i) + c
-            U_k, trace = articulated_column(r, i, c, Y)
-            d = dot_column(r, i, c, U_k) + armature(r, k)
-            if not all_above(d, SINGULAR * trace):
-                fail(r, k)
-            d = 1.0 / d
+            Y = eliminate(r, i, c, Y)
             u = load(r.work, at(r, TAU_IN) + k) - dot_column(r, i, c, pA)
-            store_spatial(r.work, at(r, U) + 6 * k, U_k)
-            store(r.work, at(r, DINV) + k, d)
             store(r.work, at(r, REST) + k, u)
-            Y = articulated_less_outer(Y, U_k, d)
-            pA = force_add(pA, force_scale(d * u, U_k))
+            pA = force_add(pA, force_scale(load(r.work, at(r, DINV) + k) * u,
+                                           load_force(r.work, at(r, U) + 6 * k)))
         p = parent(r, i)
         if p > 0:
             pA = force_add(pA, articulated_times(Y, load_motion(r.work, at(r, BIAS) + 6 * i)))
-            Y = articulated_moved(arm(r, i), Y)
-            if not is_last_child(r, i):
-                Y = articulated_add(Y, load_articulated(r.work, Y_ + 21 * p))
-            store_articulated(r.work, Y_ + 21 * p, Y)
+            carry(r, i, Y)
             store_spatial(r.work, p_ + 6 * p, force_add(
                 load_force(r.work, p_ + 6 * p), force_moved(arm(r, i), pA)))
 

@@ -1,98 +1,178 @@
-"""Factorisation of the inertia matrix along the tree, and its inverse.
+"""Inverse of the joint-space inertia matrix.
 
-M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
-Dynamics Algorithms (2008), tables 6.3 to 6.5.
+With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column k of L^-T is
+what a unit force of joint k meets at each joint on its way to the root, in the articulated-body
+algorithm: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 6.5 and 7.2, and
+Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
 """
-from ..model.layout import Q, at, clear, fail, field, nv, velocity_parent
+from ..model.layout import (
+    Q,
+    at,
+    clear,
+    coupled,
+    field,
+    idx_v,
+    ncolumns,
+    njoints,
+    nv,
+    padded,
+    parent,
+    velocity_end,
+)
+from ..spatial.algebra import (
+    Force,
+    add,
+    force_add,
+    force_moved,
+    force_scale,
+    load3,
+    load_force,
+    load_motion,
+    motion_moved,
+    motion_scale,
+    power,
+    scale,
+    store3,
+    store_spatial,
+    sub,
+)
 from ..spatial.compiler import kernel
-from ..spatial.lanes import all_above, load, store
+from ..spatial.lanes import (
+    LANES,
+    load,
+    load_neighbours,
+    neighbours,
+    sqrt,
+    store,
+    store_neighbours,
+)
+from .aba import DINV, U, eliminate_all
 from .call import Algorithm
-from .crba import M, crba_kernel
+from .composites import place_bodies
+from .crba import crba_kernel
+from .factor import factor, pivot, solve_inward
+from .root_axes import POSITION, arm, load_column
 
-L = field("_L", ("nv", "nv"))        # L below the diagonal, D on it
 MINV = field("Minv", ("nv", "nv"), "Inverse of the joint-space inertia matrix, full.")
-SINGULAR = 1e-14                     # a pivot this small beside its diagonal entry is rounding
+ROOT = field("_root_of_Minv", ("nv", "padded"))     # V; zeros off the tree are never written
+STEPS = field("_steps", ("nv", 13))                 # S, U and 1, all times D^-1/2
+PASSING = field("_passing", (6, "padded"))          # forces on their way, one column for each
+UNIT = field("_unit", ("nv",))
 
 
 @kernel
-def factor(r):
-    """L and D of M."""
-    n, M_, L_ = nv(r), at(r, M), at(r, L)
-    for k in range(n):
+def leave_steps(r):
+    """What a force meets at each velocity, told about the first joint's origin."""
+    for i in range(1, njoints(r) + 1):
+        p = sub(arm(r, i), arm(r, 1))
+        if parent(r, i) > 0:
+            p = add(arm(r, i), load3(r.work, at(r, POSITION) + 3 * parent(r, i)))
+        store3(r.work, at(r, POSITION) + 3 * i, p)
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            row, s = at(r, STEPS) + 13 * k, sqrt(load(r.work, at(r, DINV) + k))
+            S = motion_moved(scale(-1.0, p), load_column(r, i, c))
+            U_k = force_moved(p, load_force(r.work, at(r, U) + 6 * k))
+            store_spatial(r.work, row, motion_scale(s, S))
+            store_spatial(r.work, row + 6, force_scale(s, U_k))
+            store(r.work, row + 12, s)
+
+
+@kernel
+def load_passing(r, k, count):
+    f, w = at(r, PASSING) + k, padded(r)
+    return Force((load_neighbours(r.work, f, count), load_neighbours(r.work, f + w, count),
+                  load_neighbours(r.work, f + 2 * w, count)),
+                 (load_neighbours(r.work, f + 3 * w, count),
+                  load_neighbours(r.work, f + 4 * w, count),
+                  load_neighbours(r.work, f + 5 * w, count)))
+
+
+@kernel
+def store_passing(r, k, count, f):
+    for x in range(3):
+        row = at(r, PASSING) + padded(r) * x + k
+        store_neighbours(r.work, row, count, f.linear[x])
+        store_neighbours(r.work, row + 3 * padded(r), count, f.angular[x])
+
+
+@kernel
+def pass_inward(r):
+    """V, row by row from the tips: each velocity meets the forces of those behind it."""
+    for j in range(nv(r) - 1, -1, -1):
+        row, V_, end = at(r, STEPS) + 13 * j, at(r, ROOT) + padded(r) * j, velocity_end(r, j)
+        S, U_j, s = load_motion(r.work, row), load_force(r.work, row + 6), load(r.work, row + 12)
+        for k in range(j + 1, end, neighbours(r.work)):
+            f = load_passing(r, k, end - k)
+            x = -power(f, S)
+            store_neighbours(r.work, V_ + k, end - k, x)
+            store_passing(r, k, end - k, force_add(f, force_scale(x, U_j)))
+        store(r.work, V_ + j, s)
+        store_passing(r, j, 1, force_scale(s, U_j))
+
+
+@kernel
+def solve_for_root(r):
+    """V where mimic joints couple branches: by the factor of M."""
+    crba_kernel(r)
+    factor(r)
+    for k in range(nv(r)):
+        clear(r.work, at(r, UNIT), nv(r))
+        store(r.work, at(r, UNIT) + k, 1.0)
+        solve_inward(r, at(r, UNIT))
         for j in range(k + 1):
-            store(r.work, L_ + k * n + j, load(r.work, M_ + k * n + j))
-    for k in range(n - 1, -1, -1):
-        row = L_ + k * n
-        d = load(r.work, row + k)
-        if not all_above(d, SINGULAR * load(r.work, M_ + k * n + k)):
-            fail(r, k)
-        i = velocity_parent(r, k)
-        while i >= 0:
-            a = load(r.work, row + i) / d
-            j = i
-            while j >= 0:
-                ij = L_ + i * n + j
-                store(r.work, ij, load(r.work, ij) - load(r.work, row + j) * a)
-                j = velocity_parent(r, j)
-            store(r.work, row + i, a)
-            i = velocity_parent(r, i)
+            store(r.work, at(r, ROOT) + padded(r) * j + k,
+                  load(r.work, at(r, UNIT) + j) / sqrt(pivot(r, j)))
 
 
 @kernel
-def solve_inward(r, x):
-    """x <- L^-T x for the nv numbers at offset x, after ``factor``."""
-    n, L_ = nv(r), at(r, L)
-    for i in range(n - 1, -1, -1):
-        x_i = load(r.work, x + i)
-        j = velocity_parent(r, i)
-        while j >= 0:
-            store(r.work, x + j, load(r.work, x + j) - load(r.work, L_ + i * n + j) * x_i)
-            j = velocity_parent(r, j)
+def load_eight(a, i):
+    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3),
+            load(a, i + 4), load(a, i + 5), load(a, i + 6), load(a, i + 7))
 
 
 @kernel
-def solve_outward(r, x):
-    """x <- L^-1 D^-1 x, the other half of M^-1 x."""
-    n, L_ = nv(r), at(r, L)
+def add_scaled(total, a, x):
+    """total + a x, both being eight numbers."""
+    return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x, total[3] + a[3] * x,
+            total[4] + a[4] * x, total[5] + a[5] * x, total[6] + a[6] * x, total[7] + a[7] * x)
+
+
+@kernel
+def square_root(r):
+    """V' V: eight rows of it at a time, on and right of the diagonal, then the rest."""
+    n, w, V_, W = nv(r), padded(r), at(r, ROOT), at(r, MINV)
+    for c in range(0, n, neighbours(r.work)):
+        for i in range(0, c + 1, 8):
+            zero = 0.0 * load_neighbours(r.work, V_ + c, LANES)
+            total = (zero, zero, zero, zero, zero, zero, zero, zero)
+            for j in range(min(i + 8, n)):
+                total = add_scaled(total, load_eight(r.work, V_ + w * j + i),
+                                   load_neighbours(r.work, V_ + w * j + c, LANES))
+            for t in range(8):
+                if i + t < n:
+                    store_neighbours(r.work, W + n * (i + t) + c, n - c, total[t])
     for i in range(n):
-        x_i = load(r.work, x + i) / load(r.work, L_ + i * n + i)
-        j = velocity_parent(r, i)
-        while j >= 0:
-            x_i = x_i - load(r.work, L_ + i * n + j) * load(r.work, x + j)
-            j = velocity_parent(r, j)
-        store(r.work, x + i, x_i)
+        for j in range(i):
+            store(r.work, W + n * i + j, load(r.work, W + n * j + i))
 
 
 @kernel
-def solve(r, x):
-    """x <- M^-1 x for the nv numbers at offset x, after ``factor``."""
-    solve_inward(r, x)
-    solve_outward(r, x)
+def inverse_after_elimination(r):
+    leave_steps(r)
+    pass_inward(r)
+    square_root(r)
 
 
 @kernel
 def minverse_kernel(r):
-    """Row k of L M^-1 = D^-1 L^-T, whose right side is upper triangular."""
-    crba_kernel(r)
-    factor(r)
-    n, L_, W = nv(r), at(r, L), at(r, MINV)
-    for k in range(n):
-        row = W + k * n
-        clear(r.work, row, k)
-        store(r.work, row + k, 1.0 / load(r.work, L_ + k * n + k))
-        i = velocity_parent(r, k)
-        while i >= 0:
-            a = load(r.work, L_ + k * n + i)
-            for j in range(k):
-                store(r.work, row + j, load(r.work, row + j) - a * load(r.work, W + i * n + j))
-            i = velocity_parent(r, i)
-        i = velocity_parent(r, k)
-        while i >= 0:
-            store(r.work, row + k, load(r.work, row + k)
-                  - load(r.work, L_ + k * n + i) * load(r.work, row + i))
-            i = velocity_parent(r, i)
-        for j in range(k):
-            store(r.work, W + j * n + k, load(r.work, row + j))
+    if coupled(r):
+        solve_for_root(r)
+        square_root(r)
+    else:
+        place_bodies(r)
+        eliminate_all(r)
+        inverse_after_elimination(r)
 
 
 _minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,)).caller()
@@ -101,8 +181,8 @@ _minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,)).caller()
 def minverse(model, data, q, *, threads=1):
     """Inverse of the joint-space inertia matrix, full and symmetric.
 
-    By the factor M = L' D L, sparse along the tree: Featherstone (2008), tables 6.3 to 6.5;
-    O(n2 d) for a tree of depth d. ``model.armature`` counts. Leaves ``data.M``.
+    Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n2 d) for a tree of depth d.
+    ``model.armature`` counts. With mimic joints, which couple branches, by the factor of M.
 
     Parameters
     ----------

@@ -89,6 +89,19 @@ def arm(r, i):
 
 
 @kernel
+def load_column(r, i, c):
+    """S_c."""
+    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    if kind(r, i) == REVOLUTE:
+        u = load3(r.work, s)
+        return Motion(zero3(u[0]), u)
+    if kind(r, i) == PRISMATIC:
+        u = load3(r.work, s)
+        return Motion(u, zero3(u[0]))
+    return load_motion(r.work, s)
+
+
+@kernel
 def add_column(r, i, c, m, x):
     """m + x S_c."""
     s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)

@@ -80,7 +80,7 @@ from .constraints import (
     tolerance,
 )
 from .crba import COMPOSITE, crba_kernel
-from .minverse import L, factor, solve_inward, solve_outward
+from .factor import factor, pivot, solve_inward, solve_outward
 from .rnea import external_force
 from .root_axes import ROTATION, add_column, arm, dot_column
 from .semidefinite import solve_semidefinite
@@ -186,7 +186,7 @@ def eliminate_projected(r):
     for k in range(nv(r)):
         store(r.work, at(r, REST) + k,
               load(r.work, at(r, TAU_IN) + k) - load(r.work, at(r, REST) + k))
-        store(r.work, at(r, DINV) + k, 1.0 / load(r.work, at(r, L) + k * (nv(r) + 1)))
+        store(r.work, at(r, DINV) + k, 1.0 / pivot(r, k))
     solve_inward(r, at(r, REST))
     for n in range(nruns(r)):
         inward_forces(r, n, False)

@@ -1,0 +1,74 @@
+"""Factorisation of the inertia matrix along the tree.
+
+M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
+Dynamics Algorithms (2008), tables 6.3 to 6.5.
+"""
+from ..model.layout import at, fail, field, nv, velocity_parent
+from ..spatial.compiler import kernel
+from ..spatial.lanes import all_above, load, store
+from .crba import M
+
+L = field("_L", ("nv", "nv"))        # L below the diagonal, D on it
+SINGULAR = 1e-14                     # a pivot this small beside its diagonal entry is rounding
+
+
+@kernel
+def pivot(r, k):
+    """D of velocity k, after ``factor``."""
+    return load(r.work, at(r, L) + k * (nv(r) + 1))
+
+
+@kernel
+def factor(r):
+    """L and D of M."""
+    n, M_, L_ = nv(r), at(r, M), at(r, L)
+    for k in range(n):
+        for j in range(k + 1):
+            store(r.work, L_ + k * n + j, load(r.work, M_ + k * n + j))
+    for k in range(n - 1, -1, -1):
+        row = L_ + k * n
+        d = load(r.work, row + k)
+        if not all_above(d, SINGULAR * load(r.work, M_ + k * n + k)):
+            fail(r, k)
+        i = velocity_parent(r, k)
+        while i >= 0:
+            a = load(r.work, row + i) / d
+            j = i
+            while j >= 0:
+                ij = L_ + i * n + j
+                store(r.work, ij, load(r.work, ij) - load(r.work, row + j) * a)
+                j = velocity_parent(r, j)
+            store(r.work, row + i, a)
+            i = velocity_parent(r, i)
+
+
+@kernel
+def solve_inward(r, x):
+    """x <- L^-T x for the nv numbers at offset x, after ``factor``."""
+    n, L_ = nv(r), at(r, L)
+    for i in range(n - 1, -1, -1):
+        x_i = load(r.work, x + i)
+        j = velocity_parent(r, i)
+        while j >= 0:
+            store(r.work, x + j, load(r.work, x + j) - load(r.work, L_ + i * n + j) * x_i)
+            j = velocity_parent(r, j)
+
+
+@kernel
+def solve_outward(r, x):
+    """x <- L^-1 D^-1 x, the other half of M^-1 x."""
+    n, L_ = nv(r), at(r, L)
+    for i in range(n):
+        x_i = load(r.work, x + i) / load(r.work, L_ + i * n + i)
+        j = velocity_parent(r, i)
+        while j >= 0:
+            x_i = x_i - load(r.work, L_ + i * n + j) * load(r.work, x + j)
+            j = velocity_parent(r, j)
+        store(r.work, x + i, x_i)
+
+
+@kernel
+def solve(r, x):
+    """x <- M^-1 x for the nv numbers at offset x, after ``factor``."""
+    solve_inward(r, x)
+    solve_outward(r, x)
