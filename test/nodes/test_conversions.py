@@ -76,7 +76,7 @@ def test_what_is_no_value_is_refused():
         conversions.from_transform(transform)
     wrench = Wrench()
     wrench.torque.x = float("inf")
-    with pytest.raises(ValueError, match=r"inf in angular\[0\]"):
+    with pytest.raises(ValueError, match=r"inf in vector\[3\]"):
         conversions.from_wrench(wrench)
     with pytest.raises(ValueError, match="mass: expected a finite number"):
         conversions.from_inertia(InertiaMessage(m=float("nan")))
