@@ -1,5 +1,6 @@
 """One file per algorithm: its kernel, and the public function that calls it."""
 from .aba import aba as aba
+from .aba_derivatives import aba_derivatives as aba_derivatives
 from .bodies import body_momenta as body_momenta
 from .bodies import joint_forces as joint_forces
 from .call import ALGORITHMS, precompile

@@ -113,9 +113,7 @@ def pass_inward(r):
 
 @kernel
 def solve_for_root(r):
-    """V where mimic joints couple branches: by the factor of M."""
-    crba_kernel(r)
-    factor(r)
+    """V where mimic joints couple branches: after ``factor``."""
     for k in range(nv(r)):
         clear(r.work, at(r, UNIT), nv(r))
         store(r.work, at(r, UNIT) + k, 1.0)
@@ -167,6 +165,8 @@ def inverse_after_elimination(r):
 @kernel
 def minverse_kernel(r):
     if coupled(r):
+        crba_kernel(r)
+        factor(r)
         solve_for_root(r)
         square_root(r)
     else:

@@ -1,0 +1,132 @@
+"""Derivatives of forward dynamics by configuration, velocity and torque.
+
+Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018): where
+tau stays, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, the
+derivatives of rnea taken at ddq.
+"""
+from ..model.layout import (
+    F_EXT,
+    TAU_IN,
+    A,
+    Q,
+    V,
+    at,
+    coupled,
+    field,
+    nv,
+    velocity_end,
+    velocity_parent,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, load_neighbours, neighbours, store, store_neighbours
+from .aba import DDQ, aba_kernel
+from .call import Algorithm
+from .minverse import (
+    MINV,
+    add_scaled,
+    inverse_after_elimination,
+    load_eight,
+    solve_for_root,
+    square_root,
+)
+from .rnea_derivatives import DTAU_DQ, DTAU_DV, rnea_derivatives_kernel
+
+DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Joint accelerations by configuration [rad/s2, m/s2 "
+                                         "per rad, m].")
+DDQ_DV = field("ddq_dv", ("nv", "nv"), "Joint accelerations by velocity [rad/s2, m/s2 per "
+                                         "rad/s, m/s].")
+
+
+@kernel
+def less_minverse_times(r, X, B):
+    """X = -M^-1 B for nv x nv matrices at offsets, eight rows of X at a time.
+
+    Column k of B is zero but on k's way to the root and behind k.
+    """
+    n, W = nv(r), at(r, MINV)
+    for k in range(0, n, neighbours(r.work)):
+        end = k
+        for j in range(k, min(k + neighbours(r.work), n)):
+            end = max(end, velocity_end(r, j))
+        for i in range(0, n, 8):
+            zero = 0.0 * load_neighbours(r.work, B + k, n - k)
+            total = (zero, zero, zero, zero, zero, zero, zero, zero)
+            for j in range(k, end):
+                total = add_scaled(total, load_eight(r.work, W + n * j + i),
+                                   load_neighbours(r.work, B + n * j + k, n - k))
+            j = velocity_parent(r, k)
+            while j >= 0:
+                total = add_scaled(total, load_eight(r.work, W + n * j + i),
+                                   load_neighbours(r.work, B + n * j + k, n - k))
+                j = velocity_parent(r, j)
+            for t in range(8):
+                if i + t < n:
+                    store_neighbours(r.work, X + n * (i + t) + k, n - k, -total[t])
+
+
+@kernel
+def aba_derivatives_kernel(r):
+    aba_kernel(r)
+    for k in range(nv(r)):
+        store(r.work, at(r, A) + k, load(r.work, at(r, DDQ) + k))
+    if coupled(r):
+        solve_for_root(r)
+        square_root(r)
+    else:
+        inverse_after_elimination(r)
+    rnea_derivatives_kernel(r)
+    less_minverse_times(r, at(r, DDQ_DQ), at(r, DTAU_DQ))
+    less_minverse_times(r, at(r, DDQ_DV), at(r, DTAU_DV))
+
+
+_aba_derivatives = Algorithm(
+    "aba_derivatives", aba_derivatives_kernel, (Q, V, TAU_IN, F_EXT), (DDQ_DQ, DDQ_DV, MINV),
+    optional=(F_EXT,)).caller()
+
+
+def aba_derivatives(model, data, q, v, tau, f_ext=None, *, threads=1):
+    """Derivatives of ``aba``'s accelerations by configuration, velocity and torque.
+
+    Carpentier and Mansard (2018); O(n3) at worst, less the sparser the tree. ``model.armature``
+    counts. External forces stay as they are in the joints' frames. Leaves ``data.ddq``, and all
+    that ``rnea_derivatives`` does there, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    ddq_dq : (nv, nv) ndarray
+        [i, j] is the derivative of acceleration i along velocity j, the direction in which
+        ``Model.integrate`` moves q: on the tangent space [rad/s2, m/s2
+        per rad, m].
+    ddq_dv : (nv, nv) ndarray
+        By velocity [rad/s2, m/s2 per rad/s, m/s].
+    ddq_dtau : (nv, nv) ndarray
+        By torque: the inverse of M [rad/s2, m/s2 per N m, N].
+        For one state they are ``data.ddq_dq``, ``data.ddq_dv`` and ``data.Minv`` themselves; for
+        a batch new arrays with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    numpy.linalg.LinAlgError
+        Names the first joint (from the tips) that moves no inertia.
+    """
+    return _aba_derivatives(model, data, threads, 0, q, v, tau, f_ext)
