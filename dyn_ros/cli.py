@@ -19,19 +19,19 @@ def main(argv=None):
     Returns
     -------
     int
-        Exit code: 0, 2 when something that the user gave cannot be used, 130 after Ctrl-C.
+        Exit code: 0, 1 when ``check`` found something, 2 when something that the user gave
+        cannot be used, 130 after Ctrl-C.
     """
     options = _parser().parse_args(_own_arguments(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")
     try:
-        options.run(options)
+        return options.run(options) or 0
     except UsageError as error:
         print(f"dyn_ros {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    return 0
 
 
 def demo():
@@ -66,6 +66,9 @@ def _parser():
         prog="dyn_ros", description="A robot's dynamics as it moves.")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_demo(commands)
+    _add_info(commands)
+    _add_torque(commands)
+    _add_check(commands)
     _add_precompile(commands)
     return parser
 
@@ -76,8 +79,7 @@ def _add_demo(commands):
     command.set_defaults(run=_demo)
     command.add_argument("--robot", type=Path, metavar="FILE.urdf",
                          help="a robot of your own (default: the arm7 of this package)")
-    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
-                         help="what holds the robot's root link (default: fixed)")
+    _add_root_joint(command)
     command.add_argument("--rate", type=_positive, default=500.0, metavar="HZ",
                          help="joint states per second (default: 500)")
     command.add_argument("--duration", type=_positive, metavar="SECONDS",
@@ -93,6 +95,75 @@ def _demo(options):
             options.snapshot)
     except DemoError as error:
         raise UsageError(error) from error
+
+
+def _add_root_joint(command):
+    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
+                         help="what holds the robot's root link (default: fixed)")
+
+
+def _add_robot(command):
+    command.add_argument("robot", type=Path, metavar="FILE.urdf")
+    _add_root_joint(command)
+
+
+def _add_info(commands):
+    text = "Tell a robot's joints, masses, limits and what is odd in its description."
+    command = commands.add_parser("info", help=text, description=text)
+    command.set_defaults(run=_info)
+    _add_robot(command)
+
+
+def _info(options):
+    from . import tables
+    tables.show_info(_read(options, tables.read))
+
+
+def _add_torque(commands):
+    text = "Tell the torques of a robot in a state: gravity, nonlinear effects, of a motion."
+    command = commands.add_parser("torque", help=text, description=text)
+    command.set_defaults(run=_torque)
+    _add_robot(command)
+    for name, what in (("q", "positions [rad, m] (default: neutral)"),
+                       ("v", "velocities [rad/s, m/s] (default: 0)"),
+                       ("a", "accelerations [rad/s2, m/s2] (default: 0)")):
+        command.add_argument(f"--{name}", nargs="+", metavar="X", default=[],
+                             help=f"{what}: all of them in order, or NAME=X for some")
+    command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
+                         metavar=("X", "Y", "Z"), help="[m/s2] (default: 0 0 -9.81)")
+
+
+def _torque(options):
+    from . import tables
+    model = _read(options, tables.read)
+    try:
+        model.gravity = options.gravity
+        tables.show_torques(model, options.q, options.v, options.a)
+    except ValueError as error:
+        raise UsageError(error) from error
+
+
+def _add_check(commands):
+    text = "Look for masses, inertias and limits that no robot has, or hardly one."
+    command = commands.add_parser("check", help=text, description=text)
+    command.set_defaults(run=_check)
+    _add_robot(command)
+
+
+def _check(options):
+    from . import tables
+    return 1 if tables.show_findings(_read(options, tables.findings)) else 0
+
+
+def _read(options, read):
+    """What a function makes of the robot's file; errors name the file."""
+    root_joint = None if options.root_joint == "fixed" else options.root_joint
+    try:
+        return read(options.robot.read_bytes(), root_joint)
+    except OSError as error:
+        raise UsageError(f"{options.robot}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{options.robot}: {error}") from error
 
 
 def _add_precompile(commands):

@@ -7,13 +7,14 @@ from .inertia import packed
 from .inputs import finite_array
 from .urdf import read_urdf
 
-_COORDINATES = {  # kind -> (numbers in q, names of the numbers in v)
-    "revolute": (1, ("",)),
-    "continuous": (1, ("",)),
-    "prismatic": (1, ("",)),
-    "planar": (3, ("/linear_x", "/linear_y", "/angular_z")),
-    "floating": (7, ("/linear_x", "/linear_y", "/linear_z",
-                     "/angular_x", "/angular_y", "/angular_z")),
+_COORDINATES = {  # kind -> names of the numbers in q, and of those in v
+    "revolute": (("",), ("",)),
+    "continuous": (("",), ("",)),
+    "prismatic": (("",), ("",)),
+    "planar": (("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")),
+    "floating": (("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
+                 ("/linear_x", "/linear_y", "/linear_z",
+                  "/angular_x", "/angular_y", "/angular_z")),
 }
 _KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
           "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING}
@@ -59,6 +60,8 @@ class Model:
     velocity_names : tuple of str, length nv
         The joint's name for a joint with one coordinate; with ``/linear_x`` and so on behind it
         for planar and floating joints.
+    position_names : tuple of str, length nq
+        The same of the numbers in q, with ``/x`` and so on.
     frame_names : tuple of str
         Joints, fixed joints and links.
     idx_q, idx_v, nqs, nvs : tuple of int, length njoints
@@ -126,31 +129,30 @@ class Model:
             return cls.from_urdf(file.read(), root_joint, gravity, mimic, strict)
 
     def _number_coordinates(self, joints):
-        idx_q, idx_v, nqs, nvs, names = [], [], [], [], []
+        idx_q, idx_v, nqs, nvs = [], [], [], []
+        self.position_names, self.velocity_names = (), ()
         lower, upper, velocity, effort = [], [], [], []
         for joint in joints:
             if joint.mimic:
-                continue
-            size, suffixes = _COORDINATES[joint.kind]
-            names += [joint.name + suffix for suffix in suffixes]
-            lower += [joint.lower if size == 1 else -np.inf] * size
-            upper += [joint.upper if size == 1 else np.inf] * size
-            velocity += [joint.velocity if size == 1 else np.inf] * len(suffixes)
-            effort += [joint.effort if size == 1 else np.inf] * len(suffixes)
-        nq = nv = 0
-        for joint in joints:
-            size, suffixes = _COORDINATES[joint.kind]
-            nqs.append(0 if joint.mimic else size)
-            nvs.append(0 if joint.mimic else len(suffixes))
-            idx_q.append(nq)
-            idx_v.append(nv)
-            nq, nv = nq + nqs[-1], nv + nvs[-1]
+                positions, velocities = (), ()
+            else:
+                positions, velocities = _COORDINATES[joint.kind]
+            idx_q.append(len(self.position_names))
+            idx_v.append(len(self.velocity_names))
+            nqs.append(len(positions))
+            nvs.append(len(velocities))
+            self.position_names += tuple(joint.name + suffix for suffix in positions)
+            self.velocity_names += tuple(joint.name + suffix for suffix in velocities)
+            limited = len(velocities) == 1
+            lower += [joint.lower if limited else -np.inf] * len(positions)
+            upper += [joint.upper if limited else np.inf] * len(positions)
+            velocity += [joint.velocity if limited else np.inf] * len(velocities)
+            effort += [joint.effort if limited else np.inf] * len(velocities)
         for i, joint in enumerate(joints):
             if joint.mimic:
                 idx_q[i], idx_v[i] = idx_q[joint.mimic.joint], idx_v[joint.mimic.joint]
-        self.nq, self.nv = nq, nv
+        self.nq, self.nv = len(self.position_names), len(self.velocity_names)
         self.idx_q, self.idx_v, self.nqs, self.nvs = map(tuple, (idx_q, idx_v, nqs, nvs))
-        self.velocity_names = tuple(names)
         self.lower, self.upper, self.velocity_limit, self.effort_limit = map(
             np.array, (lower, upper, velocity, effort))
 

@@ -163,7 +163,7 @@ def read_urdf(xml, root_joint=None, mimic="project", strict=False):
     _check_choice("root_joint", root_joint, (None, "floating", "planar"))
     _check_choice("mimic", mimic, ("project", "ignore"))
     warnings = []
-    robot = _parse(_text(xml), warnings)
+    robot = _parse(parse_elements(xml), warnings)
     root = _check_one_tree(robot)
     tree = _assemble(robot, root, root_joint, mimic, warnings)
     if strict and warnings:
@@ -266,11 +266,30 @@ def _decode(data):
         ) from None
 
 
-def _parse(text, warnings):
+def parse_elements(xml):
+    """The XML of a description, of which nothing is checked but that it is a URDF's.
+
+    Parameters
+    ----------
+    xml : str or bytes
+
+    Returns
+    -------
+    xml.etree.ElementTree.Element
+
+    Raises
+    ------
+    UrdfError
+        It is not well-formed, or too long, or has a DOCTYPE.
+    """
+    return _parse_xml(_text(xml))
+
+
+def _parse(elements, warnings):
     """The robot as urdf_parser_py's objects, every value in it checked."""
     from urdf_parser_py.urdf import URDF
 
-    needed = _needed(_parse_xml(text), "", warnings)
+    needed = _needed(elements, "", warnings)
     try:
         return URDF.from_xml_string(ElementTree.tostring(needed))
     except Exception as error:  # whatever the library trips over, the caller gets one kind
@@ -495,13 +514,13 @@ def _walk(robot, root, root_joint):
         seats[root] = (0, np.eye(4))
     frames.append(Frame(root, "body", *seats[root]))
     for joint in _depth_first(robot, root):
-        parent, placement = seats[joint.parent]
-        placement = placement @ _placement(joint.origin)
+        parent, placed = seats[joint.parent]
+        placed = placed @ _placement(joint.origin)
         if joint.type == "fixed":
-            seat, kind = (parent, placement), "fixed_joint"
+            seat, kind = (parent, placed), "fixed_joint"
         else:
             seat, kind = (len(moving), np.eye(4)), "joint"
-            moving.append(_Moving(joint.name, joint.type, parent, placement, joint))
+            moving.append(_Moving(joint.name, joint.type, parent, placed, joint))
         seats[joint.child] = seat
         frames += [Frame(joint.name, kind, *seat), Frame(joint.child, "body", *seat)]
     return moving, seats, frames
@@ -520,12 +539,15 @@ def _depth_first(robot, root):
 
 def _placement(origin):
     """The homogeneous matrix of an <origin>, which may be missing."""
-    placement = np.eye(4)
-    if origin is not None:
-        roll, pitch, yaw = origin.rpy
-        placement[:3, :3] = _rotation(roll, pitch, yaw)
-        placement[:3, 3] = origin.xyz
-    return placement
+    return np.eye(4) if origin is None else placement(origin.xyz, origin.rpy)
+
+
+def placement(xyz, rpy):
+    """The homogeneous matrix of a translation [m] and fixed-axis angles [rad]."""
+    result = np.eye(4)
+    result[:3, :3] = _rotation(*rpy)
+    result[:3, 3] = xyz
+    return result
 
 
 def _rotation(roll, pitch, yaw):

@@ -1,0 +1,198 @@
+"""What is doubtful in a robot description: numbers that no body, or hardly one, can have.
+
+The reader (urdf.py) refuses what cannot be computed with. Here each link's inertia is held
+against physics and against the size of the link's own shapes.
+"""
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .inertia import rotational_fault
+from .urdf import parse_elements, placement, read_urdf
+
+LIGHTEST, DENSEST = 5.0, 25e3        # kg/m3: a hollow shell; platinum and no air
+SMALLEST_PART = 0.02                 # of the link's size: a gyration radius below is a point
+TINY, HUGE = 1e-4, 20.0              # m: gyration radii of links that have no simple shape
+
+
+class Finding(NamedTuple):
+    """One doubtful thing.
+
+    Attributes
+    ----------
+    where : str
+        Such as 'link "arm"'.
+    what : str
+    advice : str
+    """
+
+    where: str
+    what: str
+    advice: str
+
+
+def check_urdf(xml, root_joint=None):
+    """Look for doubtful masses, inertias and limits.
+
+    Parameters
+    ----------
+    xml : str or bytes
+        The URDF.
+    root_joint : {None, "floating", "planar"}
+        As for ``Model.from_urdf``.
+
+    Returns
+    -------
+    list of Finding
+        In the order of the description.
+
+    Raises
+    ------
+    UrdfError
+        The description cannot be used at all.
+    """
+    tree = read_urdf(xml, root_joint)
+    root = parse_elements(xml)
+    findings = [Finding("description", text, "correct it, or read what the reader takes instead")
+                for text in tree.warnings if not text.startswith("inertia of link")]
+    for link in root.findall("{*}link"):
+        findings += [Finding(f'link "{link.get("name")}"', what, advice)
+                     for what, advice in _link_findings(link)]
+    for joint in tree.joints:
+        findings += [Finding(f'joint "{joint.name}"', what, advice)
+                     for what, advice in _joint_findings(joint)]
+    return findings
+
+
+# --- a link
+
+def _link_findings(link):
+    """(what, advice) of a link's inertial element; the reader has checked that it is whole."""
+    inertial = link.find("{*}inertial")
+    if inertial is None:
+        return
+    mass = float(inertial.find("{*}mass").get("value"))
+    rotational = _rotational(inertial.find("{*}inertia"))
+    if mass == 0.0:
+        if rotational.any():
+            yield "has inertia, but no mass", "give <mass> its kilograms"
+        return
+    if not rotational.any():
+        yield ("has mass, but no rotational inertia: a point",
+               "give <inertia> about the center of mass, in kg m2")
+        return
+    fault = rotational_fault(rotational)
+    if fault:
+        yield (f"has an inertia that {fault}", "no body has it: <inertia> is about the center of "
+               "mass, in the axes of <inertial>'s <origin>; look for a changed order or a sign")
+        return
+    com = _placed(inertial)[:3, 3]
+    yield from _size_findings(mass, com, rotational, _Shapes(link))
+
+
+def _size_findings(mass, com, rotational, shapes):
+    gyration = math.sqrt(0.5 * np.trace(rotational) / mass)
+    if not shapes.known:
+        if not TINY < gyration < HUGE:
+            yield (f"spreads its mass over {gyration:.3g} m (root mean square from the center)",
+                   "is <inertia> in kg m2, and <mass> in kg?")
+        return
+    low, high = shapes.box
+    size = 0.5 * np.linalg.norm(high - low)
+    x, y, z = high - low
+    solid = mass / 12.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
+    advice = ("is <inertia> in kg m2, about the center of mass? A solid box around its shapes "
+              f"would have ixx, iyy, izz = {', '.join(f'{i:.3g}' for i in solid)}")
+    if gyration > size:
+        yield (f"spreads its mass over {gyration:.3g} m, further than its shapes reach from their "
+               f"middle, {size:.3g} m", advice)
+    elif gyration < SMALLEST_PART * size:
+        yield (f"has its mass within {gyration:.3g} m, nearly a point beside its shapes, which "
+               f"reach {size:.3g} m from their middle", advice)
+    outside = np.linalg.norm(np.maximum(np.maximum(low - com, com - high), 0.0))
+    if outside > 0.1 * size:
+        yield (f"has its center of mass {outside:.3g} m outside of its shapes",
+               "<origin> of <inertial> is told in the link's frame, in m")
+    density = mass / shapes.volume
+    if not LIGHTEST < density < DENSEST:
+        yield (f"has {mass:.3g} kg in shapes of {1e3 * shapes.volume:.3g} l: {density:.3g} kg/m3",
+               "is <mass> in kg, and are the shapes in m?")
+
+
+def _rotational(element):
+    if element is None:
+        return np.zeros((3, 3))
+    xx, xy, xz, yy, yz, zz = (float(element.get(key))
+                              for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def _placed(element):
+    """The placement in an element's <origin>."""
+    origin = element.find("{*}origin")
+    words = {} if origin is None else origin.attrib
+    xyz, rpy = ([float(word) for word in words.get(key, "0 0 0").split()]
+                for key in ("xyz", "rpy"))
+    return placement(xyz, rpy)
+
+
+class _Shapes:
+    """The boxes, spheres and cylinders of a link, of its collisions if it has any.
+
+    Attributes
+    ----------
+    known : bool
+        Whether these are all shapes that it has: one at least, and no mesh.
+    box : (low, high)
+        Corners of the box around them, in the link's frame [m].
+    volume : float
+        Of all together [m3]; where two overlap it counts twice.
+    """
+
+    def __init__(self, link):
+        shapes = link.findall("{*}collision") or link.findall("{*}visual")
+        self.volume, corners = 0.0, []
+        try:
+            for shape in shapes:
+                half, volume = _extent(shape.find("{*}geometry")[0])
+                R, p = np.split(_placed(shape)[:3], [3], 1)
+                reach = np.abs(R) @ half
+                corners += [p[:, 0] - reach, p[:, 0] + reach]
+                self.volume += volume
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            corners = []                # a mesh, or what only a viewer has to understand
+        self.known = bool(corners) and self.volume > 0.0
+        if self.known:
+            self.box = np.min(corners, 0), np.max(corners, 0)
+
+
+def _extent(geometry):
+    """Half of a shape's edges, and its volume."""
+    numbers = {key: [float(word) for word in value.split()]
+               for key, value in geometry.attrib.items()}
+    kind = geometry.tag.rpartition("}")[2]
+    if kind == "box":
+        x, y, z = numbers["size"]
+        return np.array([x, y, z]) / 2.0, x * y * z
+    (r,) = numbers["radius"]
+    if kind == "sphere":
+        return np.array([r, r, r]), 4.0 / 3.0 * math.pi * r ** 3
+    if kind == "cylinder":
+        (h,) = numbers["length"]
+        return np.array([r, r, h / 2.0]), math.pi * r * r * h
+    raise ValueError(kind)
+
+
+# --- a joint
+
+def _joint_findings(joint):
+    if joint.mimic is not None:
+        return
+    if joint.lower == joint.upper:
+        yield (f"cannot move: both limits are {joint.lower:g}",
+               "give <limit> lower and upper, or make it a fixed joint")
+    for what, value, unit in (("effort", joint.effort, "N m or N"),
+                              ("velocity", joint.velocity, "rad/s or m/s")):
+        if value <= 0.0:
+            yield (f"has the {what} limit {value:g}", f"give <limit> its {what} in {unit}")
