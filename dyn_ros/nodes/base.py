@@ -1,6 +1,7 @@
 """What all nodes share: lifecycle, parameters, robot description, state, outputs, diagnostics."""
 import _thread
 import functools
+import os
 import signal
 import sys
 import threading
@@ -529,8 +530,12 @@ def _interruptible():
         yield
         sys.unraisablehook = usual
     except KeyboardInterrupt:
-        sys.unraisablehook = lambda unraisable: None    # of LLVM's objects, left half made
-        raise
+        sys.unraisablehook = lambda unraisable: None
+        raise _CompilationEnded from None
+
+
+class _CompilationEnded(KeyboardInterrupt):
+    """It left objects of LLVM half made, which Python must not clean up."""
 
 
 def _executor():
@@ -560,12 +565,25 @@ def run(node_class, name, args=None):
                 executor.spin_once(1.0)
             except ExternalShutdownException:
                 raise
-            except Exception:       # a transition that there is not, say: rclpy lets that through
-                node.refuse("callback", traceback.format_exc())
+            except Exception as error:
+                if "Transition is not registered" in str(error):    # jazzy lets that through
+                    node.refuse("change_state", "there is no such transition from that state; "
+                                "`ros2 lifecycle list` with the node's name tells those there are")
+                else:
+                    node.refuse("callback", traceback.format_exc())
+    except _CompilationEnded:
+        _shut_down()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     finally:
-        with suppress(KeyboardInterrupt):       # of the same Ctrl-C, told once more by Python
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        rclpy.try_shutdown()
+        _shut_down()
     return 0
+
+
+def _shut_down():
+    with suppress(KeyboardInterrupt):           # of the same Ctrl-C, told once more by Python
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    rclpy.try_shutdown()

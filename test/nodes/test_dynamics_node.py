@@ -564,8 +564,9 @@ def test_lifecycle(client, start, arm):
     impossible = ChangeState.Request()
     impossible.transition.id = Transition.TRANSITION_CONFIGURE
     answer = client.send(ChangeState, node.name + "/change_state", impossible)
-    client.wait(lambda: answer.done() or "callback refused" in node.output(), "a refusal")
+    client.wait(lambda: answer.done() or "change_state refused" in node.output(), "a refusal")
     assert not (answer.done() and answer.result().success)
+    assert "Traceback" not in node.output()
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert change(client, node, Transition.TRANSITION_ACTIVE_SHUTDOWN)
     assert state() == "finalized"
