@@ -2,6 +2,7 @@
 import math
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -22,21 +23,19 @@ def findings(xml, root_joint):
 
 def show_info(model):
     """Joints with what they carry and their limits, totals, warnings."""
-    table = Table("joint", "type", "moves with", _right("lower"), _right("upper"),
-                  _right("velocity"), _right("effort"), _right("mass [kg]"),
-                  _right("center of mass [m]"))
+    table = _table("joint", "type", "on", _right("lower"), _right("upper"), _right("velocity"),
+                   _right("effort"), _right("mass"))
     for joint in model.tree.joints:
-        parent = model.joint_names[joint.parent] if joint.parent >= 0 else "the root"
+        parent = model.joint_names[joint.parent] if joint.parent >= 0 else "(root)"
         table.add_row(joint.name, _kind(model, joint), parent,
                       *map(_number, (joint.lower, joint.upper, joint.velocity, joint.effort,
-                                     joint.inertia.mass)),
-                      " ".join(f"{x:7.3f}" for x in joint.inertia.com))
-    console = Console()
+                                     joint.inertia.mass)))
+    console = _console()
     console.print(table)
     console.print(f"{model.name}: {model.njoints} joints, nq = {model.nq}, nv = {model.nv}, "
                   f"{len(model.frame_names)} frames, {model.total_mass:.6g} kg moving, "
-                  f"{model.base_inertia.mass:.6g} kg held still; limits in rad or m, rad/s or "
-                  "m/s, N m or N", markup=False)
+                  f"{model.base_inertia.mass:.6g} kg held still. Limits in rad or m, rad/s or "
+                  "m/s, N m or N; mass in kg.", markup=False)
     for warning in model.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False)
 
@@ -53,24 +52,25 @@ def show_torques(model, q, v, a):
     v = _numbers("v", v, model.velocity_names, np.zeros(model.nv))
     a = _numbers("a", a, model.velocity_names, np.zeros(model.nv))
     data = Data(model)
-    table = Table("joint", _right("v"), _right("a"), _right("gravity"), _right("nle"),
-                  _right("torque"), _right("limit"), _right("load"))
+    table = _table("joint", _right("v"), _right("a"), _right("gravity"), _right("nle"),
+                   _right("torque"), _right("limit"), _right("load"))
     columns = zip(model.velocity_names, v, a, generalized_gravity(model, data, q),
                   nonlinear_effects(model, data, q, v), rnea(model, data, q, v, a),
                   model.effort_limit)
     for name, *numbers, torque, limit in columns:
         load = f"{100.0 * abs(torque) / limit:.1f} %" if 0.0 < limit < math.inf else ""
         table.add_row(name, *map(_number, (*numbers, torque, limit)), load)
-    console = Console()
+    console = _console()
     console.print(table)
-    console.print("torque: that of the motion, M a + nle. N m, or N of a sliding joint.")
+    console.print("torque: that of the motion, M a + nle. In N m, or N of a sliding joint.")
 
 
 def show_findings(found):
     """What is doubtful, with advice; gives how much there is."""
-    console = Console()
+    console = _console()
     if found:
-        table = Table("where", "what", "advice", show_lines=True)
+        table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
+                      show_lines=True)
         for finding in found:
             table.add_row(*finding)
         console.print(table)
@@ -78,8 +78,18 @@ def show_findings(found):
     return len(found)
 
 
+def _console():
+    """The terminal; wide enough for every column where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
+def _table(*columns):
+    return Table(*columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
 def _right(name):
-    return Column(name, justify="right")
+    return Column(name, justify="right", no_wrap=True)
 
 
 def _kind(model, joint):
@@ -91,7 +101,7 @@ def _kind(model, joint):
 
 
 def _number(x):
-    return f"{x + 0.0:.5g}" if math.isfinite(x) else ""
+    return f"{round(x, 9) + 0.0:.5g}" if math.isfinite(x) else ""
 
 
 def _numbers(what, words, names, values):

@@ -138,30 +138,33 @@ def _placed(element):
 
 
 class _Shapes:
-    """The boxes, spheres and cylinders of a link, of its collisions if it has any.
+    """The boxes, spheres and cylinders of a link.
 
     Attributes
     ----------
     known : bool
-        Whether these are all shapes that it has: one at least, and no mesh.
+        Whether these are all shapes that it has, for eyes and for collisions: one at least, and
+        no mesh, whose simple shapes may only stand for a part.
     box : (low, high)
         Corners of the box around them, in the link's frame [m].
     volume : float
-        Of all together [m3]; where two overlap it counts twice.
+        Of those for eyes or of those for collisions, what is more [m3]; where two overlap it
+        counts twice.
     """
 
     def __init__(self, link):
-        shapes = link.findall("{*}collision") or link.findall("{*}visual")
-        self.volume, corners = 0.0, []
+        corners, volumes = [], [0.0, 0.0]
         try:
-            for shape in shapes:
-                half, volume = _extent(shape.find("{*}geometry")[0])
-                R, p = np.split(_placed(shape)[:3], [3], 1)
-                reach = np.abs(R) @ half
-                corners += [p[:, 0] - reach, p[:, 0] + reach]
-                self.volume += volume
+            for n, use in enumerate(("visual", "collision")):
+                for shape in link.findall("{*}" + use):
+                    half, volume = _extent(shape.find("{*}geometry")[0])
+                    X = _placed(shape)
+                    reach = np.abs(X[:3, :3]) @ half
+                    corners += [X[:3, 3] - reach, X[:3, 3] + reach]
+                    volumes[n] += volume
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             corners = []                # a mesh, or what only a viewer has to understand
+        self.volume = max(volumes)
         self.known = bool(corners) and self.volume > 0.0
         if self.known:
             self.box = np.min(corners, 0), np.max(corners, 0)

@@ -1,12 +1,16 @@
 """The dyn_ros command: arguments, errors in one line, exit codes."""
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import dyn_ros
 from dyn_ros import cli
 from dyn_ros.spatial.compiler import cache_folder
 
+ROOT = Path(__file__).resolve().parents[2]
 BROKEN = "<robot name='broken'><link name='a'/><link name='b'/></robot>"
 
 
@@ -99,4 +103,85 @@ def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == 2
-    assert "{demo,precompile}" in capsys.readouterr().err
+    assert "{demo,info,torque,check,precompile}" in capsys.readouterr().err
+
+
+# --- a robot's description, told
+
+ARM7 = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
+
+
+def told(capsys, *arguments, code=0):
+    assert cli.main(list(map(str, arguments))) == code
+    return capsys.readouterr()
+
+
+def test_info_tells_every_joint(capsys):
+    model = dyn_ros.Model.from_urdf_file(ARM7)
+    text = told(capsys, "info", ARM7).out
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line.split()}
+    for name, lower, upper, joint in zip(model.joint_names, model.lower, model.upper,
+                                         model.tree.joints):
+        assert rows[name][1] == joint.kind
+        assert [float(x) for x in rows[name][3:5]] == pytest.approx([lower, upper], rel=1e-4)
+        assert float(rows[name][-1]) == pytest.approx(joint.inertia.mass, rel=1e-4)
+    assert "nq = 7, nv = 7" in text and "15.6 kg moving, 2.4 kg held still" in text
+    assert "nq = 14, nv = 13" in told(capsys, "info", ARM7, "--root-joint", "floating").out
+
+
+def test_info_tells_warnings_and_mimics(capsys, tmp_path):
+    urdf = tmp_path / "pair.urdf"
+    urdf.write_text("""<robot name="pair"><link name="a"/><link name="b"/><link name="c"/>
+      <joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint>
+      <joint name="k" type="continuous"><parent link="a"/><child link="c"/>
+      <mimic joint="j" multiplier="-2" offset="0.5"/></joint></robot>""")
+    text = told(capsys, "info", urdf).out
+    assert "continuous, -2 j +0.5" in text and 'warning: joint "j" moves no mass' in text
+
+
+def test_torque_tells_what_the_engine_computes(capsys):
+    model = dyn_ros.Model.from_urdf_file(ARM7)
+    data = dyn_ros.Data(model)
+    q, v, a = np.linspace(-1.0, 1.0, 7), np.zeros(7), np.zeros(7)
+    v[6], a[1] = 0.5, -2.0
+    text = told(capsys, "torque", ARM7, "--q", *q, "--v", "wrist_roll=0.5", "--a",
+                "shoulder_pitch=-2", "--gravity", 0, 1, -3).out
+    model.gravity = (0.0, 1.0, -3.0)
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line.split()}
+    expected = zip(model.velocity_names, v, a, dyn_ros.generalized_gravity(model, data, q),
+                   dyn_ros.nonlinear_effects(model, data, q, v), dyn_ros.rnea(model, data, q, v, a),
+                   model.effort_limit)
+    for name, *numbers in expected:
+        assert [float(x) for x in rows[name][1:7]] == pytest.approx(numbers, rel=1e-4, abs=1e-8)
+        torque, limit = numbers[-2:]
+        assert float(rows[name][7]) == pytest.approx(100.0 * abs(torque) / limit, abs=0.051)
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--q", "1", "2"], ["--q", "7 numbers", "got 2"]),
+    (["--q", "elbow=1"], ["no 'elbow'", "elbow_pitch"]),
+    (["--v", "wrist_roll=fast"], ["--v", "'fast' is not a number"]),
+    (["--a", "wrist_roll=1", "2"], ["--a", "'2'", "NAME=NUMBER"]),
+    (["--q", "nan", "0", "0", "0", "0", "0", "0"], ["q[0]", "nan"]),
+])
+def test_torque_refuses_numbers(capsys, arguments, words):
+    error = told(capsys, "torque", ARM7, *arguments, code=2).err
+    assert len(error.splitlines()) == 1 and all(word in error for word in words)
+
+
+def test_check_ends_with_1_where_something_is_doubtful(capsys, tmp_path):
+    assert "nothing doubtful" in told(capsys, "check", ARM7).out
+    urdf = tmp_path / "heavy.urdf"
+    urdf.write_text(ARM7.read_text().replace('mass value="3.5"', 'mass value="35000"'))
+    text = told(capsys, "check", urdf, code=1).out
+    assert "2 doubtful" in text and "kg/m3" in text and "nearly a point" in text
+
+
+@pytest.mark.parametrize("command", ["info", "torque", "check"])
+def test_a_robot_that_cannot_be_read_ends_in_one_line(capsys, tmp_path, command):
+    error = told(capsys, command, tmp_path / "nowhere.urdf", code=2).err
+    assert error == f"dyn_ros {command}: {tmp_path / 'nowhere.urdf'}: No such file or directory\n"
+    urdf = tmp_path / "broken.urdf"
+    urdf.write_text(BROKEN)
+    error = told(capsys, command, urdf, code=2).err
+    assert error.startswith(f"dyn_ros {command}: {urdf}: ") and len(error.splitlines()) == 1

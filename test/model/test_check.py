@@ -1,0 +1,70 @@
+"""What a robot's description may get wrong, and is told."""
+import numpy as np
+import pytest
+
+import peer
+from dyn_ros.model.check import check_urdf
+
+BOX = '<visual><geometry><box size="0.2 0.1 0.4"/></geometry></visual>'
+SOLID = '<inertia ixx="0.02833" iyy="0.03333" izz="0.00833" ixy="0" ixz="0" iyz="0"/>'
+LIMIT = '<limit lower="-1" upper="1" effort="5" velocity="2"/>'
+
+
+def robot(shape=BOX, mass="2", inertia=SOLID, origin="", limit=LIMIT, kind="revolute"):
+    return f"""<robot name="r"><link name="base"/><link name="arm">{shape}
+      <inertial>{origin}<mass value="{mass}"/>{inertia}</inertial></link>
+      <joint name="j" type="{kind}"><parent link="base"/><child link="arm"/>
+      <axis xyz="0 0 1"/>{limit}</joint></robot>"""
+
+
+def diagonal(*moments):
+    return "<inertia " + " ".join(
+        f'{key}="{value}"' for key, value in zip(("ixx", "iyy", "izz"), moments)
+    ) + ' ixy="0" ixz="0" iyz="0"/>'
+
+
+def test_a_sound_robot():
+    assert check_urdf(robot()) == []
+    assert check_urdf(robot(), "floating") == []
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "go2", "simple_humanoid"])
+def test_well_kept_robots(name):
+    assert check_urdf(peer.urdf(name)) == []
+
+
+@pytest.mark.parametrize("changed, where, what", [
+    ({"inertia": diagonal(28333, 33333, 8333)}, "arm", "spreads its mass over"),
+    ({"inertia": diagonal(2.8e-8, 3.3e-8, 0.8e-8)}, "arm", "nearly a point"),
+    ({"inertia": diagonal(1, 1, 1)}, "arm", "spreads its mass over 0.866 m"),
+    ({"inertia": diagonal(0, 0, 0)}, "arm", "no rotational inertia"),
+    ({"inertia": diagonal(0.01, 0.01, 0.03)}, "arm", "triangle"),
+    ({"inertia": diagonal(0.03, 0.03, -0.001)}, "arm", "positive semidefinite"),
+    ({"mass": "0"}, "arm", "no mass"),
+    ({"mass": "2000", "inertia": diagonal(28, 33, 8)}, "arm", "2.5e+05 kg/m3"),
+    ({"origin": '<origin xyz="0 0 200"/>'}, "arm", "center of mass 200 m outside"),
+    ({"shape": "", "inertia": diagonal(28333, 33333, 8333)}, "arm", "spreads its mass over"),
+    ({"limit": '<limit lower="0" upper="0" effort="5" velocity="2"/>'}, "j", "cannot move"),
+    ({"limit": '<limit lower="-1" upper="1" effort="0" velocity="2"/>'}, "j", "effort limit 0"),
+    ({"limit": '<limit lower="-1" upper="1" effort="1" velocity="0"/>'}, "j", "velocity limit 0"),
+    ({"limit": ""}, "description", "no <limit>"),
+])
+def test_what_is_doubtful(changed, where, what):
+    found = [finding for finding in check_urdf(robot(**changed)) if what in finding.what]
+    assert found and where in found[0].where and found[0].advice
+
+
+def test_the_size_is_that_of_all_shapes_where_they_are_placed():
+    shapes = """<collision><origin xyz="0 0 2" rpy="0 1.5707963 0"/><geometry>
+      <cylinder radius="0.1" length="1"/></geometry></collision><visual><origin xyz="0 0 -2"/>
+      <geometry><sphere radius="0.1"/></geometry></visual>"""
+    found = check_urdf(robot(shape=shapes, mass="30", inertia=diagonal(100, 100, 1)))
+    assert [finding.what for finding in found] == [], found
+    reach = 0.5 * np.linalg.norm([1.0, 0.2, 4.2])
+    (finding,) = check_urdf(robot(shape=shapes, mass="30", inertia=diagonal(200, 200, 1)))
+    assert f"reach from their middle, {reach:.3g} m" in finding.what
+
+
+def test_beside_a_mesh_simple_shapes_tell_no_size():
+    mesh = '<visual><geometry><mesh filename="arm.stl"/></geometry></visual>'
+    assert check_urdf(robot(shape=mesh + BOX, inertia=diagonal(1, 1, 1))) == []
