@@ -9,6 +9,8 @@ from .centroidal import (
     centroidal_momentum_time_derivative as centroidal_momentum_time_derivative,
 )
 from .centroidal import dccrba as dccrba
+from .centroidal_derivatives import centroidal_derivatives as centroidal_derivatives
+from .centroidal_derivatives import com_velocity_derivatives as com_velocity_derivatives
 from .com import center_of_mass as center_of_mass
 from .com import com_jacobian as com_jacobian
 from .com import subtree_centers_of_mass as subtree_centers_of_mass
@@ -20,6 +22,10 @@ from .crba import crba as crba
 from .energy import kinetic_energy as kinetic_energy
 from .energy import mechanical_energy as mechanical_energy
 from .energy import potential_energy as potential_energy
+from .frame_derivatives import (
+    frame_acceleration_derivatives as frame_acceleration_derivatives,
+)
+from .frame_derivatives import frame_velocity_derivatives as frame_velocity_derivatives
 from .frames import frame_acceleration as frame_acceleration
 from .frames import frame_classical_acceleration as frame_classical_acceleration
 from .frames import frame_hessian as frame_hessian

@@ -229,10 +229,10 @@ def composite_coriolis(r, i):
 
 
 @kernel
-def composite_force(r, i):
-    """Force on what joint i carries, which its parent carries too."""
-    f = load_force(r.work, at(r, COMPOSITE_FORCE) + 6 * i)
-    p = at(r, COMPOSITE_FORCE) + 6 * parent(r, i)
+def composite_force(r, field, i):
+    """Force on what joint i carries, or its momentum, which its parent carries too."""
+    f = load_force(r.work, at(r, field) + 6 * i)
+    p = at(r, field) + 6 * parent(r, i)
     store_spatial(r.work, p, force_add(load_force(r.work, p), f))
     return f
 
@@ -247,7 +247,8 @@ def inward(r):
     clear(r.work, dv, n * n)
     clear(r.work, tau, n)
     for i in range(njoints(r), 0, -1):
-        Y, B, f = composite_inertia(r, i), composite_coriolis(r, i), composite_force(r, i)
+        Y, B = composite_inertia(r, i), composite_coriolis(r, i)
+        f = composite_force(r, COMPOSITE_FORCE, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = load_column(r, J, i, c)
@@ -316,7 +317,7 @@ def statics_derivatives(r, dq):
     clear_composites(r)
     clear(r.work, dq, n * n)
     for i in range(njoints(r), 0, -1):
-        Y, f = composite_inertia(r, i), composite_force(r, i)
+        Y, f = composite_inertia(r, i), composite_force(r, COMPOSITE_FORCE, i)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             S = load_column(r, J, i, c)

@@ -1,0 +1,260 @@
+"""Derivatives of the momentum about the centre of mass, and of its rate.
+
+Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), with
+the composites of Singh, Russell and Wensing (2022), in the world: how all that a joint carries
+changes its momentum and its rate with the joint (rnea_derivatives.py, without gravity), brought
+to the centre of mass, which moves too.
+"""
+from ..model.layout import A, Q, V, at, clear, field, idx_v, ncolumns, njoints, nv
+from ..spatial.algebra import (
+    Force,
+    add,
+    coriolis_times,
+    cross,
+    force_add,
+    force_cross,
+    force_moved,
+    load3,
+    load_force,
+    load_inertia,
+    load_motion,
+    momentum,
+    scale,
+    store3,
+    store_inertia,
+    store_spatial,
+    sub,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import store
+from .call import Algorithm
+from .centroidal import DHG, HG, add_to_column, clear_columns
+from .com import COM, MASS, VCOM, over_mass
+from .jacobians import J, move_columns, place_columns
+from .kinematics import OA, OV
+from .rnea_derivatives import (
+    COMPOSITE_FORCE,
+    COMPOSITE_INERTIA,
+    DADQ,
+    DADV,
+    DFDA,
+    DFDQ,
+    DFDV,
+    PSID,
+    acceleration_columns,
+    clear_composites,
+    columns_at,
+    composite_coriolis,
+    composite_force,
+    composite_inertia,
+    leave_body,
+    load_column,
+    store_column,
+    velocity_columns,
+    world_inertia,
+)
+
+DH_DQ = field("dh_dq", ("nv", 6), "Centroidal momentum by configuration.", True)
+DHDOT_DQ = field("dhdot_dq", ("nv", 6), "Its rate by configuration.", True)
+DHDOT_DV = field("dhdot_dv", ("nv", 6), "Its rate by velocity.", True)
+DHDOT_DA = field("dhdot_da", ("nv", 6), "Its rate by acceleration; the same as Ag.", True)
+DVCOM_DQ = field("dvcom_dq", ("nv", 3), "Velocity of the centre of mass by configuration, in the "
+                                        "world [m/s per rad, m].", True)
+DHDQ = field("dHdq", ("ncolumns", 6), "Momentum of all that a joint carries by q, in the world, "
+                                      "about its origin.", True)
+COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of all that a joint carries
+
+
+@kernel
+def move_bodies(r):
+    """Columns, velocities, accelerations and bodies of all joints, without gravity."""
+    clear(r.work, at(r, OV), 6)
+    clear(r.work, at(r, OA), 6)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+        velocity_columns(r, i)
+        acceleration_columns(r, i, OA, DADQ)
+        store_spatial(r.work, at(r, COMPOSITE_MOMENTUM) + 6 * i, leave_body(r, i, OA))
+
+
+@kernel
+def momentum_column(r, i, c, Y, h):
+    """How the momentum h of what joint i carries changes with its column c."""
+    return force_add(force_cross(load_column(r, J, i, c), h),
+                     momentum(Y, load_column(r, PSID, i, c)))
+
+
+@kernel
+def force_columns(r):
+    """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot's."""
+    clear_composites(r)
+    clear(r.work, at(r, COMPOSITE_MOMENTUM), 6)
+    for i in range(njoints(r), 0, -1):
+        Y, B = composite_inertia(r, i), composite_coriolis(r, i)
+        f = composite_force(r, COMPOSITE_FORCE, i)
+        h = composite_force(r, COMPOSITE_MOMENTUM, i)
+        for c in range(ncolumns(r, i)):
+            S = load_column(r, J, i, c)
+            store_column(r, DFDA, i, c, momentum(Y, S))
+            store_column(r, DFDV, i, c, force_add(
+                coriolis_times(B, S), momentum(Y, load_column(r, DADV, i, c))))
+            store_column(r, DFDQ, i, c, force_add(force_cross(S, f), force_add(
+                coriolis_times(B, load_column(r, PSID, i, c)),
+                momentum(Y, load_column(r, DADQ, i, c)))))
+            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+
+
+@kernel
+def about_com(r, columns, i, c, com):
+    """A column of forces or momenta, about the centre of mass."""
+    return force_moved(scale(-1.0, com), load_force(r.work, columns_at(r, columns, i, c)))
+
+
+@kernel
+def less_shift(f, shift, total):
+    """f where the centre that ``total`` is about shifts."""
+    return Force(f.linear, sub(f.angular, cross(shift, total.linear)))
+
+
+@kernel
+def centroidal_derivatives_kernel(r):
+    move_bodies(r)
+    force_columns(r)
+    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA))
+    com = over_mass(Y.moment, Y.mass)
+    h = force_moved(scale(-1.0, com), load_force(r.work, at(r, COMPOSITE_MOMENTUM)))
+    f = force_moved(scale(-1.0, com), load_force(r.work, at(r, COMPOSITE_FORCE)))
+    store3(r.work, at(r, COM), com)
+    store(r.work, at(r, MASS), Y.mass)
+    store_spatial(r.work, at(r, HG), h)
+    store_spatial(r.work, at(r, DHG), f)
+    for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
+        clear_columns(r, columns)
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            Fa = about_com(r, DFDA, i, c, com)
+            shift = over_mass(Fa.linear, Y.mass)
+            add_to_column(r, DH_DQ, k, less_shift(about_com(r, DHDQ, i, c, com), shift, h))
+            add_to_column(r, DHDOT_DQ, k, less_shift(about_com(r, DFDQ, i, c, com), shift, f))
+            add_to_column(r, DHDOT_DV, k, about_com(r, DFDV, i, c, com))
+            add_to_column(r, DHDOT_DA, k, Fa)
+
+
+@kernel
+def com_velocity_derivatives_kernel(r):
+    clear(r.work, at(r, OV), 6)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+        velocity_columns(r, i)
+        Y = world_inertia(r, i)
+        store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, at(r, COMPOSITE_MOMENTUM) + 6 * i,
+                      momentum(Y, load_motion(r.work, at(r, OV) + 6 * i)))
+    clear_composites(r)
+    clear(r.work, at(r, COMPOSITE_MOMENTUM), 6)
+    clear(r.work, at(r, DVCOM_DQ), 3 * nv(r))
+    for i in range(njoints(r), 0, -1):
+        Y, h = composite_inertia(r, i), composite_force(r, COMPOSITE_MOMENTUM, i)
+        for c in range(ncolumns(r, i)):
+            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA))
+    store3(r.work, at(r, VCOM),
+           over_mass(load_force(r.work, at(r, COMPOSITE_MOMENTUM)).linear, Y.mass))
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            dh = load_force(r.work, columns_at(r, DHDQ, i, c))
+            x = at(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
+            store3(r.work, x, add(load3(r.work, x), over_mass(dh.linear, Y.mass)))
+
+
+_centroidal_derivatives = Algorithm(
+    "centroidal_derivatives", centroidal_derivatives_kernel, (Q, V, A),
+    (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA)).caller()
+_com_velocity_derivatives = Algorithm(
+    "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,)).caller()
+
+
+def centroidal_derivatives(model, data, q, v, a, *, threads=1):
+    """Derivatives of the momentum about the centre of mass and of its rate.
+
+    Carpentier and Mansard (2018); O(n). No gravity in them. The link on a fixed base does not
+    count. Leaves ``data.hg``, ``data.dhg``, ``data.com`` and ``data.mass``; and, column by column
+    in the world, about its origin: ``data.dHdq``, ``data.dFdq``, ``data.dFdv``, ``data.dFda`` (of
+    the momentum of all that a joint carries, and its rate, without gravity), ``data.J``,
+    ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``; also ``data.oMi``,
+    ``data.liMi``, ``data.ov`` and ``data.oa``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    dh_dq : (6, nv) ndarray
+        Momentum (linear, angular) by column: along each velocity, on the tangent space [kg m/s,
+        kg m2/s per rad, m].
+    dhdot_dq : (6, nv) ndarray
+        Its rate by configuration [N, N m per rad, m].
+    dhdot_dv : (6, nv) ndarray
+        By velocity [N, N m per rad/s, m/s].
+    dhdot_da : (6, nv) ndarray
+        By acceleration: the centroidal momentum matrix [kg, kg m, kg m2].
+        All about the centre of mass, in the axes of the root. For one state they are
+        ``data.dh_dq`` and so on themselves; for a batch new arrays with the batch's axis in
+        front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _centroidal_derivatives(model, data, threads, 0, q, v, a)
+
+
+def com_velocity_derivatives(model, data, q, v, *, threads=1):
+    """Derivative of the velocity of the centre of mass by configuration.
+
+    The linear part of ``centroidal_derivatives``' dh_dq over the mass; O(n). Leaves
+    ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
+    ``data.dAdv``, ``data.oMi``, ``data.liMi`` and ``data.ov``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    (3, nv) ndarray
+        By column: along each velocity, on the tangent space; in the axes of the root [m/s per
+        rad, m]. For one state it is ``data.dvcom_dq`` itself; for a batch a new array with the
+        batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _com_velocity_derivatives(model, data, threads, 0, q, v)

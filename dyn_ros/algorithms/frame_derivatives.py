@@ -1,0 +1,191 @@
+"""Derivatives of a frame's velocity and spatial acceleration.
+
+Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), section
+III, on the way from the frame to the root (frames.py). Where coordinate j moves all behind it
+along u, one who moves along sees its joint's parent, with v_p and a_p, turn by v_p x u; so there
+
+    dv = v_p x u,  da = a_p x u + (v_p x u) x (v - v_p)
+
+and by velocity da = (v_p + v_j - v) x u with v_j of joint j's body.
+"""
+from ..model.frames import frame_where
+from ..model.layout import A, Q, V, at, clear, field, idx_column, idx_v, ncolumns, nv, parent
+from ..spatial.algebra import (
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    motion_sub,
+    motion_to_parent,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load
+from .call import Algorithm
+from .frames import (
+    IN_FRAME,
+    add_to_row,
+    first_joint,
+    motion_of_axes,
+    reference_frame,
+    told_in,
+    walk,
+)
+
+V_DQ = field("v_partial_dq", ("nv", 6), "Of one frame's velocity by configuration.", True)
+V_DV = field("v_partial_dv", ("nv", 6), "Of one frame's velocity by velocity.", True)
+A_DQ = field("a_partial_dq", ("nv", 6), "Of one frame's acceleration by configuration.", True)
+A_DV = field("a_partial_dv", ("nv", 6), "Of one frame's acceleration by velocity.", True)
+A_DA = field("a_partial_da", ("nv", 6), "Of one frame's acceleration by acceleration.", True)
+
+
+@kernel
+def add_joint(r, j, T, v, a, v_j, v_p, a_p):
+    """Add joint j's columns to the derivatives; all motions in the frame's axes."""
+    for c in range(ncolumns(r, j)):
+        k = idx_v(r, j) + c
+        u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+        w = motion_of_axes(u, reference_frame(r))
+        dv = motion_cross(v_p, u)
+        da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
+        da_dv = motion_cross(motion_add(v_p, motion_sub(v_j, v)), u)
+        column = motion_to_parent(T, u)
+        add_to_row(r, V_DQ, k, motion_to_parent(T, motion_add(dv, motion_cross(w, v))))
+        add_to_row(r, V_DV, k, column)
+        add_to_row(r, A_DQ, k, motion_to_parent(T, motion_add(da, motion_cross(w, a))))
+        add_to_row(r, A_DV, k, motion_to_parent(T, da_dv))
+        add_to_row(r, A_DA, k, column)
+
+
+@kernel
+def acceleration_derivatives_kernel(r):
+    X, v, a = walk(r, True)
+    T = told_in(X, reference_frame(r))
+    for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
+        clear(r.work, at(r, columns), 6 * nv(r))
+    j, v_j, a_j = first_joint(r), v, a
+    while j > 0:
+        v_p, a_p = v_j, a_j
+        for c in range(ncolumns(r, j)):
+            u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+            v_k = load(r.work, at(r, V) + idx_v(r, j) + c)
+            a_k = load(r.work, at(r, A) + idx_v(r, j) + c)
+            v_p = motion_sub(v_p, motion_scale(v_k, u))
+            a_p = motion_sub(a_p, motion_add(motion_scale(a_k, u),
+                                             motion_scale(v_k, motion_cross(v_j, u))))
+        add_joint(r, j, T, v, a, v_j, v_p, a_p)
+        j, v_j, a_j = parent(r, j), v_p, a_p
+
+
+@kernel
+def velocity_derivatives_kernel(r):
+    clear(r.work, at(r, A), nv(r))
+    acceleration_derivatives_kernel(r)
+
+
+_velocity_derivatives = Algorithm(
+    "frame_velocity_derivatives", velocity_derivatives_kernel, (Q, V), (V_DQ, V_DV)).caller()
+_acceleration_derivatives = Algorithm(
+    "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A),
+    (V_DQ, A_DQ, A_DV, A_DA)).caller()
+
+
+def frame_velocity_derivatives(model, data, q, v, frame, reference_frame, *, threads=1):
+    """Derivatives of ``frame_velocity`` by configuration and velocity.
+
+    Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. In
+    LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_velocity`` gives there.
+    Pinocchio's are those of WORLD brought to the frame's origin, as if that stayed in place:
+    ours by configuration are the same plus (w x u, 0) in each column, with the frame's angular
+    velocity w and the velocity u that the column gives its origin.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    v_partial_dq : (6, nv) ndarray
+        (linear, angular) by column: along each velocity, on the tangent space [m/s, rad/s per
+        rad, m].
+    v_partial_dv : (6, nv) ndarray
+        The frame's Jacobian [m, rad per rad, m].
+        For one state they are ``data.v_partial_dq`` and ``data.v_partial_dv`` themselves; for a
+        batch new arrays with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _velocity_derivatives(
+        model, data, threads, frame_where(model, frame, reference_frame), q, v)
+
+
+def frame_acceleration_derivatives(model, data, q, v, a, frame, reference_frame, *, threads=1):
+    """Derivatives of ``frame_acceleration`` by configuration, velocity and acceleration.
+
+    Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. No gravity in
+    them. In LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_acceleration`` and
+    ``frame_velocity`` give there. Pinocchio's are those of WORLD brought to the frame's origin,
+    as if that stayed in place: ours by configuration are the same plus (w x u, 0) in each column
+    of v_partial_dq, with the frame's angular velocity w and the velocity u that the column gives
+    its origin; in a_partial_dq likewise with its angular acceleration. Leaves
+    ``data.v_partial_dv`` too.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
+        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    v_partial_dq : (6, nv) ndarray
+        Of the velocity, (linear, angular) by column: along each velocity, on the tangent space
+        [m/s, rad/s per rad, m].
+    a_partial_dq : (6, nv) ndarray
+        Of the spatial acceleration [m/s2, rad/s2 per rad, m].
+    a_partial_dv : (6, nv) ndarray
+        By velocity [m/s2, rad/s2 per rad/s, m/s].
+    a_partial_da : (6, nv) ndarray
+        By acceleration: the frame's Jacobian [m, rad per rad, m].
+        For one state they are ``data.v_partial_dq`` and so on themselves; for a batch new arrays
+        with the batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
+        there are.
+    """
+    return _acceleration_derivatives(
+        model, data, threads, frame_where(model, frame, reference_frame), q, v, a)
