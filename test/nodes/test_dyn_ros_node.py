@@ -289,18 +289,16 @@ def test_each_may_be_thinned_or_all(run, client, arm):
     for node, silent in ((nodes.dynamics, ["dynamics"]), (nodes.centroidal, ["centroidal"]),
                          (nodes.source, list(TOPICS))):
         assert client.set_parameters(node, max_rate=0.01) == (True, "")
+        nodes.ask(arm.joint_names)                  # the one in 100 s
+        before = {name: len(nodes.states[name]) for name in silent}
         talking = [name for name in TOPICS if name not in silent]
-        nodes.speak.send(nodes.speak.message(arm.joint_names, POSITION, VELOCITY))
-        before = None
-        for _ in range(3):
-            message = nodes.speak.message(arm.joint_names, POSITION, VELOCITY)
-            if talking:
-                nodes.speak.ask(message, *(nodes.states[name] for name in talking))
-            else:
-                nodes.speak.send(message)
-                client.diagnostics(nodes.source,
-                                   lambda _, values: float(values["states [Hz]"]) > 0)
-            before = before or {name: len(nodes.states[name]) for name in silent}
+        if talking:
+            nodes.ask(arm.joint_names, of=talking)
+
+        def taken(status, values):
+            nodes.speak.send(nodes.speak.message(arm.joint_names, POSITION, VELOCITY))
+            return float(values["states [Hz]"]) > 0
+        client.diagnostics(nodes.source, taken)
         assert {name: len(nodes.states[name]) for name in silent} == before
         assert client.set_parameters(node, max_rate=0.0) == (True, "")
         check(arm, *nodes.ask(arm.joint_names))
