@@ -15,7 +15,7 @@ from dyn_ros.srv import (
 )
 
 from . import conversions
-from .services import Service, external_forces, finite, vector
+from .services import Service, external_forces, numbers, set_matrix, vector
 from .state import Refused
 
 NAME_LENGTH = 256       # a payload's name is told in every diagnostics
@@ -23,18 +23,17 @@ NAME_LENGTH = 256       # a payload's name is told in every diagnostics
 
 def get_jacobian(robot, request, response, state):
     """The Jacobian of a frame or of a point on it; its time variation where it is asked for."""
-    model, data, offset = robot.model, robot.data, request.offset
-    place = request.frame, request.reference_frame, np.array([offset.x, offset.y, offset.z])
+    model, data, point = robot.model, robot.data, request.offset
+    offset = point.x, point.y, point.z
+    place = request.frame, request.reference_frame, np.array(offset) if any(offset) else None
     response.name = robot.names
-    size = len(robot.names)
     if request.time_variation:
         dJ = dyn_ros.frame_jacobian_time_variation(model, data, state.q, state.velocity(), *place)
         J = data.frame_jacobian
-        conversions.matrix(response.jacobian_time_variation, 6, size)[:] = finite(
-            dJ[:, robot.rows])
+        set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
     else:
         J = dyn_ros.frame_jacobian(model, data, state.q, *place)
-    conversions.matrix(response.jacobian, 6, size)[:] = finite(J[:, robot.rows])
+    set_matrix(response.jacobian, J[:, robot.rows])
 
 
 def get_frame_state(robot, request, response, state):
@@ -43,16 +42,17 @@ def get_frame_state(robot, request, response, state):
     place = request.frame, request.reference_frame
     index = frame_where(model, *place) >> 2
     a = vector(robot, "acceleration", request.name, request.acceleration)
-    conversions.set_pose(
-        response.pose, finite(dyn_ros.frame_placements(model, data, state.q)[index]))
+    placement = dyn_ros.frame_placements(model, data, state.q)[index]
+    numbers(placement)
+    conversions.set_pose(response.pose, placement)
     response.header.frame_id = robot.world_frame
     response.velocity_valid = not state.unknown
     velocity = acceleration = classical = (math.nan,) * 6
     if response.velocity_valid:
-        velocity = finite(dyn_ros.frame_velocity(model, data, state.q, state.v, *place))
-        acceleration = finite(
+        velocity = numbers(dyn_ros.frame_velocity(model, data, state.q, state.v, *place))
+        acceleration = numbers(
             dyn_ros.frame_acceleration(model, data, state.q, state.v, a, *place))
-        classical = finite(data.frame_classical_acceleration)
+        classical = numbers(data.frame_classical_acceleration)
     conversions.set_twist(response.velocity, velocity)
     conversions.set_twist(response.acceleration, acceleration)
     conversions.set_twist(response.classical_acceleration, classical)
@@ -64,7 +64,7 @@ def get_inverse_dynamics(robot, request, response, state):
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
                        external_forces(robot, request.wrenches))
     response.name = robot.names
-    conversions.numbers(response, "effort", len(robot.names))[:] = finite(tau[robot.rows])
+    response.effort = numbers(tau[robot.rows])
 
 
 def get_forward_dynamics(robot, request, response, state):
@@ -73,7 +73,7 @@ def get_forward_dynamics(robot, request, response, state):
     a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
                     external_forces(robot, request.wrenches))
     response.name = robot.names
-    conversions.numbers(response, "acceleration", len(robot.names))[:] = finite(a[robot.rows])
+    response.acceleration = numbers(a[robot.rows])
 
 
 def set_payload(robot, request, response):

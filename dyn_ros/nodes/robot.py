@@ -37,7 +37,8 @@ class Robot:
     Attributes
     ----------
     model, data : dyn_ros.Model, dyn_ros.Data
-    state : StateCollector
+    state, told : StateCollector
+        What messages tell, and what a request tells, which is not kept.
     root_link, frame_id : str
         The description's root link; what outputs carry as frame_id.
     moving_base : bool
@@ -84,6 +85,7 @@ class Robot:
             self.state = StateCollector(self.model, values["staleness"], base, notify)
         except Refused as error:
             raise SettingError("base_pose, base_twist", error) from None
+        self.told = StateCollector(self.model, 0.0)
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link

@@ -3,6 +3,7 @@
 A service is one function and one line, as in dynamics_services.py: it fills the response, and what
 it raises goes to the caller as `success: false` and `message`.
 """
+import array
 import functools
 import math
 import time
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import conversions
-from .state import Refused, StateCollector, some
+from .state import Refused, some
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,13 @@ _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 def answers(node, service):
     """The callback of a service: what a request gets."""
+    with_state = hasattr(service.type.Request, "state")
+
     @functools.wraps(service.answer)
     def call(request, response):
         try:
             robot = _robot(node)
-            if hasattr(request, "state"):
+            if with_state:
                 state = _state(node, robot, request.state)
                 header = response.header
                 header.frame_id = robot.frame_id
@@ -104,12 +107,19 @@ def external_forces(robot, wrenches):
     return robot.model.external_forces(totals) if totals else None
 
 
-def finite(values):
-    """The same values; Refused where a number grew beyond all bounds."""
-    if not np.isfinite(values).all():
+def numbers(values):
+    """An ndarray as a float64[] field takes it, row by row; Refused where one is not finite."""
+    result = array.array("d", values.tobytes())
+    if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
         raise Refused("the result is not finite: the numbers of the request or of the state are "
                       "too large to compute with")
-    return values
+    return result
+
+
+def set_matrix(message, values):
+    """Fill a dyn_ros/Matrix from an ndarray (rows, cols)."""
+    message.rows, message.cols = values.shape
+    message.data = numbers(values)
 
 
 def _robot(node):
@@ -125,8 +135,8 @@ def _state(node, robot, given):
     """The state of a request: what it gives, or the latest."""
     if len(given.name):
         return _given(robot, given)
-    if (len(given.position) or len(given.velocity)
-            or conversions.pose_numbers(given.base_pose) != _AT_ORIGIN
+    if len(given.position) or len(given.velocity) or robot.moving_base and (
+            conversions.pose_numbers(given.base_pose) != _AT_ORIGIN
             or any(conversions.twist_numbers(given.base_twist))):
         raise Refused("state: numbers, but no names; name all joints, or leave the state empty "
                       "for the latest")
@@ -134,24 +144,30 @@ def _state(node, robot, given):
 
 
 def _given(robot, given):
-    base = conversions.pose_numbers(given.base_pose), conversions.twist_numbers(given.base_twist)
-    told = StateCollector(robot.model, 0.0, base)
-    told.joint_states(given.name, given.position, given.velocity, (), 1)
-    missing = told.missing()
-    if missing:
-        others = f"; not in the model: {some(told.unknown)}" if told.unknown else ""
-        raise Refused(f"state: the position is missing of {some(missing)}{others}")
+    told = robot.told
+    stamp = max(told.stamp, 0) + 1
+    if not len(given.velocity):
+        told.v[:] = 0.0
+    if robot.moving_base:
+        told.odometry(conversions.pose_numbers(given.base_pose),
+                      conversions.twist_numbers(given.base_twist), stamp)
+    told.joint_states(given.name, given.position, given.velocity, (), stamp)
+    if not told.complete or told.stamp != stamp:
+        told.stamp = stamp
+        missing = told.missing()
+        if missing:
+            others = f"; not in the model: {some(told.unknown)}" if told.unknown else ""
+            raise Refused(f"state: the position is missing of {some(missing)}{others}")
     return State(told.q, told.v, 0, [])
 
 
 def _latest(node, robot):
     state = robot.state
-    missing = state.missing()
-    if missing:
-        raise Refused(f"the latest position is unknown or stale of {some(missing)}: {GIVE}")
-    clock = node.get_clock()
+    if not state.complete:
+        raise Refused(f"the latest position is unknown or stale of {some(state.missing())}: {GIVE}")
     age = time.perf_counter() - robot.received
-    if clock.ros_time_is_active:            # a simulation: nothing ages while it is paused
+    clock = node.get_clock()
+    if age > state.staleness and clock.ros_time_is_active:      # a simulation may be paused
         age = 1e-9 * (clock.now().nanoseconds - state.stamp)
     if age > state.staleness:
         raise Refused(f"the latest state is {age:.3f} s old, more than the parameter staleness "

@@ -68,6 +68,8 @@ class StateCollector:
         The newest stamp in it [ns].
     needs_odometry : bool
         Whether the base's pose and twist are to come by `odometry`.
+    complete : bool
+        False while the position of some joint is unknown or stale: then q is not to be used.
     velocity_known : bool
         False while the velocity of some joint is unknown: then v is not to be used.
     takes_effort : bool
@@ -82,7 +84,7 @@ class StateCollector:
         self.q = np.array(model.neutral(), float)
         self.v = np.zeros(model.nv)
         self.stamp = NEVER
-        self.velocity_known = False
+        self.complete = self.velocity_known = False
         self.takes_effort = False
         self.tau = np.zeros(model.nv)
         self.differences = None
@@ -230,6 +232,8 @@ class StateCollector:
 
     def _finite(self, field, values, layout, names):
         values = np.asarray(values, float)[layout.take]
+        if math.isfinite(sum(values.tolist())):     # far faster than to ask numpy for each
+            return values
         finite = np.isfinite(values)
         if not finite.all():
             bad = zip(np.array(names)[layout.take][~finite], values[~finite])
@@ -253,7 +257,7 @@ class StateCollector:
         if behind <= self._staleness:
             raise Refused(f"its stamp is {behind * 1e-9:g} s before the last one of these joints")
         self._notify(f"stamps jumped back by {behind * 1e-9:g} s: collecting the state anew")
-        self.stamp = NEVER
+        self.stamp, self.complete = NEVER, False
         self._stamps[:] = NEVER
         for each in self._parts.values():
             each.stamp, each.ahead = NEVER, 0
@@ -263,18 +267,19 @@ class StateCollector:
         part.ahead = min(part.ahead + 1, 2)
         self._stamps[part.slots] = stamp
         if part.complete:
-            self.stamp = stamp
+            self.stamp, self.complete = stamp, True
         else:
             self.stamp = int(self._live.max())
             oldest = self.stamp - self._staleness
-            if self._live.min() < oldest:
+            self.complete = bool(self._live.min() >= oldest)
+            if not self.complete:
                 return False
             if part.ahead < 2 and any(
                     not each.ahead and each.stamp >= oldest for each in self._parts.values()):
                 return False
         for each in self._parts.values():
             each.ahead = max(each.ahead - 1, 0)
-        self.velocity_known = bool(self._velocities.all())
+        self.velocity_known = all(self._velocities.tolist())
         if self.differences:
             self.tell_differences()
         return True

@@ -1,0 +1,145 @@
+"""What a Jacobian call takes beside an empty service of the same types, in one run.
+
+A client asks one call after the other, of the 7-joint arm, and takes the time until the answer is
+there. It is answered in turns, one second each, by
+
+- a node whose service of type dyn_ros/GetJacobian gives back the empty response (with the events
+  executor, as dynamics_node, and with rclpy.spin, as most nodes),
+- `~/get_jacobian` of dynamics_node, while joint states come at 100 Hz: of the latest state, of a
+  state in the request, and with the time variation.
+
+    python benchmarks/service_latency.py [--rounds 5]
+"""
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+from node_latency import ARM7, percentile, start_node
+
+EMPTY = """
+import sys
+import rclpy
+from dyn_ros.srv import GetJacobian
+
+rclpy.init()
+node = rclpy.create_node("empty", namespace=sys.argv[1])
+node.create_service(GetJacobian, "~/get_jacobian", lambda request, response: response)
+try:
+    if sys.argv[2] == "events":
+        from rclpy.experimental import EventsExecutor
+        executor = EventsExecutor()
+        executor.add_node(node)
+        while rclpy.ok():
+            executor.spin_once(1.0)
+    else:
+        rclpy.spin(node)
+except BaseException:
+    pass
+"""
+
+
+def start_empty(namespace, executor):
+    return subprocess.Popen([sys.executable, "-c", EMPTY, namespace, executor])
+
+
+class Client:
+    """Asks services, and times the answers."""
+
+    def __init__(self, kind, message):
+        import rclpy
+        from sensor_msgs.msg import JointState
+        rclpy.init()
+        self.kind = kind
+        self.node = rclpy.create_node("service_latency_client")
+        self.executor = rclpy.executors.SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self.clients = {}
+        publisher = self.node.create_publisher(JointState, "/node/joint_states", 10)
+        self.node.create_timer(0.01, lambda: publisher.publish(message))
+
+    def ask(self, name, request):
+        """The answer, and how long it took [us]."""
+        begun = time.perf_counter()
+        future = self.clients[name].call_async(request)
+        while not future.done():
+            self.executor.spin_once(1.0)
+            assert time.perf_counter() < begun + 10.0, f"{name}: no answer"
+        return future.result(), 1e6 * (time.perf_counter() - begun)
+
+    def find(self, name):
+        self.clients[name] = self.node.create_client(self.kind, name)
+        assert self.clients[name].wait_for_service(60.0), f"{name}: no such service"
+        end = time.perf_counter() + 1.0         # both ends find each other for good
+        while time.perf_counter() < end:
+            self.executor.spin_once(0.1)
+
+    def times(self, name, request, seconds):
+        """How long answers took [us], and the last one."""
+        took, end = [], time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            answer, each = self.ask(name, request)
+            took.append(each)
+        return took, answer
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=5, help="seconds for each kind of answer")
+    options = parser.parse_args(argv)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+
+    import array
+
+    from sensor_msgs.msg import JointState
+
+    import dyn_ros
+    from dyn_ros.msg import RobotState
+    from dyn_ros.nodes.dynamics_node import DynamicsNode
+    from dyn_ros.srv import GetJacobian
+    dyn_ros.precompile(list(DynamicsNode.kernels), batch=False)
+    model = dyn_ros.Model.from_urdf_file(ARM7)
+    position, velocity = array.array("d", [0.1] * model.nq), array.array("d", [0.2] * model.nv)
+    message = JointState(name=list(model.joint_names), position=position, velocity=velocity)
+    state = RobotState(name=list(model.joint_names), position=position, velocity=velocity)
+    plain = GetJacobian.Request(frame="tool", reference_frame=2)
+    given = GetJacobian.Request(frame="tool", reference_frame=2, state=state)
+    both = GetJacobian.Request(frame="tool", reference_frame=2, time_variation=True)
+    calls = {
+        "empty": ("/empty/empty/get_jacobian", plain),
+        "empty, state in the request": ("/empty/empty/get_jacobian", given),
+        "empty, rclpy.spin": ("/empty_spin/empty/get_jacobian", plain),
+        "latest state": ("/node/dynamics/get_jacobian", plain),
+        "with time variation": ("/node/dynamics/get_jacobian", both),
+        "state in the request": ("/node/dynamics/get_jacobian", given),
+    }
+    processes = [start_empty("/empty", "events"), start_empty("/empty_spin", "single"),
+                 start_node("/node", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+    try:
+        client = Client(GetJacobian, message)
+        for name, _ in calls.values():
+            if name not in client.clients:
+                client.find(name)
+        times = {call: [] for call in calls}
+        for _ in range(options.rounds):
+            for call, (name, request) in calls.items():
+                client.ask(name, request)
+                new, answer = client.times(name, request, 1.0)
+                assert answer.success != call.startswith("empty"), answer.message
+                times[call] += new
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+    base = percentile(times["empty"], 0.5)
+    print(f"{'GetJacobian, call to answer [us]':34}{'p50':>8}{'p99':>8}{'to empty':>10}   "
+          f"{model.njoints} joints")
+    for call in calls:
+        p50, p99 = percentile(times[call], 0.5), percentile(times[call], 0.99)
+        print(f"{call:34}{p50:8.0f}{p99:8.0f}{p50 / base:10.2f}")
+
+
+if __name__ == "__main__":
+    main()
