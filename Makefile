@@ -69,6 +69,7 @@ bench:
 	$(call set_up,interfaces test-wheels)
 	$(VENV)/bin/python benchmarks/engine.py --write docs/performance.md
 	$(VENV)/bin/python benchmarks/node_latency.py $(ARGS)
+	$(VENV)/bin/python benchmarks/service_latency.py
 
 lint:
 	$(call set_up,test-wheels)

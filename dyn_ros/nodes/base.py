@@ -54,7 +54,8 @@ SPECS = (
     Spec("world_frame", "",
          "frame_id of what is told in the world, with a floating or planar base; empty: the "
          "frame_id of odom, or world.", robot=True),
-    Spec("staleness", 0.5, "Largest difference of stamps within one state [s].",
+    Spec("staleness", 0.5,
+         "Largest difference of stamps within one state, and largest age of one in a service [s].",
          limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",
          "Where a floating or planar base's pose and twist come from: topic odom, or base_pose.",
