@@ -1,0 +1,160 @@
+"""What it saves to have all nodes in one process: dyn_ros_node beside two nodes, in one run.
+
+A client publishes joint states of the 7-joint arm and listens to ~/state of the dynamics and of the
+centroidal node. Both come in turns from dyn_ros_node, and from dynamics_node and centroidal_node as
+two processes. Told for each: processor time for one joint state (over all threads, so DDS too), the
+time until both answers are there, resident memory. Beside it, measured in this process: the time of
+the engine's calls that both nodes make for one joint state, as the upper bound of what one common
+pass over the kinematics could save.
+
+    python benchmarks/one_process.py [--rounds 5] [--rate 500]
+"""
+import argparse
+import array
+import os
+import subprocess
+import sys
+import time
+
+from node_latency import ARM7, percentile, resident
+
+SETS = {
+    "two processes": ("dynamics_node", "centroidal_node"),
+    "one process": ("dyn_ros_node",),
+}
+
+
+def start(module, namespace):
+    return subprocess.Popen(
+        [sys.executable, "-m", f"dyn_ros.nodes.{module}", "--ros-args", "-r", f"__ns:={namespace}",
+         "-p", f"robot_description_file:={ARM7}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def processor_time(pid):
+    """Seconds that all threads of a process have used."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+            total += int(file.read().split()[0])
+    return 1e-9 * total
+
+
+class Set:
+    """The processes of one way, and the answers that come from them."""
+
+    def __init__(self, node, name, executables, spin):
+        from sensor_msgs.msg import JointState
+
+        from dyn_ros.msg import CentroidalState, JointSpaceDynamics
+        self.namespace = "/" + name.replace(" ", "_")
+        self.processes = [start(executable, self.namespace) for executable in executables]
+        self.publisher = node.create_publisher(JointState, self.namespace + "/joint_states", 10)
+        self.arrived = {}
+        self.subscriptions = [
+            node.create_subscription(kind, f"{self.namespace}/{topic}/state", self._on_answer, 10)
+            for topic, kind in (("dynamics", JointSpaceDynamics), ("centroidal", CentroidalState))]
+        self.spin, self.took, self.used, self.states = spin, [], 0.0, 0
+
+    def _on_answer(self, message):
+        key = message.header.stamp.sec, message.header.stamp.nanosec
+        self.arrived.setdefault(key, []).append(time.perf_counter())
+
+    def used_so_far(self):
+        return sum(processor_time(process.pid) for process in self.processes)
+
+    def round(self, message, rate, seconds):
+        self.arrived.clear()
+        sent = {}
+        before, begun = self.used_so_far(), time.perf_counter()
+        message.header.stamp.sec += 1
+        for nanosec in range(round(rate * seconds)):
+            message.header.stamp.nanosec = nanosec
+            sent[message.header.stamp.sec, nanosec] = time.perf_counter()
+            self.publisher.publish(message)
+            while time.perf_counter() < begun + (nanosec + 1) / rate:
+                self.spin(max(begun + (nanosec + 1) / rate - time.perf_counter(), 0.0))
+        self.spin(0.05)
+        self.used += self.used_so_far() - before
+        self.states += len(sent)
+        self.took += [max(self.arrived[key]) - at for key, at in sent.items()
+                      if len(self.arrived.get(key, ())) == 2]
+
+
+def engine_times():
+    """Microseconds of the engine's calls for one joint state, of each node."""
+    import numpy as np
+
+    import dyn_ros
+    model = dyn_ros.Model.from_urdf_file(ARM7)
+    data = dyn_ros.Data(model)
+    q, v = model.random_configuration(np.random.default_rng(1)), np.full(model.nv, 0.1)
+
+    def best(*calls):
+        times = []
+        for _ in range(20):
+            begun = time.perf_counter()
+            for _ in range(500):
+                for function, *inputs in calls:
+                    function(model, data, *inputs)
+            times.append((time.perf_counter() - begun) / 500)
+        return 1e6 * min(times)
+    return (best((dyn_ros.generalized_gravity, q), (dyn_ros.crba, q),
+                 (dyn_ros.nonlinear_effects, q, v)),
+            best((dyn_ros.ccrba, q, v)))
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=5, help="seconds for each way")
+    parser.add_argument("--rate", type=float, default=500.0, help="joint states per second")
+    options = parser.parse_args(argv)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+
+    import rclpy
+    from sensor_msgs.msg import JointState
+
+    import dyn_ros
+    rclpy.init()
+    node = rclpy.create_node("client")
+    executor = rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(node)
+    sets = {name: Set(node, name, executables, executor.spin_once)
+            for name, executables in SETS.items()}
+    try:
+        model = dyn_ros.Model.from_urdf_file(ARM7)
+        message = JointState(name=list(model.joint_names))
+        message.position = array.array("d", [0.1] * model.nq)
+        message.velocity = array.array("d", [0.2] * model.nv)
+        message.header.stamp.sec = 1
+        end = time.monotonic() + 60.0
+        while not all(len(each.arrived) >= 20 and len(max(each.arrived.values(), key=len)) == 2
+                      for each in sets.values()):
+            assert time.monotonic() < end, "no answers"
+            message.header.stamp.nanosec += 1
+            for each in sets.values():
+                each.publisher.publish(message)
+            executor.spin_once(0.02)
+        for _ in range(options.rounds):
+            for each in sets.values():
+                each.round(message, options.rate, 1.0)
+        print(f"{'':16}{'processor':>12}{'both answers [us]':>20}{'lost':>6}{'memory':>9}"
+              f"   at {options.rate:g} Hz, 7 joints")
+        for name, each in sets.items():
+            memory = sum(resident(process.pid) for process in each.processes)
+            p50, p99 = (1e6 * percentile(each.took, share) for share in (0.5, 0.99))
+            print(f"{name:16}{1e6 * each.used / each.states:9.0f} us{p50:8.0f} p50{p99:8.0f}"
+                  f"{each.states - len(each.took):6}{memory:6.0f} MB")
+    finally:
+        for each in sets.values():
+            for process in each.processes:
+                process.terminate()
+                process.wait()
+    dynamics, centroidal = engine_times()
+    print(f"the engine's calls in it: {dynamics:.2f} us of dynamics, {centroidal:.2f} us of "
+          "centroidal; one common pass could save less than the shorter")
+
+
+if __name__ == "__main__":
+    main()
