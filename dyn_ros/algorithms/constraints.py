@@ -3,6 +3,7 @@
 A table of integers, made once for each way of calling and kept by ``Data``; its address travels
 with the call. Constraints that follow each other on one tip form a run.
 """
+import contextlib
 from typing import NamedTuple
 
 import numpy as np
@@ -220,12 +221,14 @@ def told_address(model, data, name, tip, axes, directions, singularity, toleranc
         return data._told[tip, axes, directions[1].shape[-1], singularity, tolerance, priority][0]
     except (AttributeError, KeyError, TypeError, IndexError):
         array, _ = as_array(model, directions[0], (6, "constraints"), directions[1])
-    m, tip, axes = array.shape[-1], _hashable(tip), _hashable(axes)
     if tolerance is not None:
         tolerance = float(finite_array("tolerance", tolerance, ()))
+    key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
     kept = getattr(data, "_told", {})               # not a Data: the call will say so
-    numbers = table(model, name, tip, axes, m, singularity, tolerance, priority)
+    with contextlib.suppress(KeyError, TypeError):
+        return kept[key][0]
+    numbers = table(model, name, *key)
     if len(kept) >= _KEPT:
         kept.clear()
-    kept[tip, axes, m, singularity, tolerance, priority] = numbers.ctypes.data, numbers
+    kept[key] = numbers.ctypes.data, numbers
     return numbers.ctypes.data

@@ -1,5 +1,7 @@
 """Constrained dynamics: KDL's answers, a dense solution, policies, priorities, bad input."""
+import copy
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -491,6 +493,36 @@ def test_tips_by_index_and_as_one_name():
     index = pair.model.frame_index("tool0")
     for tip in ("tool0", index, ("tool0",) * 6, np.array(["tool0"] * 6), [index] * 6):
         assert np.array_equal(solve(pair, {**given, "tip": tip}).ddq, expected.ddq)
+
+
+FORMS = {
+    "list": np.ndarray.tolist,
+    "Fortran": np.asfortranarray,
+    "columns of more": lambda x: np.concatenate([x, x], -1)[..., :x.shape[-1]],
+    "backwards": lambda x: x[::-1].copy()[::-1],
+    "big-endian": lambda x: x.astype(">f8"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_any_form_of_array(form):
+    pair, given = task("ur5", None, {"tool0": 6})
+    given["root_acc"] = np.arange(6.0)
+    expected = copied(solve(pair, given))
+    for changed in ("alpha", "beta", "root_acc", "f_ext", "ff_torques"):
+        found = solve(pair, {**given, changed: FORMS[form](given[changed])})
+        assert np.array_equal(found.ddq, expected.ddq)
+        assert np.array_equal(found.nu, expected.nu)
+
+
+@pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))],
+                         ids=["copied", "pickled"])
+def test_data_that_was_copied_after_a_call(copy_of):
+    pair, given = task("ur5", None, {"tool0": 6})
+    expected = copied(solve(pair, given))
+    data = copy_of(pair.data)
+    found = dyn_ros.vereshchagin(data.model, data, **given)
+    assert np.array_equal(found.ddq, expected.ddq)
 
 
 def test_many_ways_of_calling():
