@@ -26,7 +26,7 @@ class CentroidalNode(RobotNode):
              "differences of the velocities by their stamps, through a first-order low pass; anew "
              "after a stamp that goes back, a gap longer than staleness, or a new robot. "
              "forward_dynamics: the measured effort, as if nothing touched the robot: a floating "
-             "or planar base flies.",
+             "base flies, a planar one glides.",
              choices=("none", "finite_difference", "forward_dynamics")),
         Spec("acceleration_cutoff", 10.0,
              "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
