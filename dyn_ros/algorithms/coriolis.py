@@ -94,7 +94,7 @@ def coriolis_matrix(model, data, q, v, *, threads=1):
     Of the many matrices with C v right it is one for which dM/dt - 2 C is skew; where each joint
     has one degree of freedom, it is that of the Christoffel symbols. Echeandia and Wensing
     (2021), algorithm 1; O(n d) for a tree of depth d. Leaves ``data.J``, ``data.dJ``,
-    ``data.ov``, ``data.oMi`` and ``data.liMi``.
+    ``data.ov`` and ``data.oMi``.
 
     Parameters
     ----------

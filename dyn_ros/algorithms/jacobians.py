@@ -4,6 +4,7 @@ Column c of a joint is its motion subspace S_c, which is constant in the joint's
 from the world its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008,
 section 2.10).
 """
+from ..model.joints import joint_placement
 from ..model.layout import (
     A,
     Q,
@@ -27,7 +28,7 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load
 from .call import Algorithm
-from .kinematics import OA, OV, place_joint, world_column
+from .kinematics import OA, OV, place_in_world, world_column
 
 J = field("J", ("ncolumns", 6), "Jacobian columns of all joints, in the world.", True)
 DJ = field("dJ", ("ncolumns", 6), "Rate of change of J.", True)
@@ -37,9 +38,9 @@ DDJ = field("ddJ", ("ncolumns", 6), "Second rate of change of J.", True)
 @kernel
 def place_columns(r, i):
     """Leave joint i's placement and its columns of J."""
-    place_joint(r, i)
+    X = place_in_world(r, i, joint_placement(r, i))
     for c in range(ncolumns(r, i)):
-        store_spatial(r.work, at(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c))
+        store_spatial(r.work, at(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c, X))
 
 
 @kernel
@@ -112,7 +113,7 @@ def joint_jacobians(model, data, q, *, threads=1):
 
     The columns of the joints on the way to a body, times their velocities, give the body's
     velocity in the world: in its axes, about its origin. Featherstone (2008), section 4.1;
-    O(n). Leaves ``data.oMi`` and ``data.liMi`` too.
+    O(n). Leaves ``data.oMi`` too.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def joint_jacobians_time_variation(model, data, q, v, *, threads=1):
     """Rate of change of ``joint_jacobians``.
 
     Featherstone (2008), section 2.10: ov x S for each column; O(n). Leaves ``data.J``,
-    ``data.ov``, ``data.oMi`` and ``data.liMi`` too.
+    ``data.ov`` and ``data.oMi`` too.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ def joint_jacobians_second_time_variation(model, data, q, v, a, *, threads=1):
     """Second rate of change of ``joint_jacobians``.
 
     The rate of ov x S: oa x S + ov x (ov x S) for each column; O(n). Leaves ``data.dJ``,
-    ``data.J``, ``data.ov``, ``data.oa``, ``data.oMi`` and ``data.liMi`` too.
+    ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi`` too.
 
     Parameters
     ----------

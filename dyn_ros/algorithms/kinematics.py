@@ -62,19 +62,27 @@ OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world [m].
 
 
 @kernel
-def place_joint(r, i):
-    """Leave joint i's placement in its parent and in the world; give the latter."""
-    X = joint_placement(r, i)
+def place_in_world(r, i, X):
+    """Leave joint i's placement in the world, X being that in its parent; give it."""
     oMi = compose(load_se3(r.work, at(r, OMI) + 16 * parent(r, i)), X)
-    store_se3(r.work, at(r, LIMI) + 16 * i, X)
     store_se3(r.work, at(r, OMI) + 16 * i, oMi)
     return oMi
 
 
 @kernel
-def world_column(r, i, c):
-    """Column c of joint i's motion subspace in the world, a mimic's multiplier in it."""
-    X = load_se3(r.work, at(r, OMI) + 16 * i)
+def place_joint(r, i):
+    """Leave joint i's placement in its parent and in the world; give the latter."""
+    X = joint_placement(r, i)
+    store_se3(r.work, at(r, LIMI) + 16 * i, X)
+    return place_in_world(r, i, X)
+
+
+@kernel
+def world_column(r, i, c, X):
+    """Column c of joint i's motion subspace in the world, where X is the joint's placement.
+
+    A mimic's multiplier is in it.
+    """
     if kind(r, i) == REVOLUTE:
         u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
         return Motion(cross(X.translation, u), u)
