@@ -185,7 +185,7 @@ def centroidal_derivatives(model, data, q, v, a, *, threads=1):
     in the world, about its origin: ``data.dHdq``, ``data.dFdq``, ``data.dFdv``, ``data.dFda`` (of
     the momentum of all that a joint carries, and its rate, without gravity), ``data.J``,
     ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``; also ``data.oMi``,
-    ``data.liMi``, ``data.ov`` and ``data.oa``.
+    ``data.ov`` and ``data.oa``.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def com_velocity_derivatives(model, data, q, v, *, threads=1):
 
     The linear part of ``centroidal_derivatives``' dh_dq over the mass; O(n). Leaves
     ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
-    ``data.dAdv``, ``data.oMi``, ``data.liMi`` and ``data.ov``.
+    ``data.dAdv``, ``data.oMi`` and ``data.ov``.
 
     Parameters
     ----------

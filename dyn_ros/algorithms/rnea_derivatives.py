@@ -365,7 +365,7 @@ def rnea_derivatives(model, data, q, v, a, f_ext=None, *, threads=1):
     depth d. ``model.armature`` counts. External forces stay as they are in the joints' frames.
     Leaves ``data.tau`` and, column by column in the world, about its origin: ``data.J``,
     ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``,
-    ``data.dFdq``, ``data.dFdv``, ``data.dFda``; also ``data.oMi``, ``data.liMi``, ``data.ov`` and
+    ``data.dFdq``, ``data.dFdv``, ``data.dFda``; also ``data.oMi``, ``data.ov`` and
     ``data.oa_gf``.
 
     Parameters
@@ -410,7 +410,7 @@ def generalized_gravity_derivatives(model, data, q, *, threads=1):
     """Derivative of ``generalized_gravity`` by configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Leaves ``data.J``,
-    ``data.psidd``, ``data.dFdq``, ``data.oMi`` and ``data.liMi``.
+    ``data.psidd``, ``data.dFdq`` and ``data.oMi``.
 
     Parameters
     ----------
@@ -442,8 +442,8 @@ def static_torque_derivatives(model, data, q, f_ext, *, threads=1):
     """Derivative of ``static_torque`` by configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces stay
-    as they are in the joints' frames. Leaves ``data.J``, ``data.psidd``, ``data.dFdq``,
-    ``data.oMi`` and ``data.liMi``.
+    as they are in the joints' frames. Leaves ``data.J``, ``data.psidd``, ``data.dFdq``
+    and ``data.oMi``.
 
     Parameters
     ----------
