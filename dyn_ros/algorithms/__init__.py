@@ -1,6 +1,9 @@
 """One file per algorithm: its kernel, and the public function that calls it."""
 from .aba import aba as aba
 from .aba_derivatives import aba_derivatives as aba_derivatives
+from .aba_second_order import (
+    aba_second_order_derivatives as aba_second_order_derivatives,
+)
 from .bodies import body_momenta as body_momenta
 from .bodies import joint_forces as joint_forces
 from .call import ALGORITHMS, precompile
@@ -54,6 +57,9 @@ from .rnea_derivatives import (
 )
 from .rnea_derivatives import rnea_derivatives as rnea_derivatives
 from .rnea_derivatives import static_torque_derivatives as static_torque_derivatives
+from .rnea_second_order import (
+    rnea_second_order_derivatives as rnea_second_order_derivatives,
+)
 from .vereshchagin import vereshchagin as vereshchagin
 
 __all__ = [*ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",

@@ -1,0 +1,168 @@
+"""Second-order derivatives of forward dynamics.
+
+Where tau stays, rnea(q, v, ddq(q, v)) stays too. Its second derivatives, zero, hold those of ddq
+times M; so with the tensors of rnea_second_order.py at ddq, R_dadq being dM/dq, and those of
+aba_derivatives.py,
+
+    d2ddq_dqdq[:, j, k] = -M^-1 (R_dqdq[:, j, k] + R_dadq[:, :, j] ddq_dq[:, k]
+                                 + R_dadq[:, :, k] ddq_dq[:, j])
+    d2ddq_dqdv[:, j, k] = -M^-1 (R_dqdv[:, j, k] + R_dadq[:, :, j] ddq_dv[:, k])
+    d2ddq_dvdv[:, j, k] = -M^-1 R_dvdv[:, j, k]
+    d2ddq_dtaudq[:, j, k] = -M^-1 R_dadq[:, :, k] M^-1[:, j]
+"""
+from ..model.layout import (
+    F_EXT,
+    TAU_IN,
+    Q,
+    V,
+    at,
+    field,
+    nv,
+    velocity_end,
+    velocity_parent,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import LANES, load_neighbours, neighbours, store_neighbours
+from .aba_derivatives import DDQ_DQ, DDQ_DV, aba_derivatives_kernel
+from .call import Algorithm
+from .minverse import MINV, add_scaled, load_eight
+from .rnea_second_order import (
+    CUBE,
+    D2TAU_DADQ,
+    D2TAU_DQDQ,
+    D2TAU_DQDV,
+    D2TAU_DVDV,
+    second_order,
+)
+
+D2DDQ_DQDQ = field("d2ddq_dqdq", CUBE, "ddq_dq by configuration: by acceleration, q, q.")
+D2DDQ_DVDV = field("d2ddq_dvdv", CUBE, "ddq_dv by velocity: by acceleration, v, v.")
+D2DDQ_DQDV = field("d2ddq_dqdv", CUBE, "ddq_dq by velocity: by acceleration, q, v.")
+D2DDQ_DTAUDQ = field("d2ddq_dtaudq", CUBE, "Minv by configuration: by acceleration, tau, q.")
+SLICE = field("_slice", ("nv", LANES))
+
+
+@kernel
+def zeros(r):
+    zero = 0.0 * load_neighbours(r.work, at(r, MINV), nv(r))
+    return zero, zero, zero, zero, zero, zero, zero, zero
+
+
+@kernel
+def add_accelerations(r):
+    """All in brackets above but the third line: eight rows of i and a few columns at a time.
+
+    Entries of row i of dM/dq are zero but on the way of velocity i to the root and behind it.
+    """
+    n = nv(r)
+    qq, qv, tq = at(r, D2DDQ_DQDQ), at(r, D2DDQ_DQDV), at(r, D2DDQ_DTAUDQ)
+    for i in range(n):
+        plane = at(r, D2TAU_DADQ) + n * n * i
+        for j in range(0, n, 8):
+            for k in range(0, n, neighbours(r.work)):
+                for_qq, for_qv, for_tq = zeros(r), zeros(r), zeros(r)
+                l = velocity_end(r, i) - 1
+                while l >= 0:
+                    row = n * l
+                    rates = load_eight(r.work, plane + row + j)
+                    by_k = load_neighbours(r.work, plane + row + k, n - k)
+                    for_qq = add_scaled(add_scaled(
+                        for_qq, rates, load_neighbours(r.work, at(r, DDQ_DQ) + row + k, n - k)),
+                        load_eight(r.work, at(r, DDQ_DQ) + row + j), by_k)
+                    for_qv = add_scaled(
+                        for_qv, rates, load_neighbours(r.work, at(r, DDQ_DV) + row + k, n - k))
+                    for_tq = add_scaled(for_tq, load_eight(r.work, at(r, MINV) + row + j), by_k)
+                    l = l - 1 if l > i else velocity_parent(r, l)
+                for t in range(min(8, n - j)):
+                    at_k = (n * i + j + t) * n + k
+                    store_neighbours(r.work, qq + at_k, n - k, for_qq[t] + load_neighbours(
+                        r.work, at(r, D2TAU_DQDQ) + at_k, n - k))
+                    store_neighbours(r.work, qv + at_k, n - k, for_qv[t] + load_neighbours(
+                        r.work, at(r, D2TAU_DQDV) + at_k, n - k))
+                    store_neighbours(r.work, tq + at_k, n - k, for_tq[t])
+
+
+@kernel
+def less_minverse_times_tensor(r, X, B):
+    """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be the same."""
+    n, W, s = nv(r), at(r, MINV), at(r, SLICE)
+    for jk in range(0, n * n, neighbours(r.work)):
+        count = n * n - jk
+        for l in range(n):
+            store_neighbours(r.work, s + LANES * l, count,
+                             load_neighbours(r.work, B + n * n * l + jk, count))
+        for i in range(0, n, 8):
+            total = zeros(r)
+            for l in range(n):
+                total = add_scaled(total, load_eight(r.work, W + n * l + i),
+                                   load_neighbours(r.work, s + LANES * l, LANES))
+            for t in range(min(8, n - i)):
+                store_neighbours(r.work, X + n * n * (i + t) + jk, count, -total[t])
+
+
+@kernel
+def aba_second_order_derivatives_kernel(r):
+    aba_derivatives_kernel(r)
+    second_order(r)
+    add_accelerations(r)
+    less_minverse_times_tensor(r, at(r, D2DDQ_DQDQ), at(r, D2DDQ_DQDQ))
+    less_minverse_times_tensor(r, at(r, D2DDQ_DVDV), at(r, D2TAU_DVDV))
+    less_minverse_times_tensor(r, at(r, D2DDQ_DQDV), at(r, D2DDQ_DQDV))
+    less_minverse_times_tensor(r, at(r, D2DDQ_DTAUDQ), at(r, D2DDQ_DTAUDQ))
+
+
+_second_order = Algorithm(
+    "aba_second_order_derivatives", aba_second_order_derivatives_kernel, (Q, V, TAU_IN, F_EXT),
+    (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,)).caller()
+
+
+def aba_second_order_derivatives(model, data, q, v, tau, f_ext=None, *, threads=1):
+    """Second-order derivatives of ``aba``'s accelerations by configuration, velocity, torque.
+
+    In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n4). By
+    torque and velocity, or torque twice, they are zero. ``model.armature`` counts. External
+    forces stay as they are in the joints' frames. Leaves all that ``aba_derivatives`` does, and
+    the tensors of ``rnea_second_order_derivatives`` at these accelerations.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    d2ddq_dqdq : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in which
+        ``Model.integrate`` moves q. Symmetric in j and k but for two directions of one floating
+        or planar joint, which do not commute.
+    d2ddq_dvdv : (nv, nv, nv) ndarray
+        [i, j, k]: of ddq_dv[i, j] by velocity k. Symmetric in j and k.
+    d2ddq_dqdv : (nv, nv, nv) ndarray
+        [i, j, k]: of ddq_dq[i, j] by velocity k.
+    d2ddq_dtaudq : (nv, nv, nv) ndarray
+        [i, j, k]: of ddq_dtau[i, j], the inverse of M, along velocity k. Symmetric in i and j.
+        Accelerations in rad/s2 or m/s2, directions in rad or m, torques in N m or N. For one
+        state they are ``data.d2ddq_dqdq`` and so on themselves; for a batch new arrays with the
+        batch's axis in front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    numpy.linalg.LinAlgError
+        Names the first joint (from the tips) that moves no inertia.
+    """
+    return _second_order(model, data, threads, 0, q, v, tau, f_ext)

@@ -1,0 +1,280 @@
+"""Second-order derivatives of inverse dynamics.
+
+After Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics: theory and
+implementation" (2022), in the world, upon the first order of rnea_derivatives.py. Along q_d all
+that column d carries moves with S_d, and besides v by psid_d, S_e not at all, psid_e by
+psid_d x S_e, psidd_e by psidd_d x S_e + 2 psid_d x psid_e; by Jacobi's identity so do the columns
+of d's own joint. What d carries has the composite inertia Y and the Coriolis inertia B, with
+the rates along q_d
+
+    P = S_d x* Y - Y S_d x,  D = S_d x* B - B S_d x + B(Y, psid_d)
+
+Let d be carried by e and e by f. With dF/da_d = Y S_d, dF/dv_d, dF/dq_d of the first order, and
+F1 = S_e x* dF/da_d, F2 = P S_e, each entry is a product with columns of f:
+
+    dM_df/dq_e = F1 S_f,  dM_ef/dq_d = F2 S_f,  dM_de/dq_f = 0
+    d2tau_d/dv_e dv_f = (F1 - F2) S_f = -d2tau_e/dv_d dv_f,  d2tau_f/dv_d dv_e = (F1 + F2) S_f
+    d2tau_d/dq_f dv_e = (F1 - F2) psid_f = -d2tau_e/dq_f dv_d
+    d2tau_d/dq_e dv_f = F3 S_f + F1 dAdv_f,  d2tau_d/dq_e dq_f = F3 psid_f + F1 psidd_f
+    d2tau_e/dq_d dv_f = F4 S_f + F2 dAdv_f,  d2tau_e/dq_d dq_f = F4 psid_f + F2 psidd_f
+    d2tau_f/dq_d dv_e = F5 S_f,  d2tau_f/dq_e dv_d = F6 S_f,  d2tau_f/dq_d dq_e = F7 S_f
+
+    F3 = psid_e x* Y S_d - P psid_e + S_e x* B' S_d,  F4 = D' S_e,  F5 = D S_e + P dAdv_e
+    F6 = psid_e x* Y S_d + P psid_e + S_e x* dF/dv_d
+    F7 = D psid_e + P psidd_e + S_e x* dF/dq_d
+
+Columns of one joint take both roles, e before f and f before e. Then the entries in which the
+two differ hold for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f where e and f
+are of one joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f where d and e are.
+"""
+from collections import namedtuple
+
+from ..model.layout import (
+    F_EXT,
+    A,
+    Q,
+    V,
+    at,
+    clear,
+    coupled,
+    field,
+    idx_v,
+    ncolumns,
+    njoints,
+    nv,
+    parent,
+)
+from ..spatial.algebra import (
+    CoriolisInertia,
+    Force,
+    add,
+    coriolis_add,
+    coriolis_inertia,
+    coriolis_times,
+    coriolis_transpose_times,
+    cross,
+    dot,
+    force_add,
+    force_cross,
+    force_sub,
+    load_coriolis,
+    load_force,
+    load_inertia,
+    momentum,
+    motion_cross,
+    power,
+    product,
+    skew,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+from .call import Algorithm
+from .composites import inertia_rate
+from .jacobians import J
+from .rnea_derivatives import (
+    COMPOSITE_CORIOLIS,
+    COMPOSITE_INERTIA,
+    DADV,
+    DFDA,
+    DFDQ,
+    DFDV,
+    PSID,
+    PSIDD,
+    columns_at,
+    load_column,
+    rnea_derivatives_kernel,
+)
+
+CUBE = ("nv", "nv", "nv")
+D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "dtau_dq by configuration: by torque, q, q.")
+D2TAU_DVDV = field("d2tau_dvdv", CUBE, "dtau_dv by velocity: by torque, v, v.")
+D2TAU_DQDV = field("d2tau_dqdv", CUBE, "dtau_dq by velocity: by torque, q, v.")
+D2TAU_DADQ = field("d2tau_dadq", CUBE, "M by configuration: by torque, a, q.")
+
+Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
+Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7")
+
+
+@kernel
+def coriolis_rate(B, S):
+    """S x* B - B S x, which has the form of B."""
+    s, p, W = S.linear, B.momentum, skew(S.angular)
+    L, R, t = product(W, B.angular), product(B.angular, W), dot(s, p)
+    return CoriolisInertia(cross(S.angular, p), (
+        L[0] - R[0] + t - p[0] * s[0], L[1] - R[1] - p[0] * s[1], L[2] - R[2] - p[0] * s[2],
+        L[3] - R[3] - p[1] * s[0], L[4] - R[4] + t - p[1] * s[1], L[5] - R[5] - p[1] * s[2],
+        L[6] - R[6] - p[2] * s[0], L[7] - R[7] - p[2] * s[1], L[8] - R[8] + t - p[2] * s[2]))
+
+
+@kernel
+def load_force_column(r, field, i, c):
+    return load_force(r.work, columns_at(r, field, i, c))
+
+
+@kernel
+def outer_column(r, i, c):
+    """Column d and the rates of what it carries."""
+    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i)
+    B = load_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i)
+    S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
+    D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, momentum(Y, psid).linear))
+    return Outer(S, load_force_column(r, DFDA, i, c), load_force_column(r, DFDV, i, c),
+                 load_force_column(r, DFDQ, i, c), Y, inertia_rate(Y, S), D,
+                 coriolis_transpose_times(B, S))
+
+
+@kernel
+def forces(r, d, j, b, one_joint):
+    """F1 to F7 of column d and of column b of joint j; where both are of one joint, what F5 would
+    serve for does not exist, and it is Y S_d x S_e. Of F4, whose linear part is zero, the rest."""
+    S, psid = load_column(r, J, j, b), load_column(r, PSID, j, b)
+    turned, rate = force_cross(psid, d.Fa), momentum(d.P, psid)
+    F3 = force_sub(turned, rate)
+    F3 = Force(F3.linear, add(F3.angular, cross(S.angular, d.u)))
+    F5 = force_add(coriolis_times(d.D, S), momentum(d.P, load_column(r, DADV, j, b)))
+    if one_joint:
+        F5 = momentum(d.Y, motion_cross(d.S, S))
+    F6 = force_add(force_add(turned, rate), force_cross(S, d.Fv))
+    F7 = force_add(force_add(coriolis_times(d.D, psid), force_cross(S, d.Fq)),
+                   momentum(d.P, load_column(r, PSIDD, j, b)))
+    return Forces(force_cross(S, d.Fa), momentum(d.P, S), F3, coriolis_transpose_times(d.D, S),
+                  F5, F6, F7)
+
+
+@kernel
+def put(r, k, x):
+    """Leave a number; where mimic joints share velocities, add it."""
+    if coupled(r):
+        x = x + load(r.work, k)
+    store(r.work, k, x)
+
+
+@kernel
+def leave_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
+    """All entries of velocities d, e, f, the last of which is column a of joint k."""
+    n = nv(r)
+    qq, vv = at(r, D2TAU_DQDQ), at(r, D2TAU_DVDV)
+    qv, aq = at(r, D2TAU_DQDV), at(r, D2TAU_DADQ)
+    S, psid = load_column(r, J, k, a), load_column(r, PSID, k, a)
+    psidd, dAdv = load_column(r, PSIDD, k, a), load_column(r, DADV, k, a)
+    x, y = power(F.F1, S), power(F.F2, S)
+    z = power(F.F1, psid) - power(F.F2, psid)
+    def_, dfe = (d * n + e) * n + f, (d * n + f) * n + e
+    edf, efd = (e * n + d) * n + f, (e * n + f) * n + d
+    fde, fed = (f * n + d) * n + e, (f * n + e) * n + d
+    dqdq = power(F.F3, psid) + power(F.F1, psidd)
+    put(r, qq + def_, dqdq)
+    put(r, qv + dfe, z)
+    if ef_one_joint:
+        put(r, vv + def_, -y)
+    else:
+        X = power(F.F7, S)
+        put(r, qq + dfe, dqdq)
+        put(r, qq + fde, X)
+        put(r, qv + def_, power(F.F3, S) + power(F.F1, dAdv))
+        put(r, qv + fed, power(F.F6, S))
+        put(r, vv + def_, x - y)
+        put(r, vv + dfe, x - y)
+        put(r, aq + dfe, x)
+        put(r, aq + fde, x)
+        if de_one_joint:
+            put(r, vv + fde, x + y + power(F.F5, S))
+        else:
+            put(r, qq + fed, X)
+            put(r, qv + fde, power(F.F5, S))
+            put(r, vv + fde, x + y)
+            put(r, vv + fed, x + y)
+            put(r, aq + fed, y)
+    if not de_one_joint:
+        dqdq = dot(F.F4, psid.angular) + power(F.F2, psidd)
+        put(r, qq + edf, dqdq)
+        put(r, qq + efd, dqdq)
+        put(r, qv + edf, dot(F.F4, S.angular) + power(F.F2, dAdv))
+        put(r, qv + efd, -z)
+        put(r, vv + edf, y - x)
+        put(r, vv + efd, y - x)
+        put(r, aq + efd, y)
+
+
+@kernel
+def second_order(r):
+    """After ``rnea_derivatives_kernel``. Entries of columns on no common way to the root stay zero
+    for ever; they are cleared only where sums may meet them."""
+    if coupled(r):
+        for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
+            clear(r.work, at(r, tensor), nv(r) * nv(r) * nv(r))
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            d = outer_column(r, i, c)
+            j = i
+            while j > 0:
+                for b in range(ncolumns(r, j)):
+                    F = forces(r, d, j, b, j == i)
+                    k = j
+                    while k > 0:
+                        for a in range(ncolumns(r, k)):
+                            leave_entries(r, idx_v(r, i) + c, idx_v(r, j) + b, idx_v(r, k) + a, F,
+                                          k, a, j == i, k == j)
+                        k = parent(r, k)
+                j = parent(r, j)
+
+
+@kernel
+def rnea_second_order_derivatives_kernel(r):
+    rnea_derivatives_kernel(r)
+    second_order(r)
+
+
+_second_order = Algorithm(
+    "rnea_second_order_derivatives", rnea_second_order_derivatives_kernel, (Q, V, A, F_EXT),
+    (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,)).caller()
+
+
+def rnea_second_order_derivatives(model, data, q, v, a, f_ext=None, *, threads=1):
+    """Second-order derivatives of ``rnea``'s torques by configuration, velocity, acceleration.
+
+    Singh, Russell and Wensing (2022), in closed form; O(n d2) for a tree of depth d. Derivatives
+    by acceleration and velocity, or acceleration twice, are zero. External forces stay as they
+    are in the joints' frames. Leaves all that ``rnea_derivatives`` does.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the result, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench on each joint's body (force, moment), in the joint's frame, at its
+        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    d2tau_dqdq : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction in which
+        ``Model.integrate`` moves q. Symmetric in j and k but for two directions of one floating
+        or planar joint, which do not commute: then the two differ by the derivative of torque
+        i along their bracket.
+    d2tau_dvdv : (nv, nv, nv) ndarray
+        [i, j, k]: of dtau_dv[i, j] by velocity k. Symmetric in j and k.
+    d2tau_dqdv : (nv, nv, nv) ndarray
+        [i, j, k]: of dtau_dq[i, j] by velocity k.
+    d2tau_dadq : (nv, nv, nv) ndarray
+        [i, j, k]: of M[i, j] along velocity k. Symmetric in i and j.
+        Torques in N m or N, directions in rad or m. For one state they are ``data.d2tau_dqdq``
+        and so on themselves; for a batch new arrays with the batch's axis in front. Change
+        copies of them: where the tree makes an entry zero, no later call writes it.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit.
+    """
+    return _second_order(model, data, threads, 0, q, v, a, f_ext)
