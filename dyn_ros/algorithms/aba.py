@@ -69,13 +69,24 @@ from .call import Algorithm
 from .crba import COMPOSITE, crba_kernel
 from .factor import SINGULAR, factor, solve
 from .rnea import NLE, external_force, nonlinear_effects_kernel
-from .root_axes import COLUMNS, ROTATION, add_column, arm, cross_column, dot_column, place, set_root
+from .root_axes import (
+    COLUMNS,
+    ROTATION,
+    VELOCITY,
+    add_column,
+    arm,
+    bias_acceleration,
+    dot_column,
+    place,
+    set_root,
+    velocity,
+)
 
 DDQ = field("ddq", ("nv",), "Joint accelerations of aba [rad/s2, m/s2].")
-VELOCITY = field("_v_root", ("rows", 6))
 ACCELERATION = field(
-    "link_accelerations", ("rows", 6), "Spatial acceleration of each joint's body less gravity, in "
-                                       "the root's axes, at the joint's origin [m/s2, rad/s2].")
+    "link_accelerations", ("rows", 6), "Of vereshchagin: spatial acceleration of each joint's body "
+                                       "with the root's in it, in the root's axes, at the joint's "
+                                       "origin [m/s2, rad/s2].")
 BIAS = field("_c", ("rows", 6))
 CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint's children
 BIAS_FORCE = field("_pA", ("rows", 6))
@@ -88,24 +99,16 @@ REST = field("_u", ("nv",))
 def outward_velocities(r):
     """Pass 1: velocities, bias accelerations and forces, rigid inertias."""
     set_root(r)
-    v_, p_ = at(r, VELOCITY), at(r, BIAS_FORCE)
-    clear(r.work, v_, 6)
+    p_ = at(r, BIAS_FORCE)
+    clear(r.work, at(r, VELOCITY), 6)
     for i in range(1, njoints(r) + 1):
         Y = place(r, i)
-        v_p = motion_moved(arm(r, i), load_motion(r.work, v_ + 6 * parent(r, i)))
-        rates = at(r, V) + idx_v(r, i)
-        v = add_column(r, i, 0, v_p, load(r.work, rates))
-        for c in range(1, ncolumns(r, i)):
-            v = add_column(r, i, c, v, load(r.work, rates + c))
-        bias = cross_column(r, i, 0, v, load(r.work, rates))
-        for c in range(1, ncolumns(r, i)):
-            bias = motion_add(bias, cross_column(r, i, c, v, load(r.work, rates + c)))
+        v = velocity(r, i)
         pA = force_cross(v, momentum(Y, v))
         if given(r, F_EXT):
             R = load9(r.work, at(r, ROTATION) + 9 * i)
             pA = force_sub(pA, force_rotated(R, external_force(r, i)))
-        store_spatial(r.work, v_ + 6 * i, v)
-        store_spatial(r.work, at(r, BIAS) + 6 * i, bias)
+        store_spatial(r.work, at(r, BIAS) + 6 * i, bias_acceleration(r, i, v))
         store_inertia(r.work, at(r, COMPOSITE) + 10 * i, Y)
         store_spatial(r.work, p_ + 6 * i, pA)
 
