@@ -34,7 +34,8 @@ class Case(NamedTuple):
 
     theirs: Callable                  # (model, data, *arguments)
     takes: str                        # of q, v, a
-    results: Callable                 # Pinocchio's Data -> what ours returns, as a tuple
+    results: Callable = None          # Pinocchio's Data -> what ours returns, as a tuple;
+    #                                   None: what theirs returns
     in_parallel: Callable = None      # Pinocchio's batch
 
 
@@ -64,6 +65,9 @@ CASES = {
                              lambda d: (d.dtau_dq, d.dtau_dv, full(d.M))),
     "aba_derivatives": Case(pinocchio.computeABADerivatives, "qva",
                             lambda d: (d.ddq_dq, d.ddq_dv, full(d.Minv))),
+    "generalized_gravity_derivatives": Case(
+        pinocchio.computeGeneralizedGravityDerivatives, "q"),
+    "centroidal_derivatives": Case(pinocchio.computeCentroidalDynamicsDerivatives, "qva"),
 }
 ROBOTS = (("panda", None), ("talos_reduced", "floating"))
 
@@ -127,6 +131,10 @@ def error(actual, expected):
     return np.abs(actual - expected).max() / (largest if largest > 1e-12 else 1.0)
 
 
+def as_tuple(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
 def accuracy():
     """Rows: name, largest relative error over all robots, fixed and floating, and where."""
     worst = {name: (0.0, "") for name in CASES}
@@ -138,9 +146,11 @@ def accuracy():
                 for name, case in CASES.items():
                     count = len(case.takes)
                     found = getattr(dyn_ros, name)(pair.model, pair.data, *(q, v, a)[:count])
-                    case.theirs(pair.pin, pair.pin_data, *(pair.to_pin_q(q), v, a)[:count])
-                    e = max(map(error, found if isinstance(found, tuple) else (found,),
-                                case.results(pair.pin_data)))
+                    expected = case.theirs(pair.pin, pair.pin_data,
+                                           *(pair.to_pin_q(q), v, a)[:count])
+                    if case.results:
+                        expected = case.results(pair.pin_data)
+                    e = max(map(error, as_tuple(found), as_tuple(expected)))
                     worst[name] = max(worst[name], (e, f"{robot}, {root_joint or 'fixed'}"))
     for name, (e, where) in worst.items():
         yield f"| `{name}` | {e:.1e} | {where} |"
