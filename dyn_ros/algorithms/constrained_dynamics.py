@@ -25,7 +25,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
-from .aba import ACCELERATION, VELOCITY
+from .aba import ACCELERATION
 from .call import Algorithm
 from .constraints import (
     as_motion,
@@ -37,6 +37,7 @@ from .constraints import (
     tip_joint,
     told_address,
 )
+from .root_axes import VELOCITY
 from .vereshchagin import RESULTS, solve_constrained, sweep_outward, unit_force
 
 
