@@ -56,6 +56,9 @@ CASES = {
     "center_of_mass": Case(
         lambda m, d, q, v, a: pinocchio.centerOfMass(m, d, q, v, a, False), "qva",
         lambda d: (d.com[0], d.vcom[0], d.acom[0], d.mass[0])),
+    "com_jacobian": Case(pinocchio.jacobianCenterOfMass, "q", lambda d: (d.Jcom,)),
+    "mechanical_energy": Case(pinocchio.computeMechanicalEnergy, "qv",
+                              lambda d: (d.mechanical_energy,)),
     "ccrba": Case(pinocchio.ccrba, "qv", lambda d: (d.Ag, d.hg.vector, d.Ig.matrix())),
     "dccrba": Case(pinocchio.dccrba, "qv", lambda d: (d.dAg,)),
     "centroidal_momentum_time_derivative": Case(
