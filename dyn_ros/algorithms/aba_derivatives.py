@@ -29,7 +29,7 @@ from .minverse import (
     solve_for_root,
     square_root,
 )
-from .rnea_derivatives import DTAU_DQ, DTAU_DV, rnea_derivatives_kernel
+from .rnea_derivatives import DTAU_DQ, DTAU_DV, columns_in_world, inward, outward
 
 DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Joint accelerations by configuration [rad/s2, m/s2 "
                                          "per rad, m].")
@@ -65,7 +65,8 @@ def less_minverse_times(r, X, B):
 
 
 @kernel
-def aba_derivatives_kernel(r):
+def differentiate(r):
+    """All of ``aba_derivatives``, told about the first joint's origin."""
     aba_kernel(r)
     for k in range(nv(r)):
         store(r.work, at(r, A) + k, load(r.work, at(r, DDQ) + k))
@@ -74,9 +75,16 @@ def aba_derivatives_kernel(r):
         square_root(r)
     else:
         inverse_after_elimination(r)
-    rnea_derivatives_kernel(r)
+    outward(r)
+    inward(r)
     less_minverse_times(r, at(r, DDQ_DQ), at(r, DTAU_DQ))
     less_minverse_times(r, at(r, DDQ_DV), at(r, DTAU_DV))
+
+
+@kernel
+def aba_derivatives_kernel(r):
+    differentiate(r)
+    columns_in_world(r)
 
 
 _aba_derivatives = Algorithm(

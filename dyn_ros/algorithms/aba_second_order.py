@@ -23,9 +23,10 @@ from ..model.layout import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import LANES, load_neighbours, neighbours, store_neighbours
-from .aba_derivatives import DDQ_DQ, DDQ_DV, aba_derivatives_kernel
+from .aba_derivatives import DDQ_DQ, DDQ_DV, differentiate
 from .call import Algorithm
 from .minverse import MINV, add_scaled, load_eight
+from .rnea_derivatives import columns_in_world
 from .rnea_second_order import (
     CUBE,
     D2TAU_DADQ,
@@ -102,8 +103,9 @@ def less_minverse_times_tensor(r, X, B):
 
 @kernel
 def aba_second_order_derivatives_kernel(r):
-    aba_derivatives_kernel(r)
+    differentiate(r)
     second_order(r)
+    columns_in_world(r)
     add_accelerations(r)
     less_minverse_times_tensor(r, at(r, D2DDQ_DQDQ), at(r, D2DDQ_DQDQ))
     less_minverse_times_tensor(r, at(r, D2DDQ_DVDV), at(r, D2TAU_DVDV))

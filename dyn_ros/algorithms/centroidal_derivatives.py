@@ -1,11 +1,11 @@
 """Derivatives of the momentum about the centre of mass, and of its rate.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), with
-the composites of Singh, Russell and Wensing (2022), in the world: how all that a joint carries
-changes its momentum and its rate with the joint (rnea_derivatives.py, without gravity), brought
-to the centre of mass, which moves too.
+the composites of Singh, Russell and Wensing (2022): how all that a joint carries changes its
+momentum and its rate with the joint (rnea_derivatives.py, without gravity), brought to the centre
+of mass, which moves too.
 """
-from ..model.layout import A, Q, V, at, clear, field, idx_v, ncolumns, njoints, nv
+from ..model.layout import A, Q, V, at, clear, field, idx_v, nallcolumns, ncolumns, njoints, nv
 from ..spatial.algebra import (
     Force,
     add,
@@ -26,11 +26,10 @@ from ..spatial.algebra import (
     sub,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import store
 from .call import Algorithm
 from .centroidal import DHG, HG, add_to_column, clear_columns
-from .com import COM, MASS, VCOM, over_mass
-from .jacobians import J, move_columns, place_columns
+from .com import VCOM, over_mass, store_com
+from .jacobians import J, move_columns
 from .kinematics import OA, OV
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
@@ -47,11 +46,15 @@ from .rnea_derivatives import (
     composite_coriolis,
     composite_force,
     composite_inertia,
+    forces_in_world,
     leave_body,
     load_column,
+    motions_in_world,
+    place_columns,
+    set_near,
     store_column,
     velocity_columns,
-    world_inertia,
+    velocity_columns_in_world,
 )
 
 DH_DQ = field("dh_dq", ("nv", 6), "Centroidal momentum by configuration.", True)
@@ -68,14 +71,14 @@ COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of all 
 @kernel
 def move_bodies(r):
     """Columns, velocities, accelerations and bodies of all joints, without gravity."""
-    clear(r.work, at(r, OV), 6)
+    set_near(r)
     clear(r.work, at(r, OA), 6)
     for i in range(1, njoints(r) + 1):
-        place_columns(r, i)
+        Y = place_columns(r, i)
         move_columns(r, i)
         velocity_columns(r, i)
         acceleration_columns(r, i, OA, DADQ)
-        store_spatial(r.work, at(r, COMPOSITE_MOMENTUM) + 6 * i, leave_body(r, i, OA))
+        store_spatial(r.work, at(r, COMPOSITE_MOMENTUM) + 6 * i, leave_body(r, i, OA, Y))
 
 
 @kernel
@@ -122,11 +125,9 @@ def centroidal_derivatives_kernel(r):
     move_bodies(r)
     force_columns(r)
     Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA))
-    com = over_mass(Y.moment, Y.mass)
+    com = store_com(r, Y.mass, Y.moment)
     h = force_moved(scale(-1.0, com), load_force(r.work, at(r, COMPOSITE_MOMENTUM)))
     f = force_moved(scale(-1.0, com), load_force(r.work, at(r, COMPOSITE_FORCE)))
-    store3(r.work, at(r, COM), com)
-    store(r.work, at(r, MASS), Y.mass)
     store_spatial(r.work, at(r, HG), h)
     store_spatial(r.work, at(r, DHG), f)
     for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
@@ -140,16 +141,20 @@ def centroidal_derivatives_kernel(r):
             add_to_column(r, DHDOT_DQ, k, less_shift(about_com(r, DFDQ, i, c, com), shift, f))
             add_to_column(r, DHDOT_DV, k, about_com(r, DFDV, i, c, com))
             add_to_column(r, DHDOT_DA, k, Fa)
+    velocity_columns_in_world(r)
+    motions_in_world(r, DADQ, nallcolumns(r))
+    motions_in_world(r, OA, njoints(r) + 1)
+    for columns in (DFDA, DFDQ, DFDV, DHDQ):
+        forces_in_world(r, columns, nallcolumns(r))
 
 
 @kernel
 def com_velocity_derivatives_kernel(r):
-    clear(r.work, at(r, OV), 6)
+    set_near(r)
     for i in range(1, njoints(r) + 1):
-        place_columns(r, i)
+        Y = place_columns(r, i)
         move_columns(r, i)
         velocity_columns(r, i)
-        Y = world_inertia(r, i)
         store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
         store_spatial(r.work, at(r, COMPOSITE_MOMENTUM) + 6 * i,
                       momentum(Y, load_motion(r.work, at(r, OV) + 6 * i)))
@@ -168,6 +173,8 @@ def com_velocity_derivatives_kernel(r):
             dh = load_force(r.work, columns_at(r, DHDQ, i, c))
             x = at(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
             store3(r.work, x, add(load3(r.work, x), over_mass(dh.linear, Y.mass)))
+    velocity_columns_in_world(r)
+    forces_in_world(r, DHDQ, nallcolumns(r))
 
 
 _centroidal_derivatives = Algorithm(
@@ -184,8 +191,8 @@ def centroidal_derivatives(model, data, q, v, a, *, threads=1):
     count. Leaves ``data.hg``, ``data.dhg``, ``data.com`` and ``data.mass``; and, column by column
     in the world, about its origin: ``data.dHdq``, ``data.dFdq``, ``data.dFdv``, ``data.dFda`` (of
     the momentum of all that a joint carries, and its rate, without gravity), ``data.J``,
-    ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``; also ``data.oMi``,
-    ``data.ov`` and ``data.oa``.
+    ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``; also ``data.ov``
+    and ``data.oa``.
 
     Parameters
     ----------
@@ -230,7 +237,7 @@ def com_velocity_derivatives(model, data, q, v, *, threads=1):
 
     The linear part of ``centroidal_derivatives``' dh_dq over the mass; O(n). Leaves
     ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
-    ``data.dAdv``, ``data.oMi`` and ``data.ov``.
+    ``data.dAdv`` and ``data.ov``.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Coriolis matrix.
 
 Echeandia and Wensing, "Numerical methods to compute the Coriolis matrix and Christoffel symbols
-for rigid-body systems" (2021), algorithm 1, in the world: with the composite inertia Y and the
-Coriolis inertia B of what joint i carries, and j carrying i,
+for rigid-body systems" (2021), algorithm 1. In the axes of the root, about the first joint's
+origin: with the composite inertia Y and the Coriolis inertia B of what joint i carries, and j
+carrying i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """
@@ -14,6 +15,7 @@ from ..model.layout import (
     field,
     idx_v,
     increase,
+    nallcolumns,
     ncolumns,
     njoints,
     nv,
@@ -35,7 +37,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from .call import Algorithm
-from .jacobians import DJ, J, move_columns, place_columns
+from .jacobians import DJ, J, move_columns
 from .kinematics import OV
 from .rnea_derivatives import (
     COMPOSITE_CORIOLIS,
@@ -44,7 +46,9 @@ from .rnea_derivatives import (
     composite_coriolis,
     composite_inertia,
     load_column,
-    world_inertia,
+    motions_in_world,
+    place_columns,
+    set_near,
 )
 
 C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].")
@@ -53,11 +57,11 @@ C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].")
 @kernel
 def coriolis_matrix_kernel(r):
     n, C_ = nv(r), at(r, C)
-    clear(r.work, at(r, OV), 6)
+    set_near(r)
     for i in range(1, njoints(r) + 1):
-        place_columns(r, i)
+        Y = place_columns(r, i)
         move_columns(r, i)
-        Y, v = world_inertia(r, i), load_motion(r.work, at(r, OV) + 6 * i)
+        v = load_motion(r.work, at(r, OV) + 6 * i)
         store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
         store_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i,
                        coriolis_inertia(Y, v, momentum(Y, v).linear))
@@ -83,6 +87,9 @@ def coriolis_matrix_kernel(r):
                     increase(r.work, C_ + n * k + idx_v(r, j) + d,
                              power(F, load_column(r, DJ, j, d)) + dot(u, S_d.angular))
                 j = parent(r, j)
+    for columns in (J, DJ):
+        motions_in_world(r, columns, nallcolumns(r))
+    motions_in_world(r, OV, njoints(r) + 1)
 
 
 _coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,)).caller()
@@ -93,8 +100,8 @@ def coriolis_matrix(model, data, q, v, *, threads=1):
 
     Of the many matrices with C v right it is one for which dM/dt - 2 C is skew; where each joint
     has one degree of freedom, it is that of the Christoffel symbols. Echeandia and Wensing
-    (2021), algorithm 1; O(n d) for a tree of depth d. Leaves ``data.J``, ``data.dJ``,
-    ``data.ov`` and ``data.oMi``.
+    (2021), algorithm 1; O(n d) for a tree of depth d. Leaves ``data.J``, ``data.dJ``
+    and ``data.ov``.
 
     Parameters
     ----------

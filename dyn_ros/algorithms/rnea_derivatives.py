@@ -2,10 +2,12 @@
 
 Singh, Russell and Wensing, "Efficient analytical derivatives of rigid-body dynamics using spatial
 vector algebra" (2022), after Carpentier and Mansard, "Analytical derivatives of rigid body
-dynamics algorithms" (2018). Everything is told in the world. A column of a joint's motion
-subspace S has the rates psid = v x S and psidd = a x S + v x psid, with v and a of the joint's
-parent; what the joint carries acts through its composite inertia Y, Coriolis inertia B and force
-f. Each column meets the columns of its joint and of the joints on the way to the root:
+dynamics algorithms" (2018). In the axes of the root, about the first joint's origin, so that no
+digits are lost far from the root; at the end what people see is brought to the world's origin. A
+column of a joint's motion subspace S has the rates psid = v x S and psidd = a x S + v x psid,
+with v and a of the joint's parent; what the joint carries acts through its composite inertia Y,
+Coriolis inertia B and force f. Each column meets the columns of its joint and of the joints on
+the way to the root:
 
     dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j carries i, or the same joint
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j carries i
@@ -14,19 +16,18 @@ f. Each column meets the columns of its joint and of the joints on the way to th
 from ..model.layout import (
     F_EXT,
     GRAVITY,
-    OMI,
     A,
     Q,
     V,
     armature,
     at,
-    body_inertia,
     clear,
     field,
     given,
     idx_column,
     idx_v,
     increase,
+    nallcolumns,
     ncolumns,
     njoints,
     nv,
@@ -44,18 +45,21 @@ from ..spatial.algebra import (
     dot,
     force_add,
     force_cross,
+    force_moved,
+    force_rotated,
     force_sub,
     inertia_add,
     inertia_moved,
-    inertia_rotated,
+    load3,
+    load9,
     load_coriolis,
     load_force,
     load_inertia,
     load_motion,
-    load_se3,
     momentum,
     motion_add,
     motion_cross,
+    motion_moved,
     motion_scale,
     power,
     scale,
@@ -63,15 +67,16 @@ from ..spatial.algebra import (
     store_coriolis,
     store_inertia,
     store_spatial,
-    to_parent,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load
+from ..spatial.lanes import load, store
 from .call import Algorithm
 from .crba import M
-from .jacobians import DJ, J, move_columns, place_columns
+from .jacobians import DJ, J, move_columns
 from .kinematics import OA_GF, OV
 from .rnea import TAU, external_force
+from .root_axes import ORIGIN, ROTATION, place_near, position, set_near_root
+from .root_axes import load_column as column_at_joint
 
 DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Joint torques by configuration [N m, N per rad, m].")
 DTAU_DV = field("dtau_dv", ("nv", "nv"), "Joint torques by velocity [N m s, N s per rad, m].")
@@ -89,7 +94,7 @@ DFDA = field("dFda", ("ncolumns", 6), "Force on all that a joint carries by its 
 DFDQ = field("dFdq", ("ncolumns", 6), "The same force by q; as the last algorithm has it, with "
                                       "gravity or without.", True)
 DFDV = field("dFdv", ("ncolumns", 6), "The same force by velocity.", True)
-# Of each body, then of all that its joint carries, in the world
+# Of each body, then of all that its joint carries, about the first joint's origin
 COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
 COMPOSITE_CORIOLIS = field("_oBcrb", ("rows", 12))
 COMPOSITE_FORCE = field("_of", ("rows", 6))
@@ -121,20 +126,28 @@ def set_gravity(r):
 
 
 @kernel
-def world_inertia(r, i):
-    """Of the body that joint i carries, after its placement."""
-    X = load_se3(r.work, at(r, OMI) + 16 * i)
-    return inertia_moved(X.translation, inertia_rotated(X.rotation, body_inertia(r, i)))
+def set_near(r):
+    """The universe is at rest; about the first joint's origin."""
+    set_near_root(r)
+    clear(r.work, at(r, OV), 6)
+
+
+@kernel
+def place_columns(r, i):
+    """Leave joint i's columns of J; give the inertia of its body."""
+    Y, p = place_near(r, i), position(r, i)
+    for c in range(ncolumns(r, i)):
+        store_column(r, J, i, c, motion_moved(scale(-1.0, p), column_at_joint(r, i, c)))
+    return inertia_moved(p, Y)
 
 
 @kernel
 def velocity_columns(r, i):
-    """Leave psid, dVdq and dAdv of joint i, after ``move_columns``."""
+    """Leave psid and dAdv of joint i, after ``move_columns``."""
     ov = load_motion(r.work, at(r, OV) + 6 * parent(r, i))
     for c in range(ncolumns(r, i)):
         psid = motion_cross(ov, load_column(r, J, i, c))
         store_column(r, PSID, i, c, psid)
-        store_column(r, DVDQ, i, c, psid)
         store_column(r, DADV, i, c, motion_add(psid, load_column(r, DJ, i, c)))
 
 
@@ -159,10 +172,9 @@ def acceleration_columns(r, i, acceleration, columns):
 
 
 @kernel
-def leave_body(r, i, acceleration):
-    """Leave inertia, Coriolis inertia and force of the body that joint i carries; its momentum."""
+def leave_body(r, i, acceleration, Y):
+    """Leave inertia, Coriolis inertia and force of the body of joint i; give its momentum."""
     v = load_motion(r.work, at(r, OV) + 6 * i)
-    Y = world_inertia(r, i)
     h = momentum(Y, v)
     f = force_add(momentum(Y, load_motion(r.work, at(r, acceleration) + 6 * i)),
                   force_cross(v, h))
@@ -175,20 +187,20 @@ def leave_body(r, i, acceleration):
 @kernel
 def subtract_external_force(r, i):
     if given(r, F_EXT):
-        X = load_se3(r.work, at(r, OMI) + 16 * i)
+        R = load9(r.work, at(r, ROTATION) + 9 * i)
+        pushed = force_moved(position(r, i), force_rotated(R, external_force(r, i)))
         f = at(r, COMPOSITE_FORCE) + 6 * i
-        store_spatial(r.work, f, force_sub(load_force(r.work, f),
-                                           to_parent(X, external_force(r, i))))
+        store_spatial(r.work, f, force_sub(load_force(r.work, f), pushed))
 
 
 @kernel
 def outward(r):
     """Columns, velocities, accelerations and bodies of all joints."""
-    clear(r.work, at(r, OV), 6)
+    set_near(r)
     set_gravity(r)
     g = constant3(r.floats, GRAVITY)
     for i in range(1, njoints(r) + 1):
-        place_columns(r, i)
+        Y = place_columns(r, i)
         move_columns(r, i)
         velocity_columns(r, i)
         acceleration_columns(r, i, OA_GF, PSIDD)
@@ -196,7 +208,7 @@ def outward(r):
             psidd = load_column(r, PSIDD, i, c)
             turned = cross(g, load_column(r, J, i, c).angular)
             store_column(r, DADQ, i, c, Motion(add(psidd.linear, turned), psidd.angular))
-        leave_body(r, i, OA_GF)
+        leave_body(r, i, OA_GF, Y)
         subtract_external_force(r, i)
 
 
@@ -292,10 +304,49 @@ def inward(r):
         increase(r.work, tau + k, armature(r, k) * load(r.work, at(r, A) + k))
 
 
+# --- in the world
+
+@kernel
+def motions_in_world(r, field, count):
+    """Bring motions about the first joint's origin to the world's."""
+    o = scale(-1.0, load3(r.work, at(r, ORIGIN)))
+    for k in range(at(r, field), at(r, field) + 6 * count, 6):
+        store_spatial(r.work, k, motion_moved(o, load_motion(r.work, k)))
+
+
+@kernel
+def forces_in_world(r, field, count):
+    """Bring forces about the first joint's origin to the world's."""
+    o = load3(r.work, at(r, ORIGIN))
+    for k in range(at(r, field), at(r, field) + 6 * count, 6):
+        store_spatial(r.work, k, force_moved(o, load_force(r.work, k)))
+
+
+@kernel
+def velocity_columns_in_world(r):
+    n = nallcolumns(r)
+    for columns in (J, DJ, PSID, DADV):
+        motions_in_world(r, columns, n)
+    motions_in_world(r, OV, njoints(r) + 1)
+    for k in range(6 * n):
+        store(r.work, at(r, DVDQ) + k, load(r.work, at(r, PSID) + k))
+
+
+@kernel
+def columns_in_world(r):
+    velocity_columns_in_world(r)
+    for columns in (PSIDD, DADQ):
+        motions_in_world(r, columns, nallcolumns(r))
+    for columns in (DFDA, DFDQ, DFDV):
+        forces_in_world(r, columns, nallcolumns(r))
+    motions_in_world(r, OA_GF, njoints(r) + 1)
+
+
 @kernel
 def rnea_derivatives_kernel(r):
     outward(r)
     inward(r)
+    columns_in_world(r)
 
 
 # --- at rest
@@ -304,13 +355,13 @@ def rnea_derivatives_kernel(r):
 def statics_derivatives(r, dq):
     """``outward`` and ``inward`` where nothing moves: psidd is -g x S, psid is zero."""
     n = nv(r)
+    set_near(r)
     set_gravity(r)
     oa = load_motion(r.work, at(r, OA_GF))
     for i in range(1, njoints(r) + 1):
-        place_columns(r, i)
+        Y = place_columns(r, i)
         for c in range(ncolumns(r, i)):
             store_column(r, PSIDD, i, c, motion_cross(oa, load_column(r, J, i, c)))
-        Y = world_inertia(r, i)
         store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
         store_spatial(r.work, at(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
         subtract_external_force(r, i)
@@ -335,6 +386,9 @@ def statics_derivatives(r, dq):
                     increase(r.work, dq + n * k + idx_v(r, j) + d,
                              power(Fa, load_column(r, PSIDD, j, d)))
                 j = parent(r, j)
+    for columns in (J, PSIDD):
+        motions_in_world(r, columns, nallcolumns(r))
+    forces_in_world(r, DFDQ, nallcolumns(r))
 
 
 @kernel
@@ -365,8 +419,7 @@ def rnea_derivatives(model, data, q, v, a, f_ext=None, *, threads=1):
     depth d. ``model.armature`` counts. External forces stay as they are in the joints' frames.
     Leaves ``data.tau`` and, column by column in the world, about its origin: ``data.J``,
     ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``,
-    ``data.dFdq``, ``data.dFdv``, ``data.dFda``; also ``data.oMi``, ``data.ov`` and
-    ``data.oa_gf``.
+    ``data.dFdq``, ``data.dFdv``, ``data.dFda``; also ``data.ov`` and ``data.oa_gf``.
 
     Parameters
     ----------
@@ -410,7 +463,7 @@ def generalized_gravity_derivatives(model, data, q, *, threads=1):
     """Derivative of ``generalized_gravity`` by configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Leaves ``data.J``,
-    ``data.psidd``, ``data.dFdq`` and ``data.oMi``.
+    ``data.psidd`` and ``data.dFdq``.
 
     Parameters
     ----------
@@ -442,8 +495,8 @@ def static_torque_derivatives(model, data, q, f_ext, *, threads=1):
     """Derivative of ``static_torque`` by configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces stay
-    as they are in the joints' frames. Leaves ``data.J``, ``data.psidd``, ``data.dFdq``
-    and ``data.oMi``.
+    as they are in the joints' frames. Leaves ``data.J``, ``data.psidd`` and
+    ``data.dFdq``.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Second-order derivatives of inverse dynamics.
 
 After Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics: theory and
-implementation" (2022), in the world, upon the first order of rnea_derivatives.py. Along q_d all
-that column d carries moves with S_d, and besides v by psid_d, S_e not at all, psid_e by
+implementation" (2022), upon the first order of rnea_derivatives.py. Along q_d all that column d
+carries moves with S_d, and besides v by psid_d, S_e not at all, psid_e by
 psid_d x S_e, psidd_e by psidd_d x S_e + 2 psid_d x psid_e; by Jacobi's identity so do the columns
 of d's own joint. What d carries has the composite inertia Y and the Coriolis inertia B, with
 the rates along q_d
@@ -81,8 +81,10 @@ from .rnea_derivatives import (
     PSID,
     PSIDD,
     columns_at,
+    columns_in_world,
+    inward,
     load_column,
-    rnea_derivatives_kernel,
+    outward,
 )
 
 CUBE = ("nv", "nv", "nv")
@@ -198,7 +200,7 @@ def leave_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """After ``rnea_derivatives_kernel``. Entries of columns on no common way to the root stay zero
+    """After ``outward`` and ``inward``. Entries of columns on no common way to the root stay zero
     for ever; they are cleared only where sums may meet them."""
     if coupled(r):
         for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
@@ -221,8 +223,10 @@ def second_order(r):
 
 @kernel
 def rnea_second_order_derivatives_kernel(r):
-    rnea_derivatives_kernel(r)
+    outward(r)
+    inward(r)
     second_order(r)
+    columns_in_world(r)
 
 
 _second_order = Algorithm(

@@ -473,6 +473,22 @@ def test_com_velocity_derivatives(robot, root_joint):
     close(dh_dq[:3], data.mass * found, 1e-12, data.dFda)
 
 
+@peer.robots(("solo12", "talos_reduced"), ("floating", "planar"))
+@pytest.mark.parametrize("count", [None, 9], ids=["one", "batch"])
+def test_far_from_the_root_no_digit_is_lost(robot, root_joint, count):
+    pair = peer.pair(robot, root_joint)
+    state = inputs(pair, 18) if count is None else batch(pair, count)
+    away = 3 if root_joint == "floating" else 2
+    state["q"][..., :away] = 0.0
+    for name in FUNCTIONS:
+        near = copies(results(name, pair.model, pair.data, **state))
+        far = state["q"].copy()
+        far[..., :away] = (4e6, -3e6, 1e5)[:away]
+        for x, y in zip(results(name, pair.model, pair.data, **{**state, "q": far}), near,
+                        strict=True):
+            assert np.array_equal(x, y)
+
+
 def test_a_robot_that_does_not_move():
     model = dyn_ros.Model.from_urdf('<robot name="stone"><link name="base"/></robot>')
     values = {"q": [], "v": [], "a": [], "tau": [], "f_ext": np.zeros((0, 6))}
