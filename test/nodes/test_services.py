@@ -383,6 +383,7 @@ def test_what_a_given_state_leaves_out_is_zero():
     q, v, _, _ = pair.state(7)
     tell(own, q, v)
     names, position, _ = joints_of(pair.model, q, None)
+    own.ask("get_inverse_dynamics", state=state_message(pair.model, q, v))
     answer = own.ask("get_inverse_dynamics", state=RobotState(name=names, position=position))
     at_origin = np.concatenate([[0.0] * 6, [1.0], q[7:]])
     peer.close(answer.effort, pair.generalized_gravity(at_origin))
@@ -392,6 +393,7 @@ def test_what_a_given_state_leaves_out_is_zero():
 
 
 def bad_state(**fields):
+    """A good state, but for these fields."""
     state = state_message(dyn_ros.Model.from_urdf(peer.urdf("ur5")), Q, V)
     for name, value in fields.items():
         setattr(state, name, value)
@@ -441,6 +443,8 @@ REFUSALS = [
     (("get_inverse_dynamics", "get_forward_dynamics"), {"wrenches": [wrench("hand", [0.0] * 6)]},
      "no frame named 'hand'; there are: ", "tool0"),
     (("get_inverse_dynamics", "get_forward_dynamics"),
+     {"wrenches": [wrench("x" * 100000, [math.nan] * 6)]}, "no frame named 'xxx", "tool0"),
+    (("get_inverse_dynamics", "get_forward_dynamics"),
      {"wrenches": [wrench("tool0", [0.0, math.nan, 0.0, 0.0, 0.0, 0.0])]},
      "wrench on tool0: expected 6 finite numbers", ""),
     (("get_inverse_dynamics", "get_forward_dynamics"),
@@ -455,10 +459,23 @@ REFUSALS = [
 def test_a_bad_request_is_refused_with_what_there_is(ur5, name, fields, begins, lists):
     tell(ur5, Q, V)
     good = {"frame": "tool0"} if name in FRAMED else {}
+    ur5.ask(name, **good, state=bad_state())
     told = ur5.refusal(name, **{**good, **fields})
     assert begins in told and lists in told
     assert len(told) < 3000
     ur5.ask(name, **good)
+
+
+def test_no_joint_of_an_earlier_request_is_left_in_a_state():
+    own = node(peer.urdf("solo12"), root_joint="floating")
+    model = own.robot.model
+    own.ask("get_jacobian", frame="base_link", state=state_message(model, model.neutral()))
+    state = RobotState(name=["FL_HAA"], position=[0.1])
+    told = own.refusal("get_jacobian", frame="base_link", state=state)
+    assert "missing of " in told and "FL_HFE" in told and "FL_HAA" not in told
+    state.name = ["nobody"]
+    told = own.refusal("get_jacobian", frame="base_link", state=state)
+    assert "FL_HAA" in told and told.endswith("not in the model: nobody")
 
 
 @pytest.mark.parametrize("pose, why", [
