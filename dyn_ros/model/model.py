@@ -230,7 +230,12 @@ class Model:
 
         It is in no total of the engine.
         """
-        return payload.base_inertia(self)
+        return payload.body_inertia(self, -1)
+
+    @property
+    def inertias(self):
+        """Inertia of each joint's body in the joint's frame, with the payloads on it; a tuple."""
+        return tuple(payload.body_inertia(self, joint) for joint in range(self.njoints))
 
     @property
     def payloads(self):

@@ -39,10 +39,10 @@ def clear_payload(model, name):
     _compose(model, {payload.joint for payload in taken})
 
 
-def base_inertia(model):
-    """Of the fixed base link and of the payloads on it."""
-    loads = _on(model, -1)
-    own = model.tree.base_inertia
+def body_inertia(model, joint):
+    """Of what a joint carries, -1 being the fixed base, and of the payloads on it."""
+    loads = _on(model, joint)
+    own = model.tree.joints[joint].inertia if joint >= 0 else model.tree.base_inertia
     return summed([own, *loads]) if loads else own
 
 

@@ -9,6 +9,7 @@ import time
 import traceback
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from operator import attrgetter
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -21,10 +22,13 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
 
 import dyn_ros
 
 from . import conversions
+from .markers import Markers, header_of
+from .pace import Pace
 from .parameters import Parameters, Spec
 from .robot import Robot, SettingError
 from .services import answers
@@ -72,12 +76,15 @@ class Output:
     """A topic that a node publishes for each state.
 
     `make(robot)` returns a function without arguments that computes from `robot.state` and returns
-    the message (with a header; it is stamped later), or None while it has to wait.
+    the message, or None while it has to wait. `header(message)` is what is stamped later.
+    `gone()` returns the message that takes away what the node has shown, when it stops.
     """
 
     topic: str
     type: type
     make: object
+    header: object = attrgetter("header")
+    gone: object = None
 
 
 def guarded(callback):
@@ -94,9 +101,10 @@ def guarded(callback):
 class RobotNode(LifecycleNode):
     """A lifecycle node that computes messages from the state of one robot.
 
-    A subclass tells what it is for in three class attributes: `kernels` (names of the public
-    functions it calls, compiled at configure), `outputs`, `offers` (services, from configure on)
-    and, if it has parameters of its own, `specs`, whose values are `self.parameters.values`.
+    A subclass tells what it is for in class attributes: `kernels` (names of the public functions
+    it calls, compiled at configure), `outputs`, `offers` (services, from configure on), `markers`
+    (the kinds that `~/markers` shows) and, if it has parameters of its own, `specs`, whose values
+    are `self.parameters.values`.
 
     Parameters
     ----------
@@ -109,6 +117,7 @@ class RobotNode(LifecycleNode):
     kernels = ()
     outputs = ()
     offers = ()
+    markers = ()
     specs = ()
 
     def __init__(self, name, source=None, **kwargs):
@@ -125,15 +134,20 @@ class RobotNode(LifecycleNode):
         self._waited = ""           # what the last diagnostics told to be waiting for
         self._told = {}             # when a log line about something was last written
         self._count = _Counts()
-        self._next = 0.0            # when max_rate allows the next state
         self._inlets = []
         self._outlets = []
         self._servers = []
         self.payloads = {}          # see Robot; one robot hands them on to the next
+        specs = [spec for spec in SPECS if not (source and spec.robot)] + list(self.specs)
+        self._markers = Markers(self, self.markers)
+        if self.markers:
+            self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
+            self.outputs = (*self.outputs, Output("~/markers", MarkerArray, self._markers.make,
+                                                  header_of, self._markers.gone))
+            specs += self._markers.specs
         self.parameters = Parameters(
-            self, [spec for spec in SPECS if not (source and spec.robot)] + list(self.specs),
-            self._accept_parameters, self._parameters_changed)
-        self._period = self._max_period()
+            self, specs, self._accept_parameters, self._parameters_changed)
+        self._pace = Pace(self.parameters.values["max_rate"])
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(
             1.0, lambda: self._diagnose(), clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -182,7 +196,7 @@ class RobotNode(LifecycleNode):
         return super().on_activate(state)
 
     def on_deactivate(self, state):
-        self._running = False
+        self._stop()
         return super().on_deactivate(state)
 
     def on_cleanup(self, state):
@@ -242,8 +256,16 @@ class RobotNode(LifecycleNode):
                 (JointState, "joint_states", self._on_joint_states, newest),
                 (Odometry, "odom", self._on_odometry, newest))]
 
+    def _stop(self):
+        """Publish no more; take away what was shown."""
+        if self._running:
+            self._running = False
+            for publisher, output in zip(self._outlets, self.outputs):
+                if output.gone:
+                    publisher.publish(output.gone())
+
     def _close(self):
-        self._running = False
+        self._stop()
         for publisher in self._outlets:
             self.destroy_lifecycle_publisher(publisher)
         for subscriber in self._inlets:
@@ -256,15 +278,15 @@ class RobotNode(LifecycleNode):
 
     # Parameters and robot description
 
-    def _max_period(self):
-        rate = self.parameters.values["max_rate"]
-        return 1.0 / rate if rate else 0.0
-
     def _accept_parameters(self, values, changed):
         """Refuse what does not fit the robot; keep the robot that the new values make."""
         self._candidate = None
-        if not any(spec.robot and spec.name in changed for spec in SPECS):
-            return
+        if any(spec.robot and spec.name in changed for spec in SPECS):
+            self._accept_robot(values, changed)
+        if self.robot and any(spec.name in changed for spec in self._markers.specs):
+            self._markers.check(self._candidate[0] if self._candidate else self.robot, values)
+
+    def _accept_robot(self, values, changed):
         if "robot_description" in changed or "robot_description_file" in changed:
             description = _parameter_description(values)
             if description:
@@ -283,7 +305,7 @@ class RobotNode(LifecycleNode):
                 raise error
 
     def _parameters_changed(self, changed):
-        self._period, self._next = self._max_period(), 0.0
+        self._pace = Pace(self.parameters.values["max_rate"])
         if self._candidate and self._inlets:
             self._swap(*self._candidate)
             self._offered = self.robot.description
@@ -386,17 +408,14 @@ class RobotNode(LifecycleNode):
         robot.received = started
         count = self._count
         count.states += 1
-        if not self._running or started < self._next:
+        if not self._running or not self._pace.due(started):
             return
-        self._next += self._period
-        if self._next <= started:
-            self._next = started + self._period
         sec, nanosec = divmod(robot.state.stamp, 1_000_000_000)
-        for publisher, fill in zip(self._outlets, self._fills):
+        for publisher, output, fill in zip(self._outlets, self.outputs, self._fills):
             if publisher.get_subscription_count():
                 message = fill()
                 if message is not None:
-                    stamp = message.header.stamp
+                    stamp = output.header(message).stamp
                     stamp.sec, stamp.nanosec = sec, nanosec
                     publisher.publish(message)
                     count.published += 1

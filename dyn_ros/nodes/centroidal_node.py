@@ -10,6 +10,7 @@ from dyn_ros.msg import CentroidalState
 from . import conversions
 from .base import Output, RobotNode, run
 from .differences import Differences
+from .markers import CENTROIDAL
 from .parameters import Spec
 from .state import some
 
@@ -17,9 +18,10 @@ UNKNOWN = (math.nan,) * 6
 
 
 class CentroidalNode(RobotNode):
-    """Publishes `~/state`."""
+    """Publishes `~/state` and `~/markers`."""
 
     kernels = ("ccrba", "centroidal_momentum_time_derivative", "aba")
+    markers = CENTROIDAL
     specs = (
         Spec("acceleration_source", "none",
              "Where the accelerations for the rates come from. finite_difference: backward "
@@ -42,21 +44,16 @@ class CentroidalNode(RobotNode):
         model, data, state = robot.model, robot.data, robot.state
         message = CentroidalState()
         locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)
-        still = np.zeros(model.nv)
 
         def fill():
             message.header.frame_id = robot.world_frame
-            known = state.velocity_known
-            _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else still)
-            whole = moving = Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
-            if model.base_inertia.mass > 0.0:
-                whole = summed([moving, model.base_inertia])
-            lever = moving.com - whole.com
+            whole, h = self.whole(robot)
+            lever = data.com - whole.com
             message.mass = whole.mass
             conversions.set_vector(message.com, *whole.com.tolist())
             locked_inertia[:] = whole.rotational
-            message.velocity_valid = known
-            _set_momentum(whole.mass, _moved(lever, h) if known else UNKNOWN,
+            message.velocity_valid = h is not None
+            _set_momentum(whole.mass, UNKNOWN if h is None else h,
                           message.com_velocity, message.linear_momentum, message.angular_momentum)
             a = self._acceleration(robot)
             message.rates_valid = a is not None
@@ -67,6 +64,21 @@ class CentroidalNode(RobotNode):
                           message.angular_momentum_rate)
             return message
         return fill
+
+    @staticmethod
+    def whole(robot):
+        """Inertia of the whole robot, its base link too, and its momentum about its center of mass.
+
+        The momentum is six numbers, or None while a velocity is unknown.
+        """
+        model, data, state = robot.model, robot.data, robot.state
+        known = state.velocity_known
+        _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else np.zeros(model.nv))
+        whole = moving = Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
+        base = model.base_inertia
+        if base.mass > 0.0:
+            whole = summed([moving, base])
+        return whole, _moved(moving.com - whole.com, h) if known else None
 
     def _acceleration(self, robot):
         """Of the joints, (nv,), or None where it is unknown."""

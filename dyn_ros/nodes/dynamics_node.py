@@ -7,6 +7,7 @@ from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
 from . import conversions
 from .base import Output, RobotNode, run
 from .dynamics_services import KERNELS, SERVICES
+from .markers import DYNAMICS
 
 
 def gravity(robot):
@@ -74,10 +75,11 @@ def _state(robot, velocity_valid):
 
 
 class DynamicsNode(RobotNode):
-    """Publishes `~/gravity`, `~/nle`, `~/inertia` and `~/state`; answers SERVICES."""
+    """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; answers SERVICES."""
 
     kernels = ("generalized_gravity", "nonlinear_effects", "crba", *KERNELS)
     offers = SERVICES
+    markers = DYNAMICS
     outputs = (
         Output("~/gravity", JointState, gravity),
         Output("~/nle", JointState, nle),

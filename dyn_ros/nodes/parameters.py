@@ -12,7 +12,8 @@ class Spec:
     """One parameter of a node.
 
     `default` is a value, or a `Parameter.Type` for an array that is empty by default. `limits` are
-    the smallest and largest double; `choices` the strings allowed; `size` the length of an array.
+    the smallest and largest double, of an array too; `choices` the strings allowed; `size` the
+    length of an array.
     A parameter that is `read_only` is set at start alone; one of `robot` makes the robot anew.
     """
 
@@ -31,10 +32,12 @@ class Spec:
             constraints = "one of: " + ", ".join(self.choices)
         if self.size:
             constraints = f"{self.size} finite numbers"
+            if self.limits:
+                constraints = "{} numbers from {:g} to {:g}".format(self.size, *self.limits)
         descriptor = ParameterDescriptor(
             description=self.description, read_only=self.read_only,
             additional_constraints=constraints)
-        if self.limits:
+        if self.limits and not self.size:
             lower, upper = self.limits
             descriptor.floating_point_range = [
                 FloatingPointRange(from_value=lower, to_value=upper, step=0.0)]
@@ -49,6 +52,10 @@ class Spec:
         numbers = value if isinstance(value, (list, tuple)) else [value]
         if not all(isfinite(x) for x in numbers if isinstance(x, float)):
             return f"{self.name}: expected finite numbers, but got {value}"
+        if self.size and self.limits and not all(
+                self.limits[0] <= x <= self.limits[1] for x in numbers):
+            return "{}: expected numbers from {:g} to {:g}, but got {}".format(
+                self.name, *self.limits, value)
         return ""
 
 

@@ -1,0 +1,520 @@
+"""Markers for RViz: the kinds that nodes show, the parameters of each, and their messages.
+
+A kind is one function and one entry at the end of this file. Messages are made once; for each
+state their numbers are set. What rclpy takes to publish them is far more than all the rest.
+"""
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from geometry_msgs.msg import Point
+from rclpy.parameter import Parameter
+from std_msgs.msg import ColorRGBA, Header
+from visualization_msgs.msg import Marker, MarkerArray
+
+import dyn_ros
+from dyn_ros.spatial.lie import matrix_quaternion
+
+from . import conversions, shapes
+from .pace import Pace
+from .parameters import Spec
+
+THINNEST = 1e-3     # smallest width of a solid [m]: RViz complains about zero
+SHORTEST = 1e-4     # an arrow that is shorter is not shown [m]
+LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
+
+SHARED = (
+    Spec("markers.rate", 30.0, "Publish ~/markers at most this often [Hz]; 0: every state.",
+         limits=(0.0, 1e5)),
+    Spec("markers.lifetime", 2.0, "When markers go away by themselves [s]; 0: never.",
+         limits=(0.0, 3600.0)),
+    Spec("markers.width", 0.01, "Diameter of an arrow's shaft, width of a line [m].",
+         limits=(1e-5, 10.0)),
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of markers, of which each node has those that it lists.
+
+    `make(node, robot, look)` returns a function without arguments that computes from
+    `robot.state` and returns the `Group`s it has filled, or raises a ValueError: a parameter does
+    not fit the robot. `kernels` are the public functions that it calls.
+    """
+
+    name: str
+    make: object
+    specs: tuple
+    kernels: tuple = ()
+
+
+def kind(name, make, what, scale, scaled, color, *more, show=True, kernels=()):
+    """A Kind with the parameters that all kinds have, and more."""
+    prefix = f"markers.{name}."
+    return Kind(name, make, (
+        Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
+        Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
+        Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
+        *(Spec(prefix + spec.name, spec.default, spec.description, **_constraints(spec))
+          for spec in more)), kernels)
+
+
+def _constraints(spec):
+    return {"limits": spec.limits, "choices": spec.choices, "size": spec.size}
+
+
+class Look:
+    """How one kind looks: its parameters, `show`, `scale`, `color` .., and what all share."""
+
+    def __init__(self, kind, values, header):
+        self.name = kind.name
+        self.header = header
+        self.width = values["markers.width"]
+        seconds, part = divmod(values["markers.lifetime"], 1.0)
+        self.lifetime = Duration(sec=int(seconds), nanosec=int(1e9 * part))
+        for spec in kind.specs:
+            setattr(self, spec.name.split(".")[-1], values[spec.name])
+
+
+class Group:
+    """Markers of one namespace and type: made once, and filled for each state.
+
+    Parameters
+    ----------
+    look : Look
+    type : int
+        Of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
+    part : str, optional
+        The namespace is the kind's name, with /part behind it.
+    """
+
+    def __init__(self, look, type, part=""):
+        self._look, self._type = look, type
+        self._ns = f"{look.name}/{part}" if part else look.name
+        self._made = {}
+
+    @property
+    def markers(self):
+        """All that were made, those too that are to be taken away."""
+        return self._made.values()
+
+    def show(self, ids):
+        """The markers with these ids, to be filled; others are taken away."""
+        for marker in self._made.values():
+            marker.action = Marker.DELETE
+        shown = []
+        for id in ids:
+            if id not in self._made:
+                self._made[id] = self._new(id)
+            shown.append(self._made[id])
+            shown[-1].action = Marker.ADD
+        return shown
+
+    def _new(self, id):
+        look = self._look
+        marker = Marker(header=look.header, ns=self._ns, id=id, type=self._type,
+                        lifetime=look.lifetime, frame_locked=True, color=_color(look.color))
+        if self._type == Marker.ARROW:
+            marker.points = [Point(), Point()]
+            conversions.set_vector(marker.scale, look.width, 2.0 * look.width, 4.0 * look.width)
+        elif self._type == Marker.LINE_STRIP:
+            marker.scale.x = look.width
+        return marker
+
+    def solids(self, ids, centers, axes, widths):
+        """Ellipsoids, boxes or cylinders: (n, 3), rotations (n, 3, 3), (n, 3)."""
+        quaternions = matrix_quaternion(axes).tolist()
+        widths = np.maximum(widths, THINNEST).tolist()
+        for marker, center, (x, y, z, w), width in zip(
+                self.show(ids), centers.tolist(), quaternions, widths):
+            conversions.set_vector(marker.pose.position, *center)
+            turn = marker.pose.orientation
+            turn.x, turn.y, turn.z, turn.w = x, y, z, w
+            conversions.set_vector(marker.scale, *width)
+
+    def balls(self, ids, centers, diameters):
+        """Spheres: (n, 3), (n,)."""
+        for marker, center, diameter in zip(
+                self.show(ids), centers.tolist(), np.maximum(diameters, THINNEST).tolist()):
+            conversions.set_vector(marker.pose.position, *center)
+            conversions.set_vector(marker.scale, diameter, diameter, diameter)
+
+    def arrows(self, ids, starts, vectors):
+        """Straight arrows, (n, 3) each; too short ones are left out."""
+        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
+        ends = (starts + vectors)[long].tolist()
+        for marker, start, end in zip(
+                self.show([ids[i] for i in long]), starts[long].tolist(), ends):
+            conversions.set_vector(marker.points[0], *start)
+            conversions.set_vector(marker.points[1], *end)
+
+    def turns(self, ids, centers, first, second, radii, angles):
+        """Curved arrows, see `shapes.curved_arrows`; too short ones are left out."""
+        long = np.flatnonzero(abs(radii * angles) > SHORTEST)
+        points = shapes.curved_arrows(
+            centers[long], first[long], second[long], radii[long], angles[long])
+        self.lines([ids[i] for i in long], points)
+
+    def lines(self, ids, points):
+        """Lines through points, (n, k, 3); k is always the same."""
+        for marker, line in zip(self.show(ids), points.tolist()):
+            if not marker.points:
+                marker.points = [Point() for _ in line]
+            for point, (x, y, z) in zip(marker.points, line):
+                point.x, point.y, point.z = x, y, z
+
+    def paint(self, ids, colors):
+        """Give markers colors of their own, (n, 4), where they are shown."""
+        for id, (r, g, b, a) in zip(ids, colors.tolist()):
+            if id in self._made:
+                color = self._made[id].color
+                color.r, color.g, color.b, color.a = r, g, b, a
+
+
+class Wrenches:
+    """Forces as straight arrows and moments as curved ones, in namespaces of their own."""
+
+    def __init__(self, look):
+        self._look = look
+        self.groups = [Group(look, Marker.ARROW, "force"), Group(look, Marker.LINE_STRIP, "moment")]
+
+    def show(self, points, wrenches):
+        """At points (n, 3); wrenches (n, 6) in the same axes."""
+        ids, scale = range(len(points)), self._look.scale
+        forces, turns = self.groups
+        forces.arrows(ids, points, scale * wrenches[:, :3])
+        sizes = np.linalg.norm(wrenches[:, 3:], axis=-1)
+        turning = np.flatnonzero(sizes > 0.0)
+        first, second = shapes.across(wrenches[turning, 3:] / sizes[turning, None])
+        turns.turns(turning.tolist(), points[turning], first, second, scale * sizes[turning],
+                    np.full(len(turning), shapes.FULL_ARC))
+        return self.groups
+
+
+class Markers:
+    """What a node publishes as `~/markers`.
+
+    Parameters
+    ----------
+    node : RobotNode
+    kinds : sequence of Kind
+    """
+
+    def __init__(self, node, kinds):
+        self._node, self._kinds = node, kinds
+        self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
+        self.specs = [*SHARED, *(spec for each in kinds for spec in each.specs)]
+
+    def check(self, robot, values):
+        """Raise a ValueError where a parameter does not fit the robot."""
+        for each in self._kinds:
+            self._make_kind(each, robot, values, Header())
+
+    def make(self, robot):
+        """The function that computes the message: anew where parameters have changed."""
+        node, made_of, header = self._node, None, Header()
+        draws, pace = [], None
+
+        def fill():
+            nonlocal made_of, draws, pace
+            values = node.parameters.values
+            wanted = [values[spec.name] for spec in self.specs]
+            anew = wanted != made_of
+            if anew:
+                made_of, pace = wanted, Pace(values["markers.rate"])
+                draws = list(self._draws(robot, values, header))
+            if not pace.due(time.perf_counter()):
+                return None
+            header.frame_id = robot.world_frame
+            markers = [marker for draw in draws for group in draw() for marker in group.markers]
+            if anew:
+                markers.insert(0, Marker(header=header, action=Marker.DELETEALL))
+            return MarkerArray(markers=markers) if markers else None
+        return fill
+
+    def _draws(self, robot, values, header):
+        for each in self._kinds:
+            if values[f"markers.{each.name}.show"]:
+                try:
+                    yield self._make_kind(each, robot, values, header)
+                except ValueError as error:
+                    self._node.refuse("markers", error)
+
+    def _make_kind(self, each, robot, values, header):
+        return each.make(self._node, robot, Look(each, values, header))
+
+    @staticmethod
+    def gone():
+        """The message that takes all markers away."""
+        return MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
+
+
+def header_of(array):
+    """The header that all markers of an array share."""
+    return array.markers[0].header
+
+
+def _color(numbers):
+    r, g, b, a = numbers
+    return ColorRGBA(r=r, g=g, b=b, a=a)
+
+
+def _rows_of_joints(model):
+    """Joints with one coordinate of their own, and their rows; a base has several."""
+    joints = [i for i, count in enumerate(model.nvs) if count == 1]
+    return joints, [model.idx_v[i] for i in joints]
+
+
+# --- dynamics: torques, inertias, manipulability
+
+
+def torque(node, robot, look):
+    """A curved arrow about each turning axis and a straight one along each sliding axis."""
+    model, data, state = robot.model, robot.data, robot.state
+    joints, rows = _rows_of_joints(model)
+    limits = model.effort_limit[rows]
+    limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
+    slides = np.array([model.tree.joints[i].kind == "prismatic" for i in joints], bool)
+    axes = np.array([model.tree.joints[i].axis for i in joints]).reshape(-1, 3)
+    first, second = shapes.across(axes)
+    ids = np.array(joints, int) + 1
+    colors = np.array(look.color), np.array(look.full_color)
+    turns, arrows = Group(look, Marker.LINE_STRIP), Group(look, Marker.ARROW)
+
+    def draw():
+        tau = _torques(look.source, robot)
+        if tau is None:
+            turns.show([])
+            arrows.show([])
+            return turns, arrows
+        load = np.clip(tau[rows] / limits, -1.0, 1.0)
+        dyn_ros.frame_placements(model, data, state.q)
+        R, p = data.oMi[joints, :3, :3], data.oMi[joints, :3, 3]
+        turned = [(R @ each[..., None])[..., 0] for each in (axes, first, second)]
+        axis, across, further = (each[~slides] for each in turned)
+        radii = np.full(len(axis), look.scale)
+        turns.turns(ids[~slides].tolist(), p[~slides], across, further, radii,
+                    shapes.FULL_ARC * load[~slides])
+        arrows.arrows(ids[slides].tolist(), p[slides],
+                      look.scale * load[slides, None] * turned[0][slides])
+        shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
+        for group in (turns, arrows):
+            group.paint(ids.tolist(), shade)
+        return turns, arrows
+    return draw
+
+
+def _torques(source, robot):
+    """(nv,), or None where it is unknown."""
+    model, data, state = robot.model, robot.data, robot.state
+    if source == "gravity":
+        return dyn_ros.generalized_gravity(model, data, state.q)
+    if source == "nle":
+        if not state.velocity_known:
+            return None
+        return dyn_ros.nonlinear_effects(model, data, state.q, state.v)
+    if state.takes_effort and state.effort_known:
+        return state.tau
+    state.takes_effort = True
+    return None
+
+
+def inertia(node, robot, look):
+    """For each joint's body, and for the base link of a fixed base, the body of the same inertia.
+
+    It is homogeneous: an ellipsoid or a box.
+    """
+    model, data, state = robot.model, robot.data, robot.state
+    ellipsoid = look.shape == "ellipsoid"
+    solids = Group(look, Marker.SPHERE if ellipsoid else Marker.CUBE)
+    scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
+
+    def draw():
+        bodies = [model.base_inertia, *model.inertias]
+        ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
+        mass, com, rotational = (
+            np.array([getattr(bodies[i], each) for i in ids]).reshape(-1, *shape)
+            for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
+        spread, axes = shapes.principal_spread(mass, rotational)
+        dyn_ros.frame_placements(model, data, state.q)
+        placements = np.concatenate([np.eye(4)[None], data.oMi])[ids]
+        R = placements[:, :3, :3]
+        centers = (R @ com[..., None])[..., 0] + placements[:, :3, 3]
+        solids.solids(ids, centers, R @ axes, scale * spread)
+        return [solids]
+    return draw
+
+
+def velocity_ellipsoid(node, robot, look):
+    """What velocities the joints can give the origin of a frame; a base stands still."""
+    return _manipulability(robot, look, lambda half: half)
+
+
+def force_ellipsoid(node, robot, look):
+    """What forces the joints can give at the origin of a frame."""
+    return _manipulability(robot, look, shapes.force_half_axes)
+
+
+def _manipulability(robot, look, half_axes):
+    model, data, state = robot.model, robot.data, robot.state
+    if not look.frame:
+        return tuple
+    frame, (_, rows) = _frame(model, look), _rows_of_joints(model)
+    solids = Group(look, Marker.SPHERE)
+
+    def draw():
+        center = dyn_ros.frame_placements(model, data, state.q)[frame, :3, 3]
+        J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
+        half, axes = shapes.velocity_ellipsoid(J[:3, rows])
+        shown = [0] if half[0] > 0.0 else []        # a frame on the base
+        solids.solids(shown, center[None], axes[None], 2.0 * look.scale * half_axes(half)[None])
+        return [solids]
+    return draw
+
+
+def _frame(model, look):
+    try:
+        return model.frame_index(look.frame)
+    except ValueError as error:
+        raise ValueError(f"markers.{look.name}.frame: {error}") from None
+
+
+# --- centroidal: centers of mass, momentum
+
+
+def com(node, robot, look):
+    """The center of mass of the whole robot, the base link of a fixed base too."""
+    balls = Group(look, Marker.SPHERE)
+
+    def draw():
+        whole, _ = node.whole(robot)
+        balls.balls([0], whole.com[None], [look.scale])
+        return [balls]
+    return draw
+
+
+def com_projection(node, robot, look):
+    """A disc on the ground along gravity from the center of mass, and a line to there."""
+    discs, lines = Group(look, Marker.CYLINDER), Group(look, Marker.LINE_STRIP, "line")
+    up = shapes.upward(robot.model.gravity)
+    axes = np.array([*(each[0] for each in shapes.across(up[None])), up]).T
+
+    def draw():
+        whole, _ = node.whole(robot)
+        ground = shapes.on_ground(whole.com, up, look.height)
+        discs.solids([0], ground[None], axes[None], np.array([[look.scale, look.scale, 0.0]]))
+        lines.lines([0], np.array([[whole.com, ground]]))
+        return discs, lines
+    return draw
+
+
+def subtree_com(node, robot, look):
+    """The center of mass of each joint and all that hangs on it; the volume is as its mass."""
+    model, data, state = robot.model, robot.data, robot.state
+    try:
+        joints = [model.joint_index(name) for name in look.joints]
+    except ValueError as error:
+        raise ValueError(f"markers.{look.name}.joints: {error}") from None
+    joints = np.array(joints or range(model.njoints), int)
+    balls = Group(look, Marker.SPHERE)
+
+    def draw():
+        centers, _, _, mass = dyn_ros.subtree_centers_of_mass(model, data, state.q)
+        heavy = joints[mass[joints] > 0.0]
+        share = mass[heavy] / model.total_mass
+        balls.balls((heavy + 1).tolist(), centers[heavy], look.scale * np.cbrt(share))
+        return [balls]
+    return draw
+
+
+def linear_momentum(node, robot, look):
+    """An arrow from the center of mass, while all velocities are known."""
+    return _momentum(node, robot, look, slice(3))
+
+
+def angular_momentum(node, robot, look):
+    """An arrow along the axis through the center of mass that the robot turns about."""
+    return _momentum(node, robot, look, slice(3, 6))
+
+
+def _momentum(node, robot, look, part):
+    arrows = Group(look, Marker.ARROW)
+
+    def draw():
+        whole, h = node.whole(robot)
+        if h is None:
+            arrows.show([])
+        else:
+            arrows.arrows([0], whole.com[None], look.scale * np.array([h[part]]))
+        return [arrows]
+    return draw
+
+
+def locked_inertia(node, robot, look):
+    """The homogeneous ellipsoid that has the robot's inertia, its joints locked."""
+    solids = Group(look, Marker.SPHERE)
+
+    def draw():
+        whole, _ = node.whole(robot)
+        if whole.mass > 0.0:
+            spread, axes = shapes.principal_spread(whole.mass, whole.rotational)
+            solids.solids([0], whole.com[None], axes[None],
+                          look.scale * shapes.ELLIPSOID * spread[None])
+        return [solids]
+    return draw
+
+
+_FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin it is; empty: not shown.")
+
+DYNAMICS = (
+    kind("torque", torque,
+         "the torque of each joint: a curved arrow about its axis, straight for one that slides",
+         0.1, "Radius of a curved arrow; length of a straight one at full load [m].",
+         [0.1, 0.8, 0.2, 1.0],
+         Spec("full_color", [1.0, 0.1, 0.1, 1.0],
+              "At full load, an arrow of three quarters of a turn: the joint's effort limit; color "
+              "is without load.", size=4, limits=(0.0, 1.0)),
+         Spec("unlimited", 100.0, "Full load of a joint without an effort limit [N m, N].",
+              limits=(1e-6, 1e9)),
+         Spec("source", "gravity", "Which torque: as in ~/gravity, as in ~/nle, or as measured, "
+              "the effort in joint_states.", choices=("gravity", "nle", "effort")),
+         kernels=("generalized_gravity", "nonlinear_effects", "frame_placements")),
+    kind("inertia", inertia,
+         "the body of each joint, and the base link of a fixed base, as the homogeneous body of "
+         "the same mass and inertia, which is as large as that",
+         1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.4],
+         Spec("shape", "ellipsoid", "Which homogeneous body.", choices=("ellipsoid", "box")),
+         kernels=("frame_placements",)),
+    kind("velocity_ellipsoid", velocity_ellipsoid,
+         "the velocities of a frame's origin for joint velocities of norm 1",
+         0.2, "Length of 1 m/s for 1 rad/s [m].", [0.2, 0.7, 0.9, 0.4], _FRAME,
+         kernels=("frame_placements", "frame_jacobian")),
+    kind("force_ellipsoid", force_ellipsoid,
+         "the forces at a frame's origin for joint torques of norm 1",
+         0.05, "Length of 1 N for 1 N m [m].", [0.9, 0.5, 0.2, 0.4], _FRAME,
+         kernels=("frame_placements", "frame_jacobian")),
+)
+CENTROIDAL = (
+    kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [1.0, 0.8, 0.1, 1.0],
+         kernels=("ccrba",)),
+    kind("com_projection", com_projection,
+         "the center of mass on the ground, along gravity from where it is",
+         0.1, "Diameter [m].", [1.0, 0.8, 0.1, 0.6],
+         Spec("height", 0.0, "Of the ground in the frame of the markers, against gravity [m].",
+              limits=(-1e6, 1e6)),
+         kernels=("ccrba",)),
+    kind("subtree_com", subtree_com,
+         "the center of mass of each joint and all that hangs on it",
+         0.08, "Diameter of a subtree that has all the mass [m].", [0.9, 0.4, 0.8, 0.8],
+         Spec("joints", Parameter.Type.STRING_ARRAY, "Which joints' subtrees; empty: all."),
+         show=False, kernels=("subtree_centers_of_mass",)),
+    kind("linear_momentum", linear_momentum, "the momentum, from the center of mass",
+         0.05, "Length of 1 kg m/s [m].", [0.2, 0.8, 0.3, 1.0], kernels=("ccrba",)),
+    kind("angular_momentum", angular_momentum,
+         "the angular momentum about the center of mass, along its axis",
+         0.2, "Length of 1 kg m2/s [m].", [0.3, 0.4, 1.0, 1.0], kernels=("ccrba",)),
+    kind("locked_inertia", locked_inertia,
+         "the homogeneous ellipsoid that has the robot's mass and inertia, its joints locked",
+         1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.25], show=False, kernels=("ccrba",)),
+)
