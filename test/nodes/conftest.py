@@ -178,7 +178,12 @@ class Messages(list):
 
     def at(self, stamp):
         """The message of a joint state, by its stamp in whole seconds; None if it did not come."""
-        return next((m for m in self if m.header.stamp.sec == stamp), None)
+        return next((m for m in self if header(m).stamp.sec == stamp), None)
+
+
+def header(message):
+    """Of a message; of an array of markers the one that they share."""
+    return message.header if hasattr(message, "header") else message.markers[0].header
 
 
 class Speaker:

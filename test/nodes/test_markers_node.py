@@ -1,0 +1,390 @@
+"""~/markers of the nodes, spoken to over DDS: what is shown against what the engine computes."""
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+
+from lifecycle_msgs.msg import Transition  # noqa: E402
+from lifecycle_msgs.srv import ChangeState  # noqa: E402
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
+
+import dyn_ros  # noqa: E402
+from dyn_ros.msg import CentroidalState  # noqa: E402
+from dyn_ros.srv import SetPayload  # noqa: E402
+
+ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+CENTROIDAL = "dyn_ros.nodes.centroidal_node"
+POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
+VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
+POSE = [1.0, 2.0, 3.0, 0.1, -0.7, 0.5, 0.5]
+FLOATING = {"root_joint": "floating", "base_source": "parameter", "base_pose": POSE}
+FULL = 1.5 * math.pi            # angle of an arrow at full load
+SLIDER = """<robot name="lift">
+  <link name="base"/>
+  <joint name="lift" type="prismatic"><parent link="base"/><child link="fork"/>
+    <origin xyz="0.1 0.2 0.3"/><axis xyz="0 0 2"/>
+    <limit lower="-1" upper="1" velocity="1" effort="40"/></joint>
+  <link name="fork"><inertial><mass value="2"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="spin" type="continuous"><parent link="fork"/><child link="rotor"/>
+    <axis xyz="1 0 0"/></joint>
+  <link name="rotor"><inertial><origin xyz="0 0.5 0"/><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+</robot>"""
+
+
+class Shown:
+    """A node whose markers are listened to."""
+
+    def __init__(self, client, node):
+        self.client, self.node = client, node
+        self.speak = client.speaker(node)
+        self.arrays = client.listen(MarkerArray, node.name + "/markers")
+
+    def set(self, **values):
+        """Parameters of markers, __ for each point in a name; others as they are."""
+        return self.client.set_parameters(self.node, **{
+            "markers." + name.replace("__", ".") if "__" in name or name in (
+                "rate", "lifetime", "width") else name: value for name, value in values.items()})
+
+    def ask(self, names, position=POSITION, velocity=VELOCITY, effort=(), others=()):
+        """The array, and other answers, to one joint state."""
+        message = self.speak.message(names, position, velocity, effort)
+        array, *more = self.speak.ask(message, self.arrays, *others)
+        return (array, *more) if others else array
+
+    def change(self, transition):
+        request = ChangeState.Request()
+        request.transition.id = transition
+        assert self.client.call(ChangeState, self.node.name + "/change_state", request).success
+
+
+@pytest.fixture
+def run(client, start):
+    """Start a node that shows each state; it ends with the test."""
+    nodes = []
+
+    def run(*arguments, **parameters):
+        nodes.append(start(*arguments, "-p", "markers.rate:=0.0", **parameters))
+        return Shown(client, nodes[-1])
+    yield run
+    client.stop_listening()
+    for node in nodes:
+        node.stop()
+
+
+def shown(array, ns):
+    """The markers of a namespace by id."""
+    return {marker.id: marker for marker in array.markers
+            if marker.ns == ns and marker.action == Marker.ADD}
+
+
+def namespaces(array):
+    return {marker.ns for marker in array.markers if marker.action == Marker.ADD}
+
+
+def vector(message):
+    return np.array([message.x, message.y, message.z])
+
+
+def points(marker):
+    return np.array([vector(point) for point in marker.points])
+
+
+def color(marker):
+    return [marker.color.r, marker.color.g, marker.color.b, marker.color.a]
+
+
+def rotation(marker):
+    q = marker.pose.orientation
+    return dyn_ros.SE3.from_quaternion((q.x, q.y, q.z, q.w), (0.0, 0.0, 0.0)).rotation
+
+
+def close(actual, expected, tolerance=1e-9):
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def inertia_of(marker, mass, factor=20.0):
+    """Of the homogeneous ellipsoid (a box: factor 12) that a marker shows, about its center."""
+    square = vector(marker.scale) ** 2 / factor
+    R = rotation(marker)
+    return mass * R @ np.diag(square.sum() - square) @ R.T
+
+
+def model(root_joint=None, **parameters):
+    return dyn_ros.Model.from_urdf_file(ARM7, root_joint=root_joint, **parameters)
+
+
+# dynamics
+
+
+def check_torques(markers, arm, q, tau, radius=0.1):
+    """An arrow turns about its joint's axis, by the joint's part of its effort limit."""
+    oMi = dyn_ros.forward_kinematics(arm, dyn_ros.Data(arm), q)[0]
+    rows = [row for row, count in zip(arm.idx_v, arm.nvs) if count == 1]
+    joints = [i for i, count in enumerate(arm.nvs) if count == 1]
+    load = np.clip(tau[rows] / arm.effort_limit[rows], -1.0, 1.0)
+    assert set(markers) == {i + 1 for i, part in zip(joints, load)
+                            if radius * FULL * abs(part) > 1e-4}
+    assert len(markers) > 3
+    for i, part in zip(joints, load):
+        if i + 1 in markers:
+            marker = markers[i + 1]
+            assert marker.type == Marker.LINE_STRIP
+            R, p = oMi[i, :3, :3], oMi[i, :3, 3]
+            spokes = (points(marker) - p)[:-4]
+            axis = R @ arm.tree.joints[i].axis
+            close(spokes @ axis, np.zeros(len(spokes)))
+            close(np.linalg.norm(spokes, axis=-1), radius)
+            steps = np.arctan2(np.cross(spokes[:-1], spokes[1:]) @ axis,
+                               np.sum(spokes[:-1] * spokes[1:], -1))
+            close(steps.sum(), FULL * part)
+            green, red = np.array([0.1, 0.8, 0.2, 1.0]), np.array([1.0, 0.1, 0.1, 1.0])
+            close(color(marker), green + abs(part) * (red - green), 1e-6)
+
+
+def test_torques_are_arrows_about_the_axes(run, arm):
+    node = run()
+    data = dyn_ros.Data(arm)
+    array = node.ask(arm.joint_names)
+    check_torques(shown(array, "torque"), arm, POSITION,
+                  dyn_ros.generalized_gravity(arm, data, POSITION))
+    assert node.set(torque__source="nle", torque__scale=0.25) == (True, "")
+    check_torques(shown(node.ask(arm.joint_names, velocity=3.0 * VELOCITY), "torque"), arm,
+                  POSITION, dyn_ros.nonlinear_effects(arm, data, POSITION, 3.0 * VELOCITY), 0.25)
+    assert shown(node.ask(arm.joint_names, velocity=()), "torque") == {}
+    assert node.set(torque__source="effort", torque__scale=0.1) == (True, "")
+    effort = np.array([70.0, -1000.0, 3.0, -4.0, 5.0, 0.0, 1e-9])
+    node.ask(arm.joint_names, effort=effort)                # from the next message on
+    check_torques(shown(node.ask(arm.joint_names, effort=effort), "torque"), arm, POSITION, effort)
+    assert shown(node.ask(arm.joint_names), "torque") == {}
+
+
+def test_a_slider_has_a_straight_arrow_and_a_joint_without_limit_its_own_full_load(run, tmp_path):
+    path = tmp_path / "lift.urdf"
+    path.write_text(SLIDER)
+    node = run(robot_description_file=path)
+    assert node.set(torque__unlimited=20.0) == (True, "")
+    markers = shown(node.ask(["lift", "spin"], [0.5, 0.25], ()), "torque")
+    assert markers[1].type == Marker.ARROW and markers[2].type == Marker.LINE_STRIP
+    close(points(markers[1]), [[0.1, 0.2, 0.8], [0.1, 0.2, 0.8 + 0.1 * 3 * 9.81 / 40.0]])
+    spokes = points(markers[2]) - [0.1, 0.2, 0.8]
+    load = 9.81 * 0.5 * math.cos(0.25) / 20.0
+    close(np.cross(spokes[0], spokes[-5])[0] / 0.01, math.sin(FULL * load))
+
+
+def check_inertias(array, arm, q, factor=20.0):
+    markers = shown(array, "inertia")
+    oMi = dyn_ros.forward_kinematics(arm, dyn_ros.Data(arm), q)[0]
+    bodies = {i + 1: (oMi[i], body) for i, body in enumerate(arm.inertias)}
+    if arm.base_inertia.mass:
+        bodies[0] = np.eye(4), arm.base_inertia
+    assert set(markers) == set(bodies)
+    for id, (placement, body) in bodies.items():
+        R = placement[:3, :3]
+        close(vector(markers[id].pose.position), R @ body.com + placement[:3, 3])
+        close(inertia_of(markers[id], body.mass, factor), R @ body.rotational @ R.T)
+
+
+def test_inertias_are_bodies_of_the_same_inertia(run, client, arm):
+    node = run()
+    array = node.ask(arm.joint_names)
+    assert {marker.type for marker in shown(array, "inertia").values()} == {Marker.SPHERE}
+    check_inertias(array, arm, POSITION)
+    loaded = model()
+    for name, frame in (("tool", "wrist_roll"), ("plate", "base_link")):
+        request = SetPayload.Request(name=name)
+        request.inertia.header.frame_id = frame
+        body = request.inertia.inertia
+        body.m, body.com.x, body.com.z, body.ixx, body.iyy, body.izz = 3.0, 0.2, 0.1, .03, .04, .05
+        assert client.call(SetPayload, node.node.name + "/set_payload", request).success
+        loaded.set_payload(name, frame, 3.0, [0.2, 0.0, 0.1], np.diag([0.03, 0.04, 0.05]))
+    assert node.set(inertia__shape="box") == (True, "")
+    array = node.ask(arm.joint_names)
+    assert {marker.type for marker in shown(array, "inertia").values()} == {Marker.CUBE}
+    check_inertias(array, loaded, POSITION, 12.0)
+
+
+def test_a_floating_base_shows_in_the_world(run):
+    node = run()
+    assert node.set(**FLOATING) == (True, "")
+    arm = model("floating")
+    q = np.concatenate([POSE, POSITION])
+    array = node.ask(arm.joint_names[1:])
+    assert {marker.header.frame_id for marker in array.markers} == {"world"}
+    check_torques(shown(array, "torque"), arm, q,
+                  dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q))
+    check_inertias(array, arm, q)
+
+
+@pytest.mark.parametrize("base", [{}, FLOATING], ids=["fixed", "floating"])
+def test_manipulability_of_a_frame_by_its_joints(run, base):
+    node = run()
+    frames = {"velocity_ellipsoid__frame": "wrist_roll", "force_ellipsoid__frame": "wrist_roll",
+              "velocity_ellipsoid__scale": 0.5, "force_ellipsoid__scale": 0.25}
+    assert node.set(**base, **frames) == (True, "")
+    arm = model(base.get("root_joint"))
+    q = np.concatenate([POSE, POSITION]) if base else POSITION
+    array = node.ask(arm.joint_names[-7:])
+    data = dyn_ros.Data(arm)
+    J = dyn_ros.frame_jacobian(arm, data, q, "wrist_roll", dyn_ros.ReferenceFrame(2))[:3, -7:]
+    place = dyn_ros.frame_placements(arm, data, q)[arm.frame_index("wrist_roll")]
+    for ns, power, scale in (("velocity_ellipsoid", 1, 0.5), ("force_ellipsoid", -1, 0.25)):
+        [marker] = shown(array, ns).values()
+        assert marker.type == Marker.SPHERE
+        close(vector(marker.pose.position), place[:3, 3])
+        R, half = rotation(marker), 0.5 * vector(marker.scale) / scale
+        close(R @ np.diag(half ** (2 * power)) @ R.T, J @ J.T)
+    on_base = {name: "base_link" for name in frames if name.endswith("frame")}
+    assert node.set(**on_base) == (True, "")
+    array = node.ask(arm.joint_names[-7:])
+    assert not namespaces(array) & {"velocity_ellipsoid", "force_ellipsoid"}
+
+
+# centroidal
+
+
+def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
+    node = run(module=CENTROIDAL)
+    assert node.set(subtree_com__show=True, locked_inertia__show=True, com__scale=0.3,
+                    com_projection__height=-0.5, linear_momentum__scale=2.0,
+                    angular_momentum__scale=3.0, gravity=[3.0, 0.0, -4.0]) == (True, "")
+    arm = model()
+    states = client.listen(CentroidalState, node.node.name + "/state")
+    array, state = node.ask(arm.joint_names, others=[states])
+    assert namespaces(array) == {
+        "com", "com_projection", "com_projection/line", "subtree_com", "linear_momentum",
+        "angular_momentum", "locked_inertia"}
+    com, up = vector(state.com), np.array([-0.6, 0.0, 0.8])
+    assert math.isfinite(com.sum())
+    [ball] = shown(array, "com").values()
+    close(vector(ball.pose.position), com)
+    close(vector(ball.scale), 0.3)
+    ground = com + (-0.5 - com @ up) * up
+    [disc], [line] = (shown(array, ns).values() for ns in ("com_projection", "com_projection/line"))
+    close(vector(disc.pose.position), ground)
+    close(rotation(disc)[:, 2], up)
+    close(points(line), [com, ground])
+    for ns, momentum, scale in (("linear_momentum", state.linear_momentum, 2.0),
+                                ("angular_momentum", state.angular_momentum, 3.0)):
+        [arrow] = shown(array, ns).values()
+        close(points(arrow), [com, com + scale * vector(momentum)])
+    [whole] = shown(array, "locked_inertia").values()
+    close(inertia_of(whole, state.mass), np.reshape(state.locked_inertia.data, (3, 3)))
+
+    centers, _, _, masses = dyn_ros.subtree_centers_of_mass(arm, dyn_ros.Data(arm), POSITION)
+    balls = shown(array, "subtree_com")
+    assert set(balls) == set(range(1, 8))
+    for id, marker in balls.items():
+        close(vector(marker.pose.position), centers[id - 1])
+        close(marker.scale.x ** 3 / 0.08 ** 3, masses[id - 1] / arm.total_mass)
+    assert node.set(subtree_com__joints=["forearm_roll"]) == (True, "")
+    array = node.ask(arm.joint_names, velocity=())
+    assert set(shown(array, "subtree_com")) == {arm.joint_index("forearm_roll") + 1}
+    assert not namespaces(array) & {"linear_momentum", "angular_momentum"}
+
+
+# What all kinds share
+
+
+@pytest.mark.parametrize("module", ["dyn_ros.nodes.dynamics_node", CENTROIDAL])
+def test_markers_keep_their_names_and_a_change_takes_away_the_old_ones(run, arm, module):
+    node = run(module=module)
+    first = node.ask(arm.joint_names)
+    assert [first.markers[0].ns, first.markers[0].action] == ["", Marker.DELETEALL]
+    assert all(marker.action == Marker.ADD for marker in first.markers[1:])
+    second = node.ask(arm.joint_names, POSITION + 0.1)
+    names = [[(marker.ns, marker.id) for marker in array.markers] for array in (first, second)]
+    assert names[0][1:] == names[1] and len(set(names[1])) == len(names[1]) > 0
+    for marker in second.markers:
+        assert marker.header == second.markers[0].header
+        assert marker.header.frame_id == "base_link" and marker.header.stamp.sec > 0
+        assert marker.lifetime.sec == 2 and marker.frame_locked
+        assert marker.action in (Marker.ADD, Marker.DELETE)
+        assert min(vector(marker.scale)) > 0.0 or marker.type == Marker.LINE_STRIP
+        assert len(color(marker)) == 4
+
+    kinds = {ns.split("/")[0] for ns in namespaces(second)}
+    gone = sorted(kinds)[0]
+    assert node.set(**{f"{gone}__show": False}, lifetime=0.5) == (True, "")
+    array = node.ask(arm.joint_names)
+    assert array.markers[0].action == Marker.DELETEALL
+    assert {ns.split("/")[0] for ns in namespaces(array)} == kinds - {gone}
+    assert array.markers[1].lifetime.nanosec == 500_000_000
+    assert node.set(**{f"{kind}__show": False for kind in kinds}) == (True, "")
+    array = node.ask(arm.joint_names)
+    assert [marker.action for marker in array.markers] == [Marker.DELETEALL]
+    count = len(node.arrays)
+    assert node.set(**{f"{gone}__show": True}) == (True, "")
+    node.ask(arm.joint_names)
+    assert len(node.arrays) == count + 1
+
+
+def test_deactivation_takes_all_markers_away(run, client, arm):
+    node = run()
+    node.ask(arm.joint_names)
+    for transition in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_ACTIVE_SHUTDOWN):
+        count = len(node.arrays)
+        node.change(transition)
+        client.wait(lambda count=count: len(node.arrays) > count, "the last markers")
+        assert [marker.action for marker in node.arrays[-1].markers] == [Marker.DELETEALL]
+        assert len(node.arrays) == count + 1
+        if transition == Transition.TRANSITION_DEACTIVATE:
+            node.change(Transition.TRANSITION_ACTIVATE)
+            assert "torque" in namespaces(node.ask(arm.joint_names))
+
+
+def test_computed_only_for_somebody_and_not_too_often(run, client, arm):
+    node = run()
+    node.ask(arm.joint_names)
+    client.diagnostics(node.node, lambda _, values: values["computing"] == "~/markers")
+    assert node.set(rate=0.01) == (True, "")
+    node.ask(arm.joint_names)                           # the one in 100 s
+    count = len(node.arrays)
+
+    def taken(status, values):
+        node.speak.send(node.speak.message(arm.joint_names, POSITION))
+        return float(values["states [Hz]"]) > 1.0
+    client.diagnostics(node.node, taken)
+    assert len(node.arrays) == count
+    client.stop_listening()
+    client.diagnostics(node.node, lambda _, values: values["computing"] == "")
+
+
+@pytest.mark.parametrize("module, values, reason", [
+    (None, {"torque__color": [1.0, 0.0, 0.0]}, "expected 4 numbers, but got 3"),
+    (None, {"inertia__color": [1.0, 0.0, 0.0, 1.5]}, "expected numbers from 0 to 1"),
+    (None, {"torque__scale": -1.0}, ""),
+    (None, {"torque__source": "guess"}, "one of gravity, nle, effort"),
+    (None, {"force_ellipsoid__frame": "nose"}, "wrist_roll"),
+    (CENTROIDAL, {"subtree_com__joints": ["nobody"]}, "elbow_pitch"),
+], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
+def test_parameters_that_do_not_fit_are_refused(run, client, arm, module, values, reason):
+    node = run(**({"module": module} if module else {}))
+    before = node.ask(arm.joint_names)
+    done, why = node.set(**values)
+    assert not done and reason in why
+    assert next(iter(values)).replace("__", ".") in why
+    array = node.ask(arm.joint_names)
+    assert namespaces(array) == namespaces(before)
+    assert array.markers[0].action == Marker.ADD        # nothing was changed
+
+
+def test_a_robot_without_the_frame_shows_the_rest_and_says_why(run, client, arm):
+    node = run()
+    assert node.set(velocity_ellipsoid__frame="wrist_roll") == (True, "")
+    assert "velocity_ellipsoid" in namespaces(node.ask(arm.joint_names))
+    client.publisher(
+        String, node.node.topic("robot_description"), durability=DurabilityPolicy.TRANSIENT_LOCAL,
+        reliability=ReliabilityPolicy.RELIABLE).publish(String(data=SLIDER))
+    array = node.ask(["lift", "spin"], [0.5, 0.25], ())
+    assert array.markers[0].action == Marker.DELETEALL
+    assert namespaces(array) == {"torque", "inertia"}
+    client.diagnostics(node.node, lambda _, values: (
+        "markers.velocity_ellipsoid.frame" in values["last refusal"]))
