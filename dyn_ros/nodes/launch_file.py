@@ -1,7 +1,8 @@
-"""What the launch files share: arguments, and the node that is started with them."""
+"""What the launch files share: arguments, and the nodes that are started with them."""
 import shlex
+from pathlib import Path
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
@@ -25,17 +26,36 @@ def launch_description(executable, config, name=None):
     -------
     launch.LaunchDescription
     """
-    arguments = [DeclareLaunchArgument(each, default_value=default, description=description)
-                 for each, default, description in _arguments(config, name)]
-    return LaunchDescription([*arguments, OpaqueFunction(function=_node, args=[executable, name])])
+    return LaunchDescription([*_declared(_arguments(config, name)),
+                              OpaqueFunction(function=_node, args=[executable, name])])
+
+
+def view_description():
+    """Declare the arguments, then start all that shows a robot: RViz, its frames, all nodes.
+
+    Returns
+    -------
+    launch.LaunchDescription
+    """
+    return LaunchDescription([*_declared((*_arguments("dyn_ros.yaml", None), *_view_arguments())),
+                              OpaqueFunction(function=_view)])
+
+
+def _declared(arguments):
+    return [DeclareLaunchArgument(name, default_value=default, description=description)
+            for name, default, description in arguments]
+
+
+def _config(file):
+    return PathJoinSubstitution([FindPackageShare("dyn_ros"), "config", file])
 
 
 def _arguments(config, name):
-    path = PathJoinSubstitution([FindPackageShare("dyn_ros"), "config", config])
     return (
         *([("name", name, "Name of the node.")] if name else []),
         ("namespace", "", "Namespace of the node and its topics."),
-        ("params_file", path, f"YAML file of parameters; config/{config} explains them all."),
+        ("params_file", _config(config),
+         f"YAML file of parameters; config/{config} explains them all."),
         ("robot_description_file", "",
          "Path of the robot's URDF, or of a xacro file (its name ends in .xacro; needs xacro). "
          "Empty: the topic robot_description, or the parameters, tell the robot."),
@@ -47,29 +67,77 @@ def _arguments(config, name):
     )
 
 
+def _view_arguments():
+    return (
+        ("rviz_config", _config("dyn_ros.rviz"), "What RViz shows."),
+        ("fixed_frame", "", "Frame that stands still in RViz. Empty: that of rviz_config."),
+        ("nodes", "true", "Start the nodes of this package; false: they run already."),
+        ("gui", "false", "Start joint_state_publisher_gui: sliders that move the robot."),
+    )
+
+
+def _value(context, argument):
+    return LaunchConfiguration(argument).perform(context)
+
+
+def _is_on(context, argument):
+    return _value(context, argument).lower() in ("true", "1")
+
+
+def _flag(argument):
+    return ParameterValue(LaunchConfiguration(argument), value_type=bool)
+
+
 def _node(context, executable, name):
     """The node, once the arguments are known."""
-    def value(argument):
-        return LaunchConfiguration(argument).perform(context)
-
-    parameters = {
-        "use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool),
-        "autostart": ParameterValue(LaunchConfiguration("autostart"), value_type=bool),
-    }
-    path = value("robot_description_file")
+    parameters = {"use_sim_time": _flag("use_sim_time"), "autostart": _flag("autostart")}
+    path = _value(context, "robot_description_file")
     if path.endswith(".xacro"):
-        parameters["robot_description"] = ParameterValue(
-            Command(["xacro ", shlex.quote(path)]), value_type=str)
+        parameters["robot_description"] = _robot_description(path)
     elif path:
         parameters["robot_description_file"] = path
     return [Node(
         package="dyn_ros",
         executable=executable,
-        name=value("name") if name else None,
-        namespace=value("namespace"),
-        parameters=[ParameterFile(value("params_file"), allow_substs=True), parameters],
-        arguments=["--ros-args", "--log-level", value("log_level")],
-        respawn=value("respawn").lower() in ("true", "1"),
+        name=_value(context, "name") if name else None,
+        namespace=_value(context, "namespace"),
+        parameters=[ParameterFile(_value(context, "params_file"), allow_substs=True), parameters],
+        arguments=["--ros-args", "--log-level", _value(context, "log_level")],
+        respawn=_is_on(context, "respawn"),
         respawn_delay=1.0,
         output="screen",
     )]
+
+
+def _robot_description(path):
+    if path.endswith(".xacro"):
+        return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
+    return ParameterValue(Path(path).read_text(encoding="utf-8"), value_type=str)
+
+
+def _view(context):
+    """RViz, whose end ends all, and what is asked for, once the arguments are known."""
+    def node(package, arguments=(), on_exit=None, **parameters):
+        return Node(
+            package=package,
+            executable=package,
+            namespace=_value(context, "namespace"),
+            parameters=[{"use_sim_time": _flag("use_sim_time"), **parameters}],
+            arguments=arguments,
+            remappings=[("/tf", "tf"), ("/tf_static", "tf_static")],
+            output="screen",
+            on_exit=on_exit)
+
+    path, fixed_frame = (
+        _value(context, each) for each in ("robot_description_file", "fixed_frame"))
+    nodes = []
+    if path:
+        nodes.append(node("robot_state_publisher", robot_description=_robot_description(path)))
+    if _is_on(context, "gui"):
+        nodes.append(node("joint_state_publisher_gui"))
+    if _is_on(context, "nodes"):
+        nodes += _node(context, "dyn_ros_node", None)
+    arguments = ["-d", _value(context, "rviz_config")]
+    if fixed_frame:
+        arguments += ["-f", fixed_frame]
+    return [*nodes, node("rviz2", arguments, on_exit=Shutdown())]

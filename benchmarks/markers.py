@@ -1,0 +1,145 @@
+"""What ~/markers costs: processor time of dyn_ros_node with and without somebody who listens.
+
+A humanoid with 32 joints and a floating base; joint states come at 100 Hz, markers of every kind,
+those too that are not shown by default, go out at 30 Hz. Told is the share of one core that the
+process takes, of several seconds each in turns, less what it takes while nobody listens.
+
+    python benchmarks/markers.py [--seconds 5] [--rounds 2] [--rate 30]
+"""
+import argparse
+import array
+import importlib.metadata
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROBOT = "talos_data/robots/talos_reduced.urdf"
+FRAME = "gripper_left_base_link"
+PARAMETERS = """
+/**/dyn_ros:
+  ros__parameters:
+    robot_description_file: {path}
+    root_joint: floating
+    base_source: parameter
+/**/dynamics:
+  ros__parameters:
+    markers.rate: {rate}
+    markers.velocity_ellipsoid.frame: {frame}
+    markers.force_ellipsoid.frame: {frame}
+/**/centroidal:
+  ros__parameters:
+    markers.rate: {rate}
+    markers.subtree_com.show: true
+    markers.locked_inertia.show: true
+"""
+
+
+def robot_file():
+    """The robot's description, of the package example-robot-data."""
+    distribution = importlib.metadata.distribution("example-robot-data")
+    return Path(distribution.locate_file("cmeel.prefix/share/example-robot-data/robots")) / ROBOT
+
+
+def start_nodes(parameters):
+    return subprocess.Popen(
+        [sys.executable, "-m", "dyn_ros.nodes.dyn_ros_node", "--ros-args", "--params-file",
+         str(parameters), "--log-level", "error"])
+
+
+def processor_time(pid):
+    """What a process has taken so far [s]."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Client:
+    """Publishes joint states at 100 Hz, and listens to markers."""
+
+    def __init__(self, model):
+        import rclpy
+        from sensor_msgs.msg import JointState
+        rclpy.init()
+        self.node = rclpy.create_node("markers_client")
+        self.executor = rclpy.executors.SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self.publisher = self.node.create_publisher(JointState, "joint_states", 10)
+        self.message = JointState(name=list(model.joint_names[1:]))
+        self.message.position = array.array("d", [0.3] * (model.nq - 7))
+        self.message.velocity = array.array("d", [0.2] * (model.nv - 6))
+        self.node.create_timer(0.01, self.send)
+
+    def send(self):
+        self.message.header.stamp = self.node.get_clock().now().to_msg()
+        self.publisher.publish(self.message)
+
+    def spin(self, seconds):
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            self.executor.spin_once(0.1)
+
+    def shares(self, pid, topics, seconds):
+        """Share of a core that the process takes, and arrays a second and their size [bytes]."""
+        from visualization_msgs.msg import MarkerArray
+        arrived = {topic: [] for topic in topics}
+        subscriptions = [
+            self.node.create_subscription(MarkerArray, topic, into.append, 10, raw=True)
+            for topic, into in arrived.items()]
+        self.spin(1.0)
+        for into in arrived.values():
+            into.clear()
+        begun, taken = time.perf_counter(), processor_time(pid)
+        self.spin(seconds)
+        seconds = time.perf_counter() - begun
+        share = (processor_time(pid) - taken) / seconds
+        for subscription in subscriptions:
+            self.node.destroy_subscription(subscription)
+        self.spin(0.5)
+        return share, [(len(into) / seconds, len(into[-1])) for into in arrived.values()]
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rate", type=float, default=30.0, help="markers.rate [Hz]")
+    options = parser.parse_args(argv)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+
+    import tempfile
+
+    import dyn_ros
+    model = dyn_ros.Model.from_urdf_file(robot_file(), root_joint="floating")
+    kinds = {"nobody listens": [], "dynamics": ["/dynamics/markers"],
+             "centroidal": ["/centroidal/markers"],
+             "both": ["/dynamics/markers", "/centroidal/markers"]}
+    with tempfile.TemporaryDirectory() as folder:
+        parameters = Path(folder) / "parameters.yaml"
+        parameters.write_text(PARAMETERS.format(
+            path=robot_file(), frame=FRAME, rate=options.rate))
+        process = start_nodes(parameters)
+        try:
+            client = Client(model)
+            while not client.node.count_publishers("/centroidal/markers"):
+                client.spin(0.5)
+            client.spin(1.0)
+            best = {}
+            for _ in range(options.rounds):
+                for name, topics in kinds.items():
+                    share, arrays = client.shares(process.pid, topics, options.seconds)
+                    best[name] = min(best.get(name, (share, arrays)), (share, arrays))
+        finally:
+            process.terminate()
+            process.wait()
+    idle = best["nobody listens"][0]
+    print(f"{model.njoints - 1} joints, 100 joint states a second")
+    print(f"{'~/markers of':18}{'of a core':>10}{'markers':>9}   arrays a second, bytes of each")
+    for name, (share, arrays) in best.items():
+        told = ", ".join(f"{rate:.0f}, {size}" for rate, size in arrays)
+        print(f"{name:18}{100 * share:9.1f}%{100 * (share - idle):8.1f}%   {told}")
+
+
+if __name__ == "__main__":
+    main()
