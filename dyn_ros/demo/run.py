@@ -62,7 +62,8 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None):
         stopped = stack.enter_context(stop_signals())
         node = stack.enter_context(Child(
             "dynamics_node", "dyn_ros.nodes.dynamics_node", "--ros-args",
-            "-p", f"root_joint:={root_joint}", "-p", "base_source:=parameter"))
+            "-p", f"root_joint:={root_joint}", "-p", "base_source:=parameter",
+            "-p", "derivatives:=false"))
         robot = stack.enter_context(Child(
             "the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate)))
         listener = stack.enter_context(Listener())

@@ -9,6 +9,8 @@ from dyn_ros.msg import CentroidalState
 
 from . import conversions
 from .base import Output, RobotNode, run
+from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
+from .derivative_services import SPEC as DERIVATIVES
 from .differences import Differences
 from .markers import CENTROIDAL
 from .parameters import Spec
@@ -18,7 +20,7 @@ UNKNOWN = (math.nan,) * 6
 
 
 class CentroidalNode(RobotNode):
-    """Publishes `~/state` and `~/markers`."""
+    """Publishes `~/state` and `~/markers`; answers `~/get_centroidal_derivatives`."""
 
     kernels = ("ccrba", "centroidal_momentum_time_derivative", "aba")
     markers = CENTROIDAL
@@ -33,11 +35,15 @@ class CentroidalNode(RobotNode):
         Spec("acceleration_cutoff", 10.0,
              "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
              limits=(0.0, 1e5)),
+        DERIVATIVES,
     )
 
     def __init__(self, name, source=None, **kwargs):
         self.outputs = (Output("~/state", CentroidalState, self._make_state),)
         super().__init__(name, source, **kwargs)
+        if self.parameters.values["derivatives"]:
+            self.kernels += CENTROIDAL_KERNELS
+            self.offers += CENTROIDAL_SERVICES
 
     def _make_state(self, robot):
         """`~/state`: without what needs velocities or accelerations while those are unknown."""

@@ -6,6 +6,8 @@ from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
 
 from . import conversions
 from .base import Output, RobotNode, run
+from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
+from .derivative_services import SPEC as DERIVATIVES
 from .dynamics_services import KERNELS, SERVICES
 from .markers import DYNAMICS
 
@@ -75,7 +77,7 @@ def _state(robot, velocity_valid):
 
 
 class DynamicsNode(RobotNode):
-    """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; answers SERVICES."""
+    """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; answers services."""
 
     kernels = ("generalized_gravity", "nonlinear_effects", "crba", *KERNELS)
     offers = SERVICES
@@ -86,6 +88,13 @@ class DynamicsNode(RobotNode):
         Output("~/inertia", JointSpaceInertia, inertia),
         Output("~/state", JointSpaceDynamics, state),
     )
+    specs = (DERIVATIVES,)
+
+    def __init__(self, name, source=None, **kwargs):
+        super().__init__(name, source, **kwargs)
+        if self.parameters.values["derivatives"]:
+            self.kernels += DYNAMICS_KERNELS
+            self.offers += DYNAMICS_SERVICES
 
 
 def main(args=None):

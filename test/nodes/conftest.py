@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ARM7 = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
-TIMEOUT = 60.0     # seconds; the first start on a machine compiles
+TIMEOUT = 180.0    # seconds; the first start on a machine compiles
 _numbers = itertools.count()
 
 
