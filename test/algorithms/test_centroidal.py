@@ -522,6 +522,28 @@ def test_results_are_datas_own(name):
         assert x == own if isinstance(x, float) else x is own
 
 
+@pytest.mark.parametrize("name, fields", [
+    ("dccrba", "Ag hg Ig com vcom mass"),
+    ("centroidal_momentum_time_derivative", "hg com vcom acom mass"),
+    ("mechanical_energy", "kinetic_energy potential_energy")])
+def test_what_else_is_left_in_data(name, fields):
+    """The same numbers as from the functions that give them."""
+    pair = peer.pair("every_joint", "floating")
+    state = dict(zip("qva", pair.state(27)))
+    data = dyn_ros.Data(pair.model)
+    call(name, pair.model, data, **state)
+    for giver, (_, leaves) in FUNCTIONS.items():
+        if set(leaves.split()) & set(fields.split()):
+            found = results(giver, pair.model, pair.data, **state)
+            for field, x in zip(leaves.split(), found, strict=True):
+                if field in fields.split():
+                    peer.close(getattr(data, field), x, TIGHT)
+    dyn_ros.center_of_mass(pair.model, pair.data, **state)
+    dyn_ros.ccrba(pair.model, pair.data, state["q"], state["v"])
+    peer.close(pair.data.vcom, dyn_ros.com_jacobian(
+        pair.model, pair.data, state["q"]) @ state["v"], TIGHT)
+
+
 @functions
 def test_no_result_depends_on_an_earlier_call(name):
     pair = peer.pair("every_joint", "floating")
