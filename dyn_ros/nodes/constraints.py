@@ -1,0 +1,151 @@
+"""Acceleration constraints of presets and of messages, checked against a robot. No ROS here."""
+from dataclasses import dataclass
+
+import numpy as np
+
+import dyn_ros
+from dyn_ros.model.layout import MAX_CONSTRAINTS
+
+from .state import Refused
+
+UNIT_TOLERANCE = 1e-3       # how far the norm of a direction may be from 1
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """What frames shall do: the constraints of `dyn_ros.constrained_dynamics`.
+
+    Attributes
+    ----------
+    frame : tuple of str
+        The constrained frame of each.
+    directions : ndarray (6, m)
+    accelerations : ndarray (m,)
+    axes : str, optional
+        The link in whose axes the directions are; None: the root's, as the model has them.
+    """
+
+    frame: tuple
+    directions: np.ndarray
+    accelerations: np.ndarray
+    axes: str | None
+
+
+def from_preset(robot, preset, tip_frame, axis, axis_frame):
+    """The constraints of parameters, which hold one frame.
+
+    Parameters
+    ----------
+    robot : Robot
+    preset : str
+        hold_pose: all six directions. hold_position: the three linear ones. keep_upright: no turn
+        about a horizontal axis, horizontal being across gravity. free_along_axis: all but the
+        linear one along an axis.
+    tip_frame : str
+        What is held.
+    axis : (3,) sequence
+        Of free_along_axis.
+    axis_frame : str
+        The link in whose axes that axis is; empty: the root's.
+
+    Raises
+    ------
+    ValueError
+        Names the parameter, and lists what there is.
+    """
+    moved = _moved_frames(robot.model)
+    if tip_frame not in moved:
+        raise Refused(f"tip_frame: no joint moves a frame named {tip_frame!r:.80}; what joints "
+                      f"move: {', '.join(moved)}")
+    axes = None
+    if preset == "hold_pose":
+        directions = np.eye(6)
+    elif preset == "hold_position":
+        directions = np.eye(6)[:3]
+    elif preset == "keep_upright":
+        directions = np.zeros((2, 6))
+        directions[:, 3:] = _across("gravity", robot.model.gravity)
+    else:
+        directions = np.eye(6)[1:]
+        directions[:2, :3] = _across("axis", np.array(axis))
+        axes = _link("axis_frame", robot, axis_frame) if axis_frame else None
+    return _checked(robot, (tip_frame,) * len(directions), directions, np.zeros(len(directions)),
+                    axes)
+
+
+def from_message(robot, message):
+    """The constraints of a dyn_ros/AccelerationConstraints.
+
+    Raises
+    ------
+    ValueError
+        Names the field, what was expected and what came, and lists what there is.
+    """
+    axes = _link("header.frame_id", robot, message.header.frame_id)
+    rows, cols, data = message.directions.rows, message.directions.cols, message.directions.data
+    if cols != 6 and (rows or cols):
+        raise Refused(f"directions: expected 6 columns (linear, angular), got {rows} x {cols}")
+    if len(data) != rows * cols:
+        raise Refused(f"directions: {rows} x {cols}, but {len(data)} numbers")
+    if rows > MAX_CONSTRAINTS:
+        raise Refused(f"directions: expected at most {MAX_CONSTRAINTS} rows, got {rows}")
+    directions = np.array(data, float).reshape(rows, 6)
+    norms = np.linalg.norm(directions, axis=1)
+    for row in np.flatnonzero((norms > 0.0) & (abs(norms - 1.0) > UNIT_TOLERANCE)):
+        raise Refused(f"directions: row {row} has the norm {norms[row]:g}, expected 1, or zeros "
+                      "to constrain nothing")
+    frames, accelerations = tuple(message.frame), np.array(message.accelerations, float)
+    return _checked(robot, frames * rows if len(frames) == 1 else frames, directions,
+                    accelerations if len(accelerations) else np.zeros(rows), axes)
+
+
+def _checked(robot, frames, directions, accelerations, axes):
+    """Constraints that the engine takes, tried at a state in which all joints rest."""
+    constraints = Constraints(frames, np.ascontiguousarray(directions.T), accelerations, axes)
+    model = robot.model
+    solve(robot, model.neutral(), np.zeros(model.nv), constraints)
+    return constraints
+
+
+def solve(robot, q, v, constraints, tau=None, f_ext=None, **how):
+    """`dyn_ros.constrained_dynamics` under these constraints."""
+    return dyn_ros.constrained_dynamics(
+        robot.model, robot.data, q, v, constraints.frame, constraints.directions,
+        constraints.accelerations, tau, f_ext, axes=constraints.axes, **how)
+
+
+def moved_links(model):
+    """Of each joint the link that it moves."""
+    links = {}
+    for frame in model.tree.frames:                 # depth first: that link comes before others
+        if frame.kind == "body":
+            links.setdefault(frame.parent, frame.name)
+    return [links[joint] for joint in range(model.njoints)]
+
+
+def _moved_frames(model):
+    return [frame.name for frame in model.tree.frames if frame.parent >= 0]
+
+
+def _link(field, robot, name):
+    """A name that must be a link's, or the world's of a moving base, which is None."""
+    links = [frame.name for frame in robot.model.tree.frames if frame.kind == "body"]
+    if name in links:
+        return name
+    if robot.moving_base:
+        if name == robot.world_frame:
+            return None
+        links.append(f"{robot.world_frame} (the world)")
+    raise Refused(f"{field}: {name!r:.80} is not a link; there are: {', '.join(links)}")
+
+
+def _across(name, axis):
+    """Two unit vectors (2, 3) at right angles to an axis and to each other."""
+    length = np.linalg.norm(axis)
+    if not length > 0.0:
+        raise Refused(f"{name} is zero and has no direction")
+    axis = axis / length
+    least = np.argmin(abs(axis))
+    first = np.eye(3)[least] - axis[least] * axis
+    first /= np.linalg.norm(first)
+    return np.array([first, np.cross(axis, first)])

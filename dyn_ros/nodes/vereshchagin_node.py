@@ -1,0 +1,346 @@
+"""Publishes the torque that keeps frames of a robot under acceleration constraints."""
+import time
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
+from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from sensor_msgs.msg import JointState
+
+import dyn_ros
+from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
+from dyn_ros.srv import SolveConstrainedDynamics
+
+from . import conversions
+from .base import Output, RobotNode, guarded, run
+from .constraints import Constraints, from_message, from_preset, moved_links, solve
+from .parameters import Spec
+from .services import Service, external_forces, finite, vector
+from .state import Refused
+
+TOLD = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+MEASURED = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+PRESETS = (
+    Spec("constraints", "topic",
+         "What is constrained. topic: what ~/constraints tells. Else tip_frame, without any "
+         "acceleration. hold_pose: along and about all axes. hold_position: of its origin. "
+         "keep_upright: about horizontal axes. free_along_axis: along and about all axes but along "
+         "the axis of the parameter axis.",
+         choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis")),
+    Spec("tip_frame", "", "Link, joint or fixed joint that is held, unless constraints is topic."),
+    Spec("axis", [0.0, 0.0, 1.0], "Direction of free_along_axis, of any length.", size=3),
+    Spec("axis_frame", "",
+         "Link in whose axes the parameter axis is, tip_frame itself for instance; empty: the root "
+         "link's, or with a floating or planar base the world's."),
+)
+SPECS = (
+    *PRESETS,
+    Spec("feedforward", "none",
+         "What the joints give besides the constraints. gravity: the torque that holds the robot "
+         "still. topic: the effort of ~/feedforward, by name; of joints left out zero.",
+         choices=("none", "gravity", "topic")),
+    Spec("wrench_topics", Parameter.Type.STRING_ARRAY,
+         "Topics (geometry_msgs/WrenchStamped) of wrenches that act on the robot; header.frame_id: "
+         "the link at whose origin and in whose axes. All are needed."),
+    Spec("input_timeout", 0.5,
+         "Longest time since the last message on ~/constraints, ~/feedforward and each of "
+         "wrench_topics [s]; then nothing is published. 0: any.", limits=(0.0, 3600.0)),
+    Spec("singularity", "relative",
+         "Of constraints that depend on each other or that the robot cannot follow. relative: leave "
+         "out eigenvalues up to the tolerance times the largest. absolute: up to the tolerance, "
+         "which KDL does. damped: damped least squares.",
+         choices=("relative", "absolute", "damped")),
+    Spec("singularity_tolerance", 0.0,
+         "0: 1e-12 for relative, 1e-14 for absolute, 1e-6 for damped.", limits=(0.0, 1e5)),
+    Spec("priority", "constraint",
+         "What gives way. constraint: nothing pushes the frames off. external_force: wrenches do. "
+         "feedforward: its torques do. equal: both do.",
+         choices=("constraint", "external_force", "feedforward", "equal")),
+)
+
+
+class Solution(NamedTuple):
+    """What there is to tell of one state."""
+
+    constraints: Constraints
+    feedforward: np.ndarray
+    torque: np.ndarray
+    motion: tuple           # dyn_ros.algorithms.constraints.ConstrainedMotion
+
+
+class Inlet:
+    """The latest message of a topic, as the numbers that a robot takes from it.
+
+    Parameters
+    ----------
+    topic : str
+    read : callable(robot, message)
+        Gives those numbers, or a ValueError for a message that does not fit.
+    """
+
+    def __init__(self, topic, read):
+        self.topic = topic
+        self._read = read
+        self._message = None
+
+    def take(self, robot, message, now):
+        """A message, at a time [s]; one that does not fit is a ValueError and changes nothing."""
+        if robot is None:
+            raise Refused("there is no robot yet")
+        self._numbers = self._read(robot, message)
+        self._robot, self._message, self._came = robot, message, now
+
+    def numbers(self, robot, now, timeout):
+        """Those of the latest message; Refused where none came in time or it does not fit."""
+        if self._message is None:
+            raise Refused(f"nothing has come on {self.topic}")
+        if timeout and not 0.0 <= now - self._came <= timeout:      # below 0: time was set back
+            raise Refused(f"the last message on {self.topic} is older than input_timeout, "
+                          f"{timeout:g} s")
+        if self._robot is not robot:
+            self._numbers, self._robot = self._read(robot, self._message), robot
+        return self._numbers
+
+
+class VereshchaginNode(RobotNode):
+    """Publishes `~/constraint_torques` and `~/solution`; answers `~/solve`."""
+
+    kernels = ("constrained_dynamics", "generalized_gravity")
+    specs = SPECS
+
+    def __init__(self, name, source=None, **kwargs):
+        self.outputs = (Output("~/constraint_torques", JointState, self._make_torques),
+                        Output("~/solution", ConstrainedDynamics, self._make_solution))
+        self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
+        self._inputs = {}           # of each topic that the parameters want: inlet, subscription
+        self._preset = None, None   # a robot, and the parameters' constraints on it
+        self._solved = None, None   # when a state was received, and its solution
+        super().__init__(name, source, **kwargs)
+
+    # Inputs
+
+    def _open(self):
+        super()._open()
+        self._listen_to_inputs()
+
+    def _close(self):
+        for topic in list(self._inputs):
+            self._stop_listening(topic)
+        super()._close()
+
+    def _accept_parameters(self, values, changed):
+        super()._accept_parameters(values, changed)
+        for topic in values["wrench_topics"]:
+            self.resolve_topic_name(topic)
+        robot = self._candidate[0] if self._candidate else self.robot
+        if robot and values["constraints"] != "topic" and any(
+                spec.name in changed for spec in PRESETS):
+            _of_parameters(robot, values)
+
+    def _parameters_changed(self, changed):
+        super()._parameters_changed(changed)
+        self._preset = None, None
+        if self._outlets:
+            self._listen_to_inputs()
+
+    def _listen_to_inputs(self):
+        values, wanted = self.parameters.values, {}
+        if values["constraints"] == "topic":
+            wanted["~/constraints"] = AccelerationConstraints, from_message, TOLD
+        if values["feedforward"] == "topic":
+            wanted["~/feedforward"] = JointState, _efforts, TOLD
+        for topic in values["wrench_topics"]:
+            wanted[topic] = WrenchStamped, _wrench, MEASURED
+        for topic in self._inputs.keys() - wanted.keys():
+            self._stop_listening(topic)
+        for topic in wanted.keys() - self._inputs.keys():
+            kind, read, qos = wanted[topic]
+            inlet = Inlet(topic, read)
+            self._inputs[topic] = inlet, self.create_subscription(
+                kind, topic, partial(self._take, inlet), qos,
+                qos_overriding_options=QoSOverridingOptions.with_default_policies())
+
+    def _stop_listening(self, topic):
+        self.destroy_subscription(self._inputs.pop(topic)[1])
+
+    @guarded
+    def _take(self, inlet, message):
+        try:
+            inlet.take(self.robot, message, self._now())
+        except ValueError as error:
+            self.refuse(inlet.topic, error)
+
+    def _now(self):
+        """In s; in a simulation nothing ages while it is paused."""
+        clock = self.get_clock()
+        if clock.ros_time_is_active:
+            return 1e-9 * clock.now().nanoseconds
+        return time.monotonic()
+
+    def _numbers(self, topic, robot):
+        inlet, _ = self._inputs[topic]
+        return inlet.numbers(robot, self._now(), self.parameters.values["input_timeout"])
+
+    def _constraints(self, robot):
+        """Those that hold now; a ValueError says why there are none, as for the two below."""
+        if "~/constraints" in self._inputs:
+            return self._numbers("~/constraints", robot)
+        if self._preset[0] is not robot:
+            self._preset = robot, _of_parameters(robot, self.parameters.values)
+        return self._preset[1]
+
+    def _feedforward(self, robot):
+        if "~/feedforward" in self._inputs:
+            return self._numbers("~/feedforward", robot)
+        if self.parameters.values["feedforward"] == "gravity":
+            return dyn_ros.generalized_gravity(robot.model, robot.data, robot.state.q).copy()
+        return np.zeros(robot.model.nv)
+
+    def _wrenches(self, robot):
+        topics = self.parameters.values["wrench_topics"]
+        return sum(self._numbers(topic, robot) for topic in set(topics)) if topics else None
+
+    def _waiting_for(self):
+        waiting = super()._waiting_for()
+        if waiting:
+            return waiting
+        try:
+            for each in (self._constraints, self._feedforward, self._wrenches):
+                each(self.robot)
+        except ValueError as error:
+            return f"nothing is published: {error}"
+        return ""
+
+    # Solutions
+
+    def _solution(self, robot):
+        """Of the state that is being published, or None while something is missing."""
+        if self._solved[0] != robot.received:
+            self._solved = robot.received, self._solve(robot)
+        return self._solved[1]
+
+    def _solve(self, robot):
+        state = robot.state
+        if not state.velocity_known:
+            return None
+        try:
+            given = self._constraints(robot), self._feedforward(robot), self._wrenches(robot)
+        except ValueError:          # told by _waiting_for
+            return None
+        try:
+            return self._solve_for(robot, state.q, state.v, *given)
+        except ValueError as error:
+            self.refuse("state", error)
+            return None
+
+    def _solve_for(self, robot, q, v, constraints, feedforward, f_ext):
+        values = self.parameters.values
+        motion = solve(robot, q, v, constraints, feedforward, f_ext,
+                       singularity=values["singularity"],
+                       tolerance=values["singularity_tolerance"] or None,
+                       priority=values["priority"])
+        torque = finite(feedforward + motion.constraint_generalized_forces)
+        finite(motion.ddq)
+        return Solution(constraints, feedforward, torque, motion)
+
+    def _make_torques(self, robot):
+        """`~/constraint_torques`: what to send to the joints."""
+        message, effort = conversions.joint_effort(robot)
+
+        def fill():
+            solution = self._solution(robot)
+            if solution is None:
+                return None
+            effort[:] = solution.torque[robot.rows]
+            return message
+        return fill
+
+    def _make_solution(self, robot):
+        """`~/solution`: all of one instant."""
+        made = None, None, None
+
+        def fill():
+            nonlocal made
+            solution = self._solution(robot)
+            if solution is None:
+                return None
+            if made[0] is not solution.constraints:
+                message = ConstrainedDynamics()
+                made = solution.constraints, message, _writer(
+                    robot, solution.constraints, message)
+            _, message, write = made
+            message.header.frame_id = robot.world_frame
+            write(solution)
+            return message
+        return fill
+
+    def _answer(self, robot, request, response, state):
+        """The motion under the constraints of a request, or under those that hold now."""
+        told = request.constraints
+        if told.header.frame_id or told.frame or len(told.directions.data) or len(
+                told.accelerations):
+            constraints = from_message(robot, told)
+        else:
+            constraints = self._constraints(robot)
+        feedforward = vector(robot, "effort", request.name, request.effort)
+        solution = self._solve_for(robot, state.q, state.velocity(), constraints, feedforward,
+                                   external_forces(robot, request.wrenches))
+        response.header.frame_id = robot.world_frame
+        response.solution.header = response.header
+        _writer(robot, constraints, response.solution)(solution)
+
+
+def _of_parameters(robot, values):
+    return from_preset(robot, values["constraints"], values["tip_frame"], values["axis"],
+                       values["axis_frame"])
+
+
+def _efforts(robot, message):
+    return vector(robot, "effort", message.name, message.effort)
+
+
+def _wrench(robot, message):
+    return external_forces(robot, [message])
+
+
+def _writer(robot, constraints, message):
+    """Make a ConstrainedDynamics ready for these constraints; returns what writes solutions."""
+    message.name = robot.names
+    ddq, torque, feedforward, forces, kdl_constraint, kdl_total = (
+        conversions.numbers(message, field, len(robot.names))
+        for field in ("ddq", "torque", "feedforward", "constraint_generalized_forces",
+                      "constraint_torques", "total_torque"))
+    told, m = message.constraints, len(constraints.frame)
+    told.frame = list(constraints.frame)
+    conversions.matrix(told.directions, m, 6)[:] = constraints.directions.T
+    conversions.numbers(told, "accelerations", m)[:] = constraints.accelerations
+    nu = conversions.numbers(message, "nu", m)
+    message.link = moved_links(robot.model)
+    accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
+
+    def write(solution):
+        motion, rows = solution.motion, robot.rows
+        told.header.frame_id = constraints.axes or robot.world_frame
+        ddq[:] = motion.ddq[rows]
+        torque[:] = solution.torque[rows]
+        feedforward[:] = solution.feedforward[rows]
+        forces[:] = motion.constraint_generalized_forces[rows]
+        kdl_constraint[:] = motion.constraint_torques[rows]
+        kdl_total[:] = motion.total_torque[rows]
+        nu[:] = motion.nu
+        message.rank = motion.rank
+        accelerations[:] = motion.link_accelerations
+    return write
+
+
+def main(args=None):
+    """Run the node until it is told to end."""
+    return run(VereshchaginNode, "vereshchagin", args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,7 @@
+"""Start vereshchagin_node; `ros2 launch dyn_ros vereshchagin.launch.py --show-args` tells how."""
+from dyn_ros.nodes.launch_file import launch_description
+
+
+def generate_launch_description():
+    """Declare the arguments, then start the node."""
+    return launch_description("vereshchagin_node", "vereshchagin.yaml", name="vereshchagin")
