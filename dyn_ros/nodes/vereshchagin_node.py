@@ -8,6 +8,7 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.validate_topic_name import validate_topic_name
 from sensor_msgs.msg import JointState
 
 import dyn_ros
@@ -50,9 +51,9 @@ SPECS = (
          "Longest time since the last message on ~/constraints, ~/feedforward and each of "
          "wrench_topics [s]; then nothing is published. 0: any.", limits=(0.0, 3600.0)),
     Spec("singularity", "relative",
-         "Of constraints that depend on each other or that the robot cannot follow. relative: leave "
-         "out eigenvalues up to the tolerance times the largest. absolute: up to the tolerance, "
-         "which KDL does. damped: damped least squares.",
+         "What to do where constraints depend on each other or the robot cannot follow them. "
+         "relative: leave out eigenvalues up to the tolerance times the largest. absolute: up to "
+         "the tolerance, which KDL does. damped: damped least squares.",
          choices=("relative", "absolute", "damped")),
     Spec("singularity_tolerance", 0.0,
          "0: 1e-12 for relative, 1e-14 for absolute, 1e-6 for damped.", limits=(0.0, 1e5)),
@@ -135,7 +136,7 @@ class VereshchaginNode(RobotNode):
     def _accept_parameters(self, values, changed):
         super()._accept_parameters(values, changed)
         for topic in values["wrench_topics"]:
-            self.resolve_topic_name(topic)
+            validate_topic_name(topic)
         robot = self._candidate[0] if self._candidate else self.robot
         if robot and values["constraints"] != "topic" and any(
                 spec.name in changed for spec in PRESETS):
