@@ -19,7 +19,7 @@ from . import conversions
 from .base import Output, RobotNode, guarded, run
 from .constraints import Constraints, from_message, from_preset, moved_links, solve
 from .parameters import Spec
-from .services import Service, external_forces, finite, vector
+from .services import Service, external_forces, vector
 from .state import Refused
 
 TOLD = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
@@ -207,7 +207,7 @@ class VereshchaginNode(RobotNode):
 
     def _waiting_for(self):
         waiting = super()._waiting_for()
-        if waiting:
+        if waiting or not any(publisher.get_subscription_count() for publisher in self._outlets):
             return waiting
         try:
             for each in (self._constraints, self._feedforward, self._wrenches):
@@ -244,8 +244,10 @@ class VereshchaginNode(RobotNode):
                        singularity=values["singularity"],
                        tolerance=values["singularity_tolerance"] or None,
                        priority=values["priority"])
-        torque = finite(feedforward + motion.constraint_generalized_forces)
-        finite(motion.ddq)
+        torque = feedforward + motion.constraint_generalized_forces
+        if not (np.isfinite(torque).all() and np.isfinite(motion.ddq).all()):
+            raise Refused("the result is not finite: the state, the constraints or what pushes are "
+                          "too large to compute with")
         return Solution(constraints, feedforward, torque, motion)
 
     def _make_torques(self, robot):
