@@ -2,6 +2,7 @@
 from .base import RobotNode, run
 from .centroidal_node import CentroidalNode
 from .dynamics_node import DynamicsNode
+from .vereshchagin_node import VereshchaginNode
 
 
 class DynRosNode(RobotNode):
@@ -11,6 +12,7 @@ class DynRosNode(RobotNode):
         super().__init__(name, **kwargs)
         DynamicsNode("dynamics", source=self)
         CentroidalNode("centroidal", source=self)
+        VereshchaginNode("vereshchagin", source=self)
         names = [node.get_name() for node in (self, *self.members)]
         if len(set(names)) < len(names):
             raise ValueError(f"{len(names)} nodes, but their names are {', '.join(names)}; give "

@@ -18,13 +18,13 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
 import dyn_ros  # noqa: E402
-from dyn_ros.msg import CentroidalState, JointSpaceDynamics  # noqa: E402
+from dyn_ros.msg import CentroidalState, ConstrainedDynamics, JointSpaceDynamics  # noqa: E402
 from dyn_ros.srv import GetJacobian, SetPayload  # noqa: E402
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
-NAMES = ("dyn_ros", "dynamics", "centroidal")
+NAMES = ("dyn_ros", "dynamics", "centroidal", "vereshchagin")
 TOPICS = {"dynamics": JointSpaceDynamics, "centroidal": CentroidalState}
 
 
@@ -34,9 +34,9 @@ class Nodes:
     def __init__(self, client, process):
         self.client, self.process = client, process
         self.output, self.topic, self.stop = process.output, process.topic, process.stop
-        self.source, self.dynamics, self.centroidal = (
+        self.source, self.dynamics, self.centroidal, self.vereshchagin = self.each = [
             SimpleNamespace(name=process.topic(name), output=process.output, topic=process.topic)
-            for name in NAMES)
+            for name in NAMES]
         self.speak = client.speaker(self.source)
         self.states = {}
 
@@ -118,29 +118,29 @@ def test_every_node_answers_each_joint_state_and_the_process_hears_it_once(run, 
     heard = {topic: client.node.count_subscribers(nodes.topic(topic))
              for topic in ("joint_states", "robot_description", "odom")}
     assert heard == {"joint_states": 1, "robot_description": 1, "odom": 1}
-    for node in (nodes.source, nodes.dynamics, nodes.centroidal):
+    for node in nodes.each:
         client.diagnostics(node, lambda status, values: values["lifecycle state"] == "active"
                            and values["robot"] == "arm7")
 
 
 def test_the_source_has_the_robots_parameters_for_all(run, client):
     nodes = run()
-    robots, dynamics, centroidal = (
-        set(nodes.parameters(each)) for each in (nodes.source, nodes.dynamics, nodes.centroidal))
+    robots, dynamics, centroidal, vereshchagin = parameters = [
+        set(nodes.parameters(each)) for each in nodes.each]
     dynamics_alone, centroidal_alone = (
         {name for name in names if not name.startswith("markers.")}
         for names in (dynamics, centroidal))
     assert dynamics_alone == {"autostart", "max_rate"}
     assert centroidal_alone == dynamics_alone | {"acceleration_source", "acceleration_cutoff"}
     assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
-    assert not {"acceleration_source", "acceleration_cutoff"} & robots
+    assert dynamics_alone | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
+    assert not robots & (centroidal | vereshchagin) - dynamics_alone
     config = (Path(__file__).parents[2] / "config" / "dyn_ros.yaml").read_text()
     blocks = config.split("\n/**/")[1:]
     assert [block.split(":")[0] for block in blocks] == list(NAMES)
-    for block, names in zip(blocks, (robots, dynamics, centroidal)):
+    for block, names in zip(blocks, parameters):
         assert [name for name in names if f" {name}:" not in block] == []
-    for node, names in zip((nodes.source, nodes.dynamics, nodes.centroidal),
-                           (robots, dynamics, centroidal)):
+    for node, names in zip(nodes.each, parameters):
         descriptors = client.call(
             DescribeParameters, node.name + "/describe_parameters",
             DescribeParameters.Request(names=sorted(names))).descriptors
@@ -166,7 +166,7 @@ def test_odometry_and_a_new_robot_description_come_to_all(run, client, arm):
     nodes = run(robot_description_file=None, root_joint="floating")
     latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL,
                "reliability": ReliabilityPolicy.RELIABLE}
-    for node in (nodes.dynamics, nodes.centroidal):
+    for node in nodes.each[1:]:
         client.diagnostics(node, lambda status, _: "robot_description" in status.message)
     client.publisher(String, nodes.topic("robot_description"), **latched).publish(
         String(data=ARM7.read_text()))
@@ -220,6 +220,35 @@ def test_services_answer_and_a_payload_counts_for_all(run, client, arm):
     check(loaded, *nodes.ask(arm.joint_names))      # another robot, the same payloads
 
 
+def test_constraints_hold_on_the_robot_of_all(run, client, arm):
+    nodes = run(feedforward="gravity", constraints="hold_position", tip_frame="tool",
+                input_timeout=600.0)
+    nodes.listen()
+    solutions = client.listen(ConstrainedDynamics, nodes.vereshchagin.name + "/solution")
+
+    def ask():
+        message = nodes.speak.message(arm.joint_names, POSITION, VELOCITY)
+        return nodes.speak.ask(message, *nodes.states.values(), solutions)
+    for gravity in ([0.0, 0.0, -9.81], [1.0, 2.0, 3.0]):
+        assert client.set_parameters(nodes.source, gravity=gravity) == (True, "")
+        model = dyn_ros.Model.from_urdf_file(ARM7, gravity=gravity)
+        data = dyn_ros.Data(model)
+        dynamics, centroidal, solution = ask()
+        check(model, dynamics, centroidal)
+        close(solution.feedforward, dynamics.gravity)
+        expected = dyn_ros.constrained_dynamics(
+            model, data, POSITION, VELOCITY, "tool", np.eye(6)[:, :3], tau=np.array(
+                dynamics.gravity))
+        close(solution.ddq, expected.ddq)
+        close(solution.torque, dynamics.gravity + expected.constraint_generalized_forces)
+    assert client.set_parameters(nodes.vereshchagin, constraints="topic") == (True, "")
+    nodes.ask(arm.joint_names)          # the others go on without constraints
+    client.diagnostics(nodes.vereshchagin, lambda status, _: "nothing has come on ~/constraints"
+                       in status.message or not nodes.ask(arm.joint_names))
+    client.diagnostics(nodes.dynamics, lambda status, _: status.message == "running"
+                       or not nodes.ask(arm.joint_names))
+
+
 # Each node has its own lifecycle
 
 
@@ -248,7 +277,7 @@ def test_without_the_source_all_wait(run, client, arm):
     for transitions, label in (((Transition.TRANSITION_DEACTIVATE,), "inactive"),
                                ((Transition.TRANSITION_CLEANUP,), "unconfigured")):
         nodes.change(nodes.source, *transitions)
-        for node in (nodes.dynamics, nodes.centroidal):
+        for node in nodes.each[1:]:
             assert nodes.label(node) == "active"
             client.diagnostics(node, lambda status, _, label=label: (
                 status.message == f"waiting for {nodes.source.name}, which is {label}"))
@@ -261,7 +290,7 @@ def test_without_the_source_all_wait(run, client, arm):
 @pytest.mark.parametrize("order", [NAMES, NAMES[::-1]])
 def test_they_start_in_any_order(run, arm, order):
     nodes = run(autostart="false")
-    each = dict(zip(NAMES, (nodes.source, nodes.dynamics, nodes.centroidal)))
+    each = dict(zip(NAMES, nodes.each))
     for name in order:
         assert nodes.label(each[name]) == "unconfigured"
     for name in order:
@@ -352,7 +381,7 @@ def test_each_may_have_another_name(run, client, arm):
 def test_one_name_for_all_is_refused(run):
     nodes = run("-r", "__node:=robot")
     assert nodes.process.process.wait(60) == 1
-    assert "3 nodes, but their names are robot, robot, robot" in nodes.output()
+    assert "4 nodes, but their names are robot, robot, robot, robot" in nodes.output()
     assert "Traceback" not in nodes.output()
 
 
