@@ -17,7 +17,7 @@ from lifecycle_msgs.srv import GetState  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 
 import dyn_ros  # noqa: E402
-from dyn_ros.msg import CentroidalState, JointSpaceDynamics  # noqa: E402
+from dyn_ros.msg import CentroidalState, ConstrainedDynamics, JointSpaceDynamics  # noqa: E402
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -37,7 +37,12 @@ sys.exit(service.run())
 """
 
 
-ONE_NODE = {"dynamics": (JointSpaceDynamics, "/state"), "centroidal": (CentroidalState, "/state")}
+ONE_NODE = {    # a topic, and the field that tells that a velocity was taken
+    "dynamics": (JointSpaceDynamics, "/state", "velocity_valid"),
+    "centroidal": (CentroidalState, "/state", "velocity_valid"),
+    "vereshchagin": (ConstrainedDynamics, "/solution", "rank"),
+}
+HOLD = "    constraints: hold_pose\n    tip_frame: tool\n"
 
 
 def describe(file):
@@ -95,33 +100,34 @@ def joint_states(client, topic):
 @pytest.mark.parametrize("file", ONE_NODE)
 def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
     parameters = tmp_path / "parameters.yaml"
-    parameters.write_text("/**:\n  ros__parameters:\n    frame_id: somewhere\n")
+    parameters.write_text("/**:\n  ros__parameters:\n    frame_id: somewhere\n" + HOLD)
     log = launch(file, name="forces", namespace="left", params_file=parameters,
                  robot_description_file=ARM7, log_level="debug")
-    kind, topic = ONE_NODE[file]
+    kind, topic, known = ONE_NODE[file]
     state = client.listen(kind, "/left/forces" + topic)
     client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
     assert state[0].header.frame_id == "somewhere"
-    assert state[0].velocity_valid
+    assert getattr(state[0], known)
     assert "[DEBUG]" in log()
     client.stop_listening()
 
 
 def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     parameters = tmp_path / "parameters.yaml"
-    parameters.write_text("/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n")
+    parameters.write_text("/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n"
+                          "/**/vereshchagin:\n  ros__parameters:\n" + HOLD)
     log = launch("dyn_ros", namespace="left", params_file=parameters,
                  robot_description_file=ARM7, log_level="debug")
-    states = [client.listen(kind, f"/left/{name}{topic}") for name, (kind, topic) in
+    states = [client.listen(kind, f"/left/{name}{topic}") for name, (kind, topic, _) in
               ONE_NODE.items()]
     client.wait(lambda: all(states), log, again=joint_states(client, "/left/joint_states"))
-    assert [state[0].header.frame_id for state in states] == ["somewhere"] * 2
+    assert [state[0].header.frame_id for state in states] == ["somewhere"] * 3
     assert "[DEBUG]" in log()
     client.stop_listening()
 
 
 @pytest.mark.parametrize("file, names", [
-    *((file, [file]) for file in ONE_NODE), ("dyn_ros", ["dyn_ros", "dynamics", "centroidal"])])
+    *((file, [file]) for file in ONE_NODE), ("dyn_ros", ["dyn_ros", *ONE_NODE])])
 def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
         client, launch, file, names):
     log = launch(file, autostart="false", respawn="true", robot_description_file=ARM7)
