@@ -161,17 +161,26 @@ class Robot:
     def message(self, position=POSITION, velocity=VELOCITY, **more):
         return self.speak.message(self.names, position, velocity, **more)
 
-    def ask(self, *state, ready=lambda solution: True):
-        """Torques and solution of a state, once the solution is `ready`."""
-        for _ in range(50):
-            torques, solution = self.speak.ask(
-                self.message(*state), self.torques, self.solutions)
-            assert list(torques.name) == list(solution.name)
-            close(torques.effort, solution.torque)
-            assert torques.header.stamp == solution.header.stamp
-            if ready(solution):
-                return torques, solution
-        raise AssertionError(f"{solution}\n{self.node.output()}")
+    def ask(self, *state, ready=lambda solution: True, again=lambda: None):
+        """Torques and solution of a state, once the solution is `ready`; tries `again`."""
+        stamps, found = [], []
+
+        def send():
+            again()
+            stamps.append(self.speak.send(self.message(*state)))
+
+        def look():
+            for stamp in stamps:
+                torques, solution = self.torques.at(stamp), self.solutions.at(stamp)
+                if torques and solution and ready(solution):
+                    found[:] = torques, solution
+            return found
+        self.client.wait(look, lambda: f"{self.solutions[-1:]}\n{self.node.output()}", send, 0.1)
+        torques, solution = found
+        assert list(torques.name) == list(solution.name)
+        close(torques.effort, solution.torque)
+        assert torques.header.stamp == solution.header.stamp
+        return torques, solution
 
     def tell(self, message):
         self.client.publisher(AccelerationConstraints, self.node.name + "/constraints").publish(
@@ -180,14 +189,12 @@ class Robot:
     def ask_under(self, message, *state):
         """Those that the constraints of a message give."""
         def ready(solution):
-            self.tell(message)
             told = solution.constraints
             return (told.directions == message.directions
                     and list(told.accelerations) == list(message.accelerations)
                     and told.header.frame_id == message.header.frame_id)
         self.wait_for_subscriber(AccelerationConstraints, "/constraints")
-        self.tell(message)
-        return self.ask(*state, ready=ready)
+        return self.ask(*state, ready=ready, again=lambda: self.tell(message))
 
     def wait_for_subscriber(self, kind, topic):
         publisher = self.client.publisher(kind, self.node.name + topic)
@@ -365,8 +372,8 @@ def test_none_one_name_for_all_zero_rows_and_no_accelerations(robot):
     check(solution, expected.free(np.zeros(7)), np.zeros(7))
     assert solution.rank == 0 and not solution.nu
 
-    robot.tell(constraints("base_link", ["tool"], np.eye(6)[:3]))
-    _, solution = robot.ask(ready=lambda solution: solution.rank == 3)
+    _, solution = robot.ask(ready=lambda solution: solution.rank == 3, again=lambda: robot.tell(
+        constraints("base_link", ["tool"], np.eye(6)[:3])))
     check(solution, *expected.constrained(["tool"] * 3, np.eye(6)[:3], 0.0))
     assert list(solution.constraints.frame) == ["tool"] * 3
     assert list(solution.constraints.accelerations) == [0.0] * 3
@@ -498,10 +505,10 @@ def test_feedforward_of_the_topic(client, node, robot, settings):
         "nothing is published: nothing has come on ~/feedforward") or not robot.silent())
     robot.wait_for_subscriber(JointState, "/feedforward")
     publisher = client.publisher(JointState, node.name + "/feedforward")
-    publisher.publish(JointState(name=["elbow_pitch", "wrist_roll"], effort=[3.0, -2.0]))
     tau = np.zeros(7)
     tau[list(robot.names).index("elbow_pitch")], tau[6] = 3.0, -2.0
-    _, solution = robot.ask()
+    _, solution = robot.ask(again=lambda: publisher.publish(
+        JointState(name=["elbow_pitch", "wrist_roll"], effort=[3.0, -2.0])))
     check(solution, *Peer().constrained(["tool"] * 3, [X, Y, Z], 0.0, tau), feedforward=tau)
     for reason, bad in (("there is no 'nose'; there are: shoulder_yaw", JointState(
             name=["nose"], effort=[1.0])),
@@ -531,8 +538,10 @@ def test_measured_wrenches(client, node, robot, settings, priority):
         f"nothing is published: nothing has come on {topics[1]}")
         or left.publish(wrench("forearm_link", PUSH)) or not robot.silent())
 
-    def close_to_expected(solution, pushes=pushes):
+    def push():
         right.publish(wrench("tool", TWIST_OFF))
+
+    def close_to_expected(solution, pushes=pushes):
         if priority == "constraint":
             ddq, forces = expected.constrained(["tool"] * 6, np.eye(6), 0.0, wrenches=pushes)
         else:
@@ -540,8 +549,7 @@ def test_measured_wrenches(client, node, robot, settings, priority):
             ddq = expected.free(forces, pushes)
         return (np.allclose(solution.ddq, ddq, rtol=1e-9, atol=1e-8)
                 and np.allclose(solution.torque, forces, rtol=1e-9, atol=1e-8))
-    right.publish(wrench("tool", TWIST_OFF))
-    robot.ask(ready=close_to_expected)
+    robot.ask(ready=close_to_expected, again=push)
     for reason, bad in (
             ("no frame named 'sensor'; there are: base_link, ", wrench("sensor", PUSH)),
             ("no frame named ''; there are: base_link, ", wrench("", PUSH)),
