@@ -73,13 +73,14 @@ def add_to_column(r, field, k, f):
 
 
 @kernel
-def sum_momentum(r):
-    """hg = Ag v, and the velocity of the centre of mass."""
+def no_momentum(r):
     clear(r.work, at(r, HG), 6)
-    h = load_force(r.work, at(r, HG))
-    for k in range(nv(r)):
-        A_k = load_force(r.work, at(r, AG) + 6 * k)
-        h = force_add(h, force_scale(load(r.work, at(r, V) + k), A_k))
+    return load_force(r.work, at(r, HG))
+
+
+@kernel
+def store_momentum(r, h):
+    """hg, and the velocity of the centre of mass."""
     store_spatial(r.work, at(r, HG), h)
     store3(r.work, at(r, VCOM), over_mass(h.linear, composite(r, 0).mass))
 
@@ -88,13 +89,16 @@ def sum_momentum(r):
 def ccrba_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    c = locate_com(r)
+    c, h = locate_com(r), no_momentum(r)
     clear_columns(r, AG)
     for i in range(1, njoints(r) + 1):
         Y, p = composite(r, i), sub(position(r, i), c)
         for d in range(ncolumns(r, i)):
-            add_to_column(r, AG, idx_v(r, i) + d, force_moved(p, composite_column(r, i, d, Y)))
-    sum_momentum(r)
+            k = idx_v(r, i) + d
+            f = force_moved(p, composite_column(r, i, d, Y))
+            add_to_column(r, AG, k, f)
+            h = force_add(h, force_scale(load(r.work, at(r, V) + k), f))
+    store_momentum(r, h)
 
 
 @kernel
@@ -103,7 +107,7 @@ def dccrba_kernel(r):
     move_bodies(r)
     sum_up(r, COMPOSITE)
     sum_up(r, COMPOSITE_RATE)
-    c = locate_com(r)
+    c, h = locate_com(r), no_momentum(r)
     vcom = over_mass(composite_rate(r, 0).moment, composite(r, 0).mass)
     clear_columns(r, AG)
     clear_columns(r, DAG)
@@ -115,9 +119,11 @@ def dccrba_kernel(r):
             f = force_moved(p, composite_column(r, i, d, Y))
             df = force_moved(p, force_add(composite_column(r, i, d, dY), momentum(Y, dS)))
             df = Force(df.linear, sub(df.angular, cross(vcom, f.linear)))
-            add_to_column(r, AG, idx_v(r, i) + d, f)
-            add_to_column(r, DAG, idx_v(r, i) + d, df)
-    sum_momentum(r)
+            k = idx_v(r, i) + d
+            add_to_column(r, AG, k, f)
+            add_to_column(r, DAG, k, df)
+            h = force_add(h, force_scale(load(r.work, at(r, V) + k), f))
+    store_momentum(r, h)
 
 
 @kernel
