@@ -130,11 +130,12 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
     dynamics_alone, centroidal_alone = (
         {name for name in names if not name.startswith("markers.")}
         for names in (dynamics, centroidal))
-    assert dynamics_alone == {"autostart", "max_rate"}
+    every = {"autostart", "max_rate"}
+    assert dynamics_alone == every | {"derivatives"}
     assert centroidal_alone == dynamics_alone | {"acceleration_source", "acceleration_cutoff"}
     assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
-    assert dynamics_alone | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
-    assert not robots & (centroidal | vereshchagin) - dynamics_alone
+    assert every | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
+    assert not robots & (centroidal | vereshchagin) - every
     config = (Path(__file__).parents[2] / "config" / "dyn_ros.yaml").read_text()
     blocks = config.split("\n/**/")[1:]
     assert [block.split(":")[0] for block in blocks] == list(NAMES)
