@@ -107,10 +107,10 @@ def aba_second_order_derivatives_kernel(r):
     second_order(r)
     columns_in_world(r)
     add_accelerations(r)
-    less_minverse_times_tensor(r, at(r, D2DDQ_DQDQ), at(r, D2DDQ_DQDQ))
-    less_minverse_times_tensor(r, at(r, D2DDQ_DVDV), at(r, D2TAU_DVDV))
-    less_minverse_times_tensor(r, at(r, D2DDQ_DQDV), at(r, D2DDQ_DQDV))
-    less_minverse_times_tensor(r, at(r, D2DDQ_DTAUDQ), at(r, D2DDQ_DTAUDQ))
+    qq, vv = at(r, D2DDQ_DQDQ), at(r, D2DDQ_DVDV)
+    qv, tq = at(r, D2DDQ_DQDV), at(r, D2DDQ_DTAUDQ)
+    for X, B in ((qq, qq), (vv, at(r, D2TAU_DVDV)), (qv, qv), (tq, tq)):
+        less_minverse_times_tensor(r, X, B)
 
 
 _second_order = Algorithm(
