@@ -62,8 +62,10 @@ def finite_array(name, value, shape):
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{expected}, got {value!r:.80}") from None
-    if array.shape != shape or not np.isfinite(array).all():
+    if array.shape != shape:
         raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{expected}, got {value!r:.80}")
     return array
 
 
