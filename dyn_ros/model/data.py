@@ -7,7 +7,7 @@ from ..spatial.lanes import LANES
 from . import layout
 
 _ALIGNMENT = 64                                     # bytes: one row of lanes
-_LARGE, _KEPT = 1 << 20, 1 << 29                    # bytes: of one result, of all that are free
+_LARGE, _KEPT = 1 << 17, 1 << 29                    # bytes: of one result, of all that are free
 
 
 def aligned_zeros(count):
