@@ -53,7 +53,7 @@ def describe(file):
 
 def test_each_file_is_tested():
     assert {path.name for path in LAUNCH.glob("*.launch.py")} == {
-        f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros")}
+        f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view")}
 
 
 @pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros"])
@@ -63,6 +63,12 @@ def test_every_argument_is_described(file):
         "namespace", "params_file", "robot_description_file", "use_sim_time", "autostart",
         "log_level", "respawn"}
     assert ("name" in arguments) == (file in ONE_NODE)
+    assert all(len(each.description) > 10 for each in arguments.values())
+
+
+def test_every_argument_of_view_is_described():
+    arguments = {each.name: each for each in describe("view").get_launch_arguments()}
+    assert {"rviz_config", "fixed_frame", "nodes", "gui", "namespace"} <= set(arguments)
     assert all(len(each.description) > 10 for each in arguments.values())
 
 
