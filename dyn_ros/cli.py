@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 from . import algorithms
+from .model import Model
+from .model.check import check_urdf
 from .spatial.compiler import cache_folder
 
 
@@ -116,7 +118,7 @@ def _add_info(commands):
 
 def _info(options):
     from . import tables
-    tables.show_info(_read(options, tables.read))
+    tables.show_info(_read(options, Model.from_urdf))
 
 
 def _add_torque(commands):
@@ -135,7 +137,7 @@ def _add_torque(commands):
 
 def _torque(options):
     from . import tables
-    model = _read(options, tables.read)
+    model = _read(options, Model.from_urdf)
     try:
         model.gravity = options.gravity
         tables.show_torques(model, options.q, options.v, options.a)
@@ -152,7 +154,7 @@ def _add_check(commands):
 
 def _check(options):
     from . import tables
-    return 1 if tables.show_findings(_read(options, tables.findings)) else 0
+    return 1 if tables.show_findings(_read(options, check_urdf)) else 0
 
 
 def _read(options, read):

@@ -7,18 +7,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from .algorithms import generalized_gravity, nonlinear_effects, rnea
-from .model import Data, Model
-from .model.check import check_urdf
-
-
-def read(xml, root_joint):
-    """The model of a URDF."""
-    return Model.from_urdf(xml, root_joint)
-
-
-def findings(xml, root_joint):
-    """What is doubtful in a URDF."""
-    return check_urdf(xml, root_joint)
+from .model import Data
 
 
 def show_info(model):

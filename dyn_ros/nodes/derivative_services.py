@@ -18,11 +18,14 @@ def get_rnea_derivatives(robot, request, response, state):
     given = (robot.model, robot.data, state.q, state.velocity(), a,
              external_forces(robot, request.wrenches))
     response.name = robot.names
-    first = dyn_ros.rnea_derivatives(*given)
-    _set_matrices(robot, response, ("dtau_dq", "dtau_dv", "dtau_da"), first)
-    if request.second_order:
+    if request.second_order:            # leaves the first order in data too
         _set_tensors(robot, response, ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq"),
                      dyn_ros.rnea_second_order_derivatives(*given))
+    else:
+        dyn_ros.rnea_derivatives(*given)
+    data = robot.data
+    _set_matrices(robot, response, ("dtau_dq", "dtau_dv", "dtau_da"),
+                  (data.dtau_dq, data.dtau_dv, data.M))
 
 
 def get_aba_derivatives(robot, request, response, state):
@@ -31,10 +34,14 @@ def get_aba_derivatives(robot, request, response, state):
     given = (robot.model, robot.data, state.q, state.velocity(), tau,
              external_forces(robot, request.wrenches))
     response.name = robot.names
-    _set_matrices(robot, response, ("da_dq", "da_dv", "da_dtau"), dyn_ros.aba_derivatives(*given))
-    if request.second_order:
+    if request.second_order:            # leaves the first order in data too
         _set_tensors(robot, response, ("d2a_dqdq", "d2a_dvdv", "d2a_dqdv", "d2a_dtaudq"),
                      dyn_ros.aba_second_order_derivatives(*given))
+    else:
+        dyn_ros.aba_derivatives(*given)
+    data = robot.data
+    _set_matrices(robot, response, ("da_dq", "da_dv", "da_dtau"),
+                  (data.ddq_dq, data.ddq_dv, data.Minv))
 
 
 def get_centroidal_derivatives(robot, request, response, state):

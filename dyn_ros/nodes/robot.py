@@ -7,9 +7,6 @@ from dyn_ros import Data, Model
 
 from .state import Refused, StateCollector, some
 
-_POSITIONS = {"floating": ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
-              "planar": ("/x", "/y", "/theta")}
-
 
 class SettingError(ValueError):
     """A parameter that does not fit the robot."""
@@ -134,14 +131,13 @@ class Robot:
                 "joints", f"there is no joint '{name}'; there are: " + ", ".join(own))
         if len(set(joints)) != len(joints):
             raise SettingError("joints", "a name occurs twice: " + ", ".join(joints))
-        self.position_names, position_rows, rows = [], [], []
+        position_rows, rows = [], []
         for name in joints or own:
             joint = model.joint_index(name)
-            suffixes = _POSITIONS.get(model.tree.joints[joint].kind, ("",))
-            self.position_names += [name + suffix for suffix in suffixes]
             position_rows += range(model.idx_q[joint], model.idx_q[joint] + model.nqs[joint])
             rows += range(model.idx_v[joint], model.idx_v[joint] + model.nvs[joint])
         self.names = [model.velocity_names[row] for row in rows]
+        self.position_names = [model.position_names[row] for row in position_rows]
         self.rows = np.array(rows, np.intp)
         self.position_rows = np.array(position_rows, np.intp)
         self.block = np.ix_(rows, rows)
