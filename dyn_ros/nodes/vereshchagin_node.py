@@ -203,7 +203,7 @@ class VereshchaginNode(RobotNode):
 
     def _wrenches(self, robot):
         topics = self.parameters.values["wrench_topics"]
-        return sum(self._numbers(topic, robot) for topic in set(topics)) if topics else None
+        return sum(self._numbers(topic, robot) for topic in dict.fromkeys(topics)) if topics else None
 
     def _waiting_for(self):
         waiting = super()._waiting_for()
