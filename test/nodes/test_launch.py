@@ -56,12 +56,13 @@ def test_each_file_is_tested():
         f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view")}
 
 
-@pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros"])
+@pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros", "view"])
 def test_every_argument_is_described(file):
     arguments = {each.name: each for each in describe(file).get_launch_arguments()}
+    of_view = {"rviz_config", "fixed_frame", "nodes", "gui"} if file == "view" else set()
     assert set(arguments) - {"name"} == {
         "namespace", "params_file", "robot_description_file", "use_sim_time", "autostart",
-        "log_level", "respawn"}
+        "log_level", "respawn"} | of_view
     assert ("name" in arguments) == (file in ONE_NODE)
     assert all(len(each.description) > 10 for each in arguments.values())
 
@@ -80,7 +81,10 @@ def launch(tmp_path):
     bin = Path(sys.executable).parent       # scripts begin with `env python3`: this one
     environment = {**os.environ, "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
 
-    def launch(file, **arguments):
+    def launch(file, prefix=None, **arguments):
+        if prefix:
+            environment["AMENT_PREFIX_PATH"] = os.pathsep.join(
+                filter(None, [str(prefix), os.environ.get("AMENT_PREFIX_PATH")]))
         processes.append(subprocess.Popen(
             [sys.executable, "-c", RUN, str(LAUNCH / f"{file}.launch.py"),
              *(f"{name}:={value}" for name, value in arguments.items())],
@@ -147,3 +151,59 @@ def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
     client.wait(lambda: log().count("process started with pid") == 2, log)
     for name in names:
         client.diagnostics(SimpleNamespace(name="/" + name, output=log))
+
+
+STAND_IN = """#!/bin/sh
+echo "$@" >{told}
+echo $$ >{told}.pid
+exec sleep 300
+"""
+
+
+@pytest.fixture
+def others(tmp_path):
+    """The programs of other packages, each a stand-in that writes down how it was started."""
+    prefix = tmp_path / "prefix"
+    told = {}
+    for name in ("rviz2", "robot_state_publisher", "joint_state_publisher_gui"):
+        marker = prefix / "share" / "ament_index" / "resource_index" / "packages" / name
+        script, told[name] = prefix / "lib" / name / name, tmp_path / name
+        for path in (marker, script):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()
+        script.write_text(STAND_IN.format(told=told[name]))
+        script.chmod(0o755)
+    return prefix, told
+
+
+def parameters_of(arguments):
+    """All in the files of parameters that a program was given."""
+    files = re.findall(r"--params-file (\S+)", arguments)
+    return "".join(Path(file).read_text() for file in files)
+
+
+def test_view_shows_a_robot(client, launch, others):
+    prefix, told = others
+    log = launch("view", prefix, namespace="left", robot_description_file=ARM7, gui="true",
+                 fixed_frame="tool")
+    state = client.listen(CentroidalState, "/left/centroidal/state")
+    client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
+    client.wait(lambda: all(path.exists() for path in told.values()), log)
+    given = {name: path.read_text() for name, path in told.items()}
+    for arguments in given.values():
+        assert "__ns:=/left" in arguments and "/tf:=tf" in arguments
+    [config] = re.findall(r"-d (\S+)", given["rviz2"])
+    assert Path(config).name == "dyn_ros.rviz" and Path(config).exists()
+    assert "-f tool" in given["rviz2"]
+    assert "arm7" in parameters_of(given["robot_state_publisher"])
+    os.kill(int(told["rviz2"].with_suffix(".pid").read_text()), signal.SIGTERM)
+    client.wait(lambda: re.search(r"dyn_ros_node-\d]: process has finished cleanly", log()), log)
+    client.stop_listening()
+
+
+def test_view_of_a_robot_that_runs_already_starts_rviz_alone(client, launch, others):
+    prefix, told = others
+    log = launch("view", prefix, nodes="false")
+    client.wait(told["rviz2"].exists, log)
+    assert log().count("process started with pid") == 1
+    assert " -f " not in told["rviz2"].read_text()
