@@ -156,7 +156,9 @@ def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
 STAND_IN = """#!/bin/sh
 echo "$@" >{told}
 echo $$ >{told}.pid
-exec sleep 300
+sleep 300 &
+trap 'kill $!; exit 0' INT TERM
+wait
 """
 
 
