@@ -20,6 +20,7 @@ from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.validate_topic_name import validate_topic_name
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
@@ -27,6 +28,7 @@ from visualization_msgs.msg import MarkerArray
 import dyn_ros
 
 from . import conversions
+from .inputs import Inputs
 from .markers import Markers, header_of
 from .pace import Pace
 from .parameters import Parameters, Spec
@@ -127,6 +129,7 @@ class RobotNode(LifecycleNode):
         if source:
             source.members.append(self)
         self._robot = None
+        self.inputs = Inputs(self)
         self._fills = []            # of each output, the function that computes its message
         self._running = False
         self._offered = ""          # the latest description, good or bad
@@ -241,6 +244,7 @@ class RobotNode(LifecycleNode):
         self._servers = [
             self.create_service(service.type, service.name, answers(self, service))
             for service in self.offers]
+        self.inputs.listen(self.wanted_inputs(self.parameters.values))
 
     def _listen(self):
         latched = QoSProfile(
@@ -273,6 +277,7 @@ class RobotNode(LifecycleNode):
         for server in self._servers:
             self.destroy_service(server)
         self._outlets, self._inlets, self._servers = [], [], []
+        self.inputs.listen({})
         if self.source is self:
             self._give(None, [[] for _ in (self, *self.members)])
 
@@ -281,6 +286,8 @@ class RobotNode(LifecycleNode):
     def _accept_parameters(self, values, changed):
         """Refuse what does not fit the robot; keep the robot that the new values make."""
         self._candidate = None
+        for topic in self.wanted_inputs(values):
+            validate_topic_name(topic)
         if any(spec.robot and spec.name in changed for spec in SPECS):
             self._accept_robot(values, changed)
         if self.robot and any(spec.name in changed for spec in self._markers.specs):
@@ -306,6 +313,8 @@ class RobotNode(LifecycleNode):
 
     def _parameters_changed(self, changed):
         self._pace = Pace(self.parameters.values["max_rate"])
+        if self._outlets:
+            self.inputs.listen(self.wanted_inputs(self.parameters.values))
         if self._candidate and self._inlets:
             self._swap(*self._candidate)
             self._offered = self.robot.description
@@ -359,6 +368,25 @@ class RobotNode(LifecycleNode):
             f"coordinates, {robot.model.total_mass:.3f} kg moving")
 
     # From a message to outputs
+
+    def wanted_inputs(self, values):
+        """Of each topic that the parameters want, what `Inputs.listen` takes."""
+        return {}
+
+    @guarded
+    def on_input(self, inlet, message):
+        """Take a message of one of `inputs`."""
+        try:
+            inlet.take(self.robot, message, self.now())
+        except ValueError as error:
+            self.refuse(inlet.topic, error)
+
+    def now(self):
+        """In s; in a simulation nothing ages while it is paused."""
+        clock = self.get_clock()
+        if clock.ros_time_is_active:
+            return 1e-9 * clock.now().nanoseconds
+        return time.monotonic()
 
     @guarded
     def _on_joint_states(self, message):

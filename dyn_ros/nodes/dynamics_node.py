@@ -9,6 +9,7 @@ from .base import Output, RobotNode, run
 from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dynamics_services import KERNELS, SERVICES
+from .inputs import wrenches
 from .markers import DYNAMICS
 
 
@@ -88,6 +89,10 @@ class DynamicsNode(RobotNode):
         Output("~/inertia", JointSpaceInertia, inertia),
         Output("~/state", JointSpaceDynamics, state),
     )
+
+    def wanted_inputs(self, values):
+        """Those of the wrenches that `~/markers` shows."""
+        return wrenches(values["markers.wrench.topics"])
     specs = (DERIVATIVES,)
 
     def __init__(self, name, source=None, **kwargs):

@@ -4,6 +4,7 @@ A kind is one function and one entry at the end of this file. Messages are made 
 state their numbers are set. What rclpy takes to publish them is far more than all the rest.
 """
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,23 +173,23 @@ class Group:
                 color.r, color.g, color.b, color.a = r, g, b, a
 
 
-class Wrenches:
-    """Forces as straight arrows and moments as curved ones, in namespaces of their own."""
+class Screws:
+    """Linear parts as straight arrows, angular ones as curved, in a namespace each."""
 
     def __init__(self, look):
-        self._look = look
-        self.groups = [Group(look, Marker.ARROW, "force"), Group(look, Marker.LINE_STRIP, "moment")]
+        self._scale = look.scale
+        self.groups = Group(look, Marker.ARROW, "linear"), Group(look, Marker.LINE_STRIP, "angular")
 
-    def show(self, points, wrenches):
-        """At points (n, 3); wrenches (n, 6) in the same axes."""
-        ids, scale = range(len(points)), self._look.scale
-        forces, turns = self.groups
-        forces.arrows(ids, points, scale * wrenches[:, :3])
-        sizes = np.linalg.norm(wrenches[:, 3:], axis=-1)
+    def show(self, ids, points, vectors):
+        """At points (n, 3); (n, 6) in the same axes; returns the groups."""
+        points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
+        arrows, turns = self.groups
+        arrows.arrows(ids, points, self._scale * vectors[:, :3])
+        sizes = np.linalg.norm(vectors[:, 3:], axis=-1)
         turning = np.flatnonzero(sizes > 0.0)
-        first, second = shapes.across(wrenches[turning, 3:] / sizes[turning, None])
-        turns.turns(turning.tolist(), points[turning], first, second, scale * sizes[turning],
-                    np.full(len(turning), shapes.FULL_ARC))
+        first, second = shapes.across(vectors[turning, 3:] / sizes[turning, None])
+        turns.turns([ids[i] for i in turning], points[turning], first, second,
+                    self._scale * sizes[turning], np.full(len(turning), shapes.FULL_ARC))
         return self.groups
 
 
@@ -465,7 +466,72 @@ def locked_inertia(node, robot, look):
     return draw
 
 
+# --- wrenches and constraints
+
+
+def wrench_of(topics, timeout):
+    """Makes the wrenches on the topics of one parameter, as old as another one allows."""
+    def make(node, robot, look):
+        screws = Screws(look)
+        model, data, state = robot.model, robot.data, robot.state
+
+        def draw():
+            values, told = node.parameters.values, {}
+            for id, topic in enumerate(values[topics]):
+                with suppress(ValueError):              # none came in time
+                    told[id] = node.inputs.numbers(topic, robot, values[timeout])
+            oMf = dyn_ros.frame_placements(model, data, state.q)[[each.frame for each in
+                                                                  told.values()]]
+            numbers = np.reshape([each.numbers for each in told.values()], (-1, 6))
+            return screws.show(list(told), oMf[:, :3, 3], _turned(oMf[:, :3, :3], numbers))
+        return draw
+    return make
+
+
+def _turned(R, vectors):
+    """Both parts of (n, 6) by rotations (n, 3, 3)."""
+    return (R[:, None] @ vectors.reshape(-1, 2, 3, 1)).reshape(-1, 6)
+
+
+def constraint(node, robot, look):
+    """Along which directions frames are constrained, and about which."""
+    return _constrained(node, robot, look, lambda directions, nu: directions)
+
+
+def constraint_force(node, robot, look):
+    """What the constraints do to each frame: together they are J' of these wrenches."""
+    return _constrained(node, robot, look, lambda directions, nu: [-nu @ directions])
+
+
+def _constrained(node, robot, look, shown):
+    """For each run of constraints of one frame, `shown(directions (m, 6), nu (m,))`."""
+    screws = Screws(look)
+    model, data, state = robot.model, robot.data, robot.state
+
+    def draw():
+        solution = node.solution(robot)
+        if solution is None:
+            return screws.show([], [], [])
+        constraints, nu = solution.constraints, solution.motion.nu
+        oMf = dyn_ros.frame_placements(model, data, state.q)
+        axes = oMf[model.frame_index(constraints.axes), :3, :3] if constraints.axes else np.eye(3)
+        directions = _turned(np.broadcast_to(axes, (len(nu), 3, 3)),
+                             np.ascontiguousarray(constraints.directions.T))
+        names = np.array(constraints.frame)
+        points, vectors = [], []
+        for name in dict.fromkeys(constraints.frame):
+            own = names == name
+            for vector in shown(directions[own], nu[own]):
+                points.append(oMf[model.frame_index(name), :3, 3])
+                vectors.append(vector)
+        return screws.show(range(len(points)), points, vectors)
+    return draw
+
+
 _FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin it is; empty: not shown.")
+
+_WRENCH = "wrenches that act on the robot: a straight arrow for a force, a curved one for a moment"
+_NEWTON = (0.01, "Length for 1 N, radius for 1 N m [m].", [0.9, 0.2, 0.7, 1.0])
 
 DYNAMICS = (
     kind("torque", torque,
@@ -494,6 +560,10 @@ DYNAMICS = (
          "the forces at a frame's origin for joint torques of norm 1",
          0.05, "Length of 1 N for 1 N m [m].", [0.9, 0.5, 0.2, 0.4], _FRAME,
          kernels=("frame_placements", "frame_jacobian")),
+    kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), _WRENCH, *_NEWTON,
+         Spec("topics", Parameter.Type.STRING_ARRAY,
+              "Topics (geometry_msgs/WrenchStamped) of those wrenches; header.frame_id: the frame "
+              "at whose origin and in whose axes."), kernels=("frame_placements",)),
 )
 CENTROIDAL = (
     kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [1.0, 0.8, 0.1, 1.0],
@@ -517,4 +587,16 @@ CENTROIDAL = (
     kind("locked_inertia", locked_inertia,
          "the homogeneous ellipsoid that has the robot's mass and inertia, its joints locked",
          1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.25], show=False, kernels=("ccrba",)),
+)
+VERESHCHAGIN = (
+    kind("constraint", constraint,
+         "the directions of constraints: a straight arrow along, a curved one about which",
+         0.1, "Length, and radius, for the size 1 [m].", [0.9, 0.9, 0.9, 1.0],
+         kernels=("frame_placements",)),
+    kind("constraint_force", constraint_force,
+         "what the constraints do to each frame: a straight arrow for the force, a curved one for "
+         "the moment", 0.01, "Length for 1 N, radius for 1 N m [m].", [1.0, 0.5, 0.0, 1.0],
+         kernels=("frame_placements",)),
+    kind("wrench", wrench_of("wrench_topics", "input_timeout"), _WRENCH, *_NEWTON,
+         kernels=("frame_placements",)),
 )

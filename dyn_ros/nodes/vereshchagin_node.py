@@ -1,14 +1,8 @@
 """Publishes the torque that keeps frames of a robot under acceleration constraints."""
-import time
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from geometry_msgs.msg import WrenchStamped
 from rclpy.parameter import Parameter
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
-from rclpy.validate_topic_name import validate_topic_name
 from sensor_msgs.msg import JointState
 
 import dyn_ros
@@ -16,14 +10,13 @@ from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
 from . import conversions
-from .base import Output, RobotNode, guarded, run
+from .base import Output, RobotNode, run
 from .constraints import Constraints, from_message, from_preset, moved_links, solve
+from .inputs import TOLD, wrenches
+from .markers import VERESHCHAGIN
 from .parameters import Spec
 from .services import Service, external_forces, vector
 from .state import Refused
-
-TOLD = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-MEASURED = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 PRESETS = (
     Spec("constraints", "topic",
@@ -73,70 +66,25 @@ class Solution(NamedTuple):
     motion: tuple           # dyn_ros.algorithms.constraints.ConstrainedMotion
 
 
-class Inlet:
-    """The latest message of a topic, as the numbers that a robot takes from it.
-
-    Parameters
-    ----------
-    topic : str
-    read : callable(robot, message)
-        Gives those numbers, or a ValueError for a message that does not fit.
-    """
-
-    def __init__(self, topic, read):
-        self.topic = topic
-        self._read = read
-        self._message = None
-
-    def take(self, robot, message, now):
-        """A message, at a time [s]; one that does not fit is a ValueError and changes nothing."""
-        if robot is None:
-            raise Refused("there is no robot yet")
-        self._numbers = self._read(robot, message)
-        self._robot, self._message, self._came = robot, message, now
-
-    def numbers(self, robot, now, timeout):
-        """Those of the latest message; Refused where none came in time or it does not fit."""
-        if self._message is None:
-            raise Refused(f"nothing has come on {self.topic}")
-        if timeout and not 0.0 <= now - self._came <= timeout:      # below 0: time was set back
-            raise Refused(f"the last message on {self.topic} is older than input_timeout, "
-                          f"{timeout:g} s")
-        if self._robot is not robot:
-            self._numbers, self._robot = self._read(robot, self._message), robot
-        return self._numbers
-
-
 class VereshchaginNode(RobotNode):
-    """Publishes `~/constraint_torques` and `~/solution`; answers `~/solve`."""
+    """Publishes `~/constraint_torques`, `~/solution` and `~/markers`; answers `~/solve`."""
 
     kernels = ("constrained_dynamics", "generalized_gravity")
+    markers = VERESHCHAGIN
     specs = SPECS
 
     def __init__(self, name, source=None, **kwargs):
         self.outputs = (Output("~/constraint_torques", JointState, self._make_torques),
                         Output("~/solution", ConstrainedDynamics, self._make_solution))
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
-        self._inputs = {}           # of each topic that the parameters want: inlet, subscription
         self._preset = None, None   # a robot, and the parameters' constraints on it
         self._solved = None, None   # when a state was received, and its solution
         super().__init__(name, source, **kwargs)
 
     # Inputs
 
-    def _open(self):
-        super()._open()
-        self._listen_to_inputs()
-
-    def _close(self):
-        for topic in list(self._inputs):
-            self._stop_listening(topic)
-        super()._close()
-
     def _accept_parameters(self, values, changed):
         super()._accept_parameters(values, changed)
-        for topic in values["wrench_topics"]:
-            validate_topic_name(topic)
         robot = self._candidate[0] if self._candidate else self.robot
         if robot and values["constraints"] != "topic" and any(
                 spec.name in changed for spec in PRESETS):
@@ -145,65 +93,37 @@ class VereshchaginNode(RobotNode):
     def _parameters_changed(self, changed):
         super()._parameters_changed(changed)
         self._preset = None, None
-        if self._outlets:
-            self._listen_to_inputs()
 
-    def _listen_to_inputs(self):
-        values, wanted = self.parameters.values, {}
+    def wanted_inputs(self, values):
+        """Those of the constraints, of the feed-forward and of wrenches."""
+        wanted = wrenches(values["wrench_topics"])
         if values["constraints"] == "topic":
             wanted["~/constraints"] = AccelerationConstraints, from_message, TOLD
         if values["feedforward"] == "topic":
             wanted["~/feedforward"] = JointState, _efforts, TOLD
-        for topic in values["wrench_topics"]:
-            wanted[topic] = WrenchStamped, _wrench, MEASURED
-        for topic in self._inputs.keys() - wanted.keys():
-            self._stop_listening(topic)
-        for topic in wanted.keys() - self._inputs.keys():
-            kind, read, qos = wanted[topic]
-            inlet = Inlet(topic, read)
-            self._inputs[topic] = inlet, self.create_subscription(
-                kind, topic, partial(self._take, inlet), qos,
-                qos_overriding_options=QoSOverridingOptions.with_default_policies())
-
-    def _stop_listening(self, topic):
-        self.destroy_subscription(self._inputs.pop(topic)[1])
-
-    @guarded
-    def _take(self, inlet, message):
-        try:
-            inlet.take(self.robot, message, self._now())
-        except ValueError as error:
-            self.refuse(inlet.topic, error)
-
-    def _now(self):
-        """In s; in a simulation nothing ages while it is paused."""
-        clock = self.get_clock()
-        if clock.ros_time_is_active:
-            return 1e-9 * clock.now().nanoseconds
-        return time.monotonic()
+        return wanted
 
     def _numbers(self, topic, robot):
-        inlet, _ = self._inputs[topic]
-        return inlet.numbers(robot, self._now(), self.parameters.values["input_timeout"])
+        return self.inputs.numbers(topic, robot, self.parameters.values["input_timeout"])
 
     def _constraints(self, robot):
         """Those that hold now; a ValueError says why there are none, as for the two below."""
-        if "~/constraints" in self._inputs:
+        if "~/constraints" in self.inputs:
             return self._numbers("~/constraints", robot)
         if self._preset[0] is not robot:
             self._preset = robot, _of_parameters(robot, self.parameters.values)
         return self._preset[1]
 
     def _feedforward(self, robot):
-        if "~/feedforward" in self._inputs:
+        if "~/feedforward" in self.inputs:
             return self._numbers("~/feedforward", robot)
         if self.parameters.values["feedforward"] == "gravity":
             return dyn_ros.generalized_gravity(robot.model, robot.data, robot.state.q).copy()
         return np.zeros(robot.model.nv)
 
     def _wrenches(self, robot):
-        topics = self.parameters.values["wrench_topics"]
-        return sum(self._numbers(topic, robot) for topic in dict.fromkeys(topics)) if topics else None
+        topics = dict.fromkeys(self.parameters.values["wrench_topics"])     # each once, in order
+        return sum(self._numbers(topic, robot).f_ext for topic in topics) if topics else None
 
     def _waiting_for(self):
         waiting = super()._waiting_for()
@@ -218,7 +138,7 @@ class VereshchaginNode(RobotNode):
 
     # Solutions
 
-    def _solution(self, robot):
+    def solution(self, robot):
         """Of the state that is being published, or None while something is missing."""
         if self._solved[0] != robot.received:
             self._solved = robot.received, self._solve(robot)
@@ -255,7 +175,7 @@ class VereshchaginNode(RobotNode):
         message, effort = conversions.joint_effort(robot)
 
         def fill():
-            solution = self._solution(robot)
+            solution = self.solution(robot)
             if solution is None:
                 return None
             effort[:] = solution.torque[robot.rows]
@@ -268,7 +188,7 @@ class VereshchaginNode(RobotNode):
 
         def fill():
             nonlocal made
-            solution = self._solution(robot)
+            solution = self.solution(robot)
             if solution is None:
                 return None
             if made[0] is not solution.constraints:
@@ -304,10 +224,6 @@ def _of_parameters(robot, values):
 
 def _efforts(robot, message):
     return vector(robot, "effort", message.name, message.effort)
-
-
-def _wrench(robot, message):
-    return external_forces(robot, [message])
 
 
 def _writer(robot, constraints, message):
