@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
+from geometry_msgs.msg import WrenchStamped  # noqa: E402
 from lifecycle_msgs.msg import Transition  # noqa: E402
 from lifecycle_msgs.srv import ChangeState  # noqa: E402
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
@@ -15,11 +16,12 @@ from std_msgs.msg import String  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 import dyn_ros  # noqa: E402
-from dyn_ros.msg import CentroidalState  # noqa: E402
+from dyn_ros.msg import CentroidalState, ConstrainedDynamics  # noqa: E402
 from dyn_ros.srv import SetPayload  # noqa: E402
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 CENTROIDAL = "dyn_ros.nodes.centroidal_node"
+VERESHCHAGIN = "dyn_ros.nodes.vereshchagin_node"
 POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 POSE = [1.0, 2.0, 3.0, 0.1, -0.7, 0.5, 0.5]
@@ -288,6 +290,104 @@ def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
     array = node.ask(arm.joint_names, velocity=())
     assert set(shown(array, "subtree_com")) == {arm.joint_index("forearm_roll") + 1}
     assert not namespaces(array) & {"linear_momentum", "angular_momentum"}
+
+
+# wrenches and constraints
+
+
+def check_arrow(marker, start, vector):
+    assert marker.type == Marker.ARROW
+    close(points(marker), [start, start + vector])
+
+
+def check_turn(marker, center, moment):
+    """Three quarters of a turn about the moment's axis, its size the radius."""
+    assert marker.type == Marker.LINE_STRIP
+    spokes = (points(marker) - center)[:-4]
+    close(spokes @ moment, np.zeros(len(spokes)))
+    close(np.linalg.norm(spokes, axis=-1), np.linalg.norm(moment))
+    turned = np.cross(spokes[:-1], spokes[1:])
+    assert (turned @ moment > 0.0).all()
+    close(np.cross(spokes[0], spokes[-1]), -moment * np.linalg.norm(moment))
+
+
+def check_screw(array, ns, id, center, vector, scale):
+    for part, numbers, check in (("linear", vector[:3], check_arrow),
+                                 ("angular", vector[3:], check_turn)):
+        markers = shown(array, f"{ns}/{part}")
+        if np.any(numbers):
+            check(markers[id], center, scale * numbers)
+        else:
+            assert id not in markers
+
+
+def wrench(frame, numbers):
+    message = WrenchStamped()
+    message.header.frame_id = frame
+    f, n = message.wrench.force, message.wrench.torque
+    f.x, f.y, f.z, n.x, n.y, n.z = numbers
+    return message
+
+
+@pytest.mark.parametrize("module, parameter", [
+    ("dyn_ros.nodes.dynamics_node", "markers.wrench.topics"), (VERESHCHAGIN, "wrench_topics")])
+def test_wrenches_at_their_frames(run, client, arm, module, parameter):
+    node = run("-p", "markers.lifetime:=0.0", "-p", "input_timeout:=0.0", module=module)
+    done, why = client.set_parameters(node.node, **{parameter: ["a b"]})
+    assert not done and "topic name" in why
+    topics = ["push", "pull"]
+    assert client.set_parameters(node.node, **{parameter: topics}) == (True, "")
+    told = {"push": wrench("tool", [1.0, -2.0, 3.0, 0.5, 0.0, 2.0]),
+            "pull": wrench("base_link", [0.0, 0.0, 0.0, 0.0, 4.0, 0.0])}
+    array = node.ask(arm.joint_names)
+    assert not any(ns.startswith("wrench") for ns in namespaces(array))
+    publishers = {topic: client.publisher(WrenchStamped, node.node.topic(topic))
+                  for topic in topics}
+
+    def all_told():
+        for topic, message in told.items():
+            publishers[topic].publish(message)
+        latest = node.ask(arm.joint_names)
+        return latest if len(shown(latest, "wrench/angular")) == 2 else None
+    arrays = []
+    client.wait(lambda: arrays and arrays[-1], "both wrenches",
+                again=lambda: arrays.append(all_told()))
+    oMf = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), POSITION)
+    for id, message in enumerate(told.values()):
+        placement = oMf[arm.frame_index(message.header.frame_id)]
+        R, w = placement[:3, :3], message.wrench
+        check_screw(arrays[-1], "wrench", id, placement[:3, 3],
+                    np.concatenate([R @ vector(w.force), R @ vector(w.torque)]), 0.01)
+
+
+@pytest.mark.parametrize("base", [{}, FLOATING], ids=["fixed", "floating"])
+def test_constraints_and_what_they_do_to_the_tip(run, client, base):
+    node = run(module=VERESHCHAGIN)
+    assert node.set(**base, constraints="free_along_axis", tip_frame="tool",
+                    axis=[0.0, 0.6, 0.8], axis_frame="wrist_link") == (True, "")
+    arm = model(base.get("root_joint"))
+    q = np.concatenate([POSE, POSITION]) if base else POSITION
+    solutions = client.listen(ConstrainedDynamics, node.node.name + "/solution")
+    array, solution = node.ask(arm.joint_names[-7:], others=[solutions])
+    assert {marker.header.frame_id for marker in array.markers} == {
+        "world" if base else "base_link"}
+    data = dyn_ros.Data(arm)
+    oMf = dyn_ros.frame_placements(arm, data, q)
+    R, center = oMf[arm.frame_index("wrist_link"), :3, :3], oMf[arm.frame_index("tool"), :3, 3]
+    told = solution.constraints.directions
+    directions = np.reshape(told.data, (told.rows, 2, 3)) @ R.T
+    directions = directions.reshape(-1, 6)
+    assert len(directions) == 5 and list(solution.constraints.frame) == ["tool"] * 5
+    for id, direction in enumerate(directions):
+        check_screw(array, "constraint", id, center, direction, 0.1)
+    force = -np.array(solution.nu) @ directions
+    check_screw(array, "constraint_force", 0, center, force, 0.01)
+    J = dyn_ros.frame_jacobian(arm, data, q, "tool", dyn_ros.ReferenceFrame(2))
+    close(J.T @ force, solution.constraint_generalized_forces)
+
+    assert node.set(constraints="topic") == (True, "")      # and nothing is told
+    array = node.ask(arm.joint_names[-7:])
+    assert namespaces(array) == set()
 
 
 # What all kinds share
