@@ -5,7 +5,7 @@ ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid over the s
 BOX = 12.0 ** 0.5               # the same of a box, its edge
 FULL_ARC = 1.5 * np.pi          # angle of the longest curved arrow [rad]
 ARC_POINTS = 20                 # of a curved arrow, four of them of its head
-FLATTEST = 0.02                 # smallest axis of a force ellipsoid's inverse, over the largest
+FLATTEST = 0.02                 # shortest axis of a force ellipsoid over its longest, at least
 
 _ALONG = np.linspace(0.0, 1.0, ARC_POINTS - 4)
 
@@ -62,8 +62,8 @@ def force_half_axes(half):
     """Half axes of the forces at a point for joint torques of norm 1 (Yoshikawa 1985).
 
     The axes are those of `velocity_ellipsoid`, the lengths the inverses of its half axes. Along an
-    axis that the point cannot move, any force needs no torque: a length stays below the shortest
-    by no more than 1 / `FLATTEST`.
+    axis that the point cannot move, any force needs no torque: no length is more than
+    1 / `FLATTEST` times the shortest.
     """
     return 1.0 / np.maximum(half, FLATTEST * half[0]) if half[0] > 0.0 else np.zeros(3)
 

@@ -7,7 +7,12 @@ import yaml
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-from dyn_ros.nodes import centroidal_node, dynamics_node, vereshchagin_node  # noqa: E402
+from dyn_ros.nodes import (  # noqa: E402
+    centroidal_node,
+    dynamics_node,
+    markers,
+    vereshchagin_node,
+)
 
 CONFIG = yaml.safe_load(
     (Path(__file__).parents[2] / "config" / "dyn_ros.rviz").read_text())
@@ -47,15 +52,15 @@ def test_topics_are_those_of_the_nodes(client, start):
     """Relative ones, so that RViz in a namespace shows the robot in it."""
     node = start(module="dyn_ros.nodes.dyn_ros_node")
     given = topics()
-    markers = {topic for topic, kind in given.items() if kind.endswith("/MarkerArray")}
-    assert markers == {"dynamics/markers", "centroidal/markers", "vereshchagin/markers"}
-    assert {topic: kind for topic, kind in given.items() if topic not in markers} == {
+    arrays = {topic for topic, kind in given.items() if kind.endswith("/MarkerArray")}
+    assert arrays == {"dynamics/markers", "centroidal/markers", "vereshchagin/markers"}
+    assert {topic: kind for topic, kind in given.items() if topic not in arrays} == {
         "robot_description": "rviz_default_plugins/RobotModel"}
 
     def found():
         types = dict(client.node.get_topic_names_and_types())
         return all(types.get(node.topic(topic)) == ["visualization_msgs/msg/MarkerArray"]
-                   and client.node.count_publishers(node.topic(topic)) == 1 for topic in markers
+                   and client.node.count_publishers(node.topic(topic)) == 1 for topic in arrays
                    ) and client.node.count_subscribers(node.topic("robot_description")) == 1
     client.wait(found, node.output)
 
@@ -66,6 +71,12 @@ def test_each_node_with_markers_is_shown():
     kinds = {each.__name__.removesuffix("Node").lower(): each.markers for each in nodes}
     assert all(kinds.values())
     assert {f"{name}/markers" for name in kinds} < set(topics())
+
+
+def test_each_kind_is_told_on_the_page_of_the_nodes():
+    page = (Path(__file__).parents[2] / "docs" / "nodes.md").read_text()
+    for kinds in (markers.DYNAMICS, markers.CENTROIDAL, markers.VERESHCHAGIN):
+        assert [kind.name for kind in kinds if f"`{kind.name}`" not in page] == []
 
 
 def test_the_frame_that_stands_still_is_the_root_of_the_arm_of_the_examples(arm):
