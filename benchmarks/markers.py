@@ -1,10 +1,11 @@
 """What ~/markers costs: processor time of dyn_ros_node with and without somebody who listens.
 
-A humanoid with 32 joints and a floating base; joint states come at 100 Hz, markers of every kind,
-those too that are not shown by default, go out at 30 Hz; a hand's pose is constrained. Told is the share of one core that the
-process takes, of several seconds each in turns, less what it takes while nobody listens.
+A humanoid with 32 joints and a floating base; joint states come at 100 Hz, markers go out at 30 Hz:
+all that is shown by default, with the manipulability of a hand, whose pose is constrained. Told is
+the share of one core that the process takes, of several seconds each in turns, and that less what
+it takes while nobody listens.
 
-    python benchmarks/markers.py [--seconds 5] [--rounds 2] [--rate 30]
+    python benchmarks/markers.py [--seconds 5] [--rounds 2] [--rate 30] [--every]
 """
 import argparse
 import array
@@ -31,8 +32,8 @@ PARAMETERS = """
 /**/centroidal:
   ros__parameters:
     markers.rate: {rate}
-    markers.subtree_com.show: true
-    markers.locked_inertia.show: true
+    markers.subtree_com.show: {every}
+    markers.locked_inertia.show: {every}
 /**/vereshchagin:
   ros__parameters:
     markers.rate: {rate}
@@ -109,6 +110,8 @@ def main(argv=None):
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rate", type=float, default=30.0, help="markers.rate [Hz]")
+    parser.add_argument("--every", action="store_true",
+                        help="the kinds too that are not shown by default")
     options = parser.parse_args(argv)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
@@ -123,7 +126,8 @@ def main(argv=None):
     with tempfile.TemporaryDirectory() as folder:
         parameters = Path(folder) / "parameters.yaml"
         parameters.write_text(PARAMETERS.format(
-            path=robot_file(), frame=FRAME, rate=options.rate))
+            path=robot_file(), frame=FRAME, rate=options.rate,
+            every=str(options.every).lower()))
         process = start_nodes(parameters)
         try:
             client = Client(model)

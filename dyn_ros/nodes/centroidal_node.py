@@ -40,6 +40,7 @@ class CentroidalNode(RobotNode):
 
     def __init__(self, name, source=None, **kwargs):
         self.outputs = (Output("~/state", CentroidalState, self._make_state),)
+        self._whole = None, None    # when a state was received, and what `whole` tells of it
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += CENTROIDAL_KERNELS
@@ -53,8 +54,7 @@ class CentroidalNode(RobotNode):
 
         def fill():
             message.header.frame_id = robot.world_frame
-            whole, h = self.whole(robot)
-            lever = data.com - whole.com
+            whole, h, lever = self.whole(robot)
             message.mass = whole.mass
             conversions.set_vector(message.com, *whole.com.tolist())
             locked_inertia[:] = whole.rotational
@@ -71,20 +71,15 @@ class CentroidalNode(RobotNode):
             return message
         return fill
 
-    @staticmethod
-    def whole(robot):
+    def whole(self, robot):
         """Inertia of the whole robot, its base link too, and its momentum about its center of mass.
 
-        The momentum is six numbers, or None while a velocity is unknown.
+        The momentum is six numbers, or None while a velocity is unknown. Third comes how far the
+        center of mass of what moves is from that of the whole. Of one state it is computed once.
         """
-        model, data, state = robot.model, robot.data, robot.state
-        known = state.velocity_known
-        _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else np.zeros(model.nv))
-        whole = moving = Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
-        base = model.base_inertia
-        if base.mass > 0.0:
-            whole = summed([moving, base])
-        return whole, _moved(moving.com - whole.com, h) if known else None
+        if self._whole[0] != robot.received:
+            self._whole = robot.received, _whole(robot)
+        return self._whole[1]
 
     def _acceleration(self, robot):
         """Of the joints, (nv,), or None where it is unknown."""
@@ -120,6 +115,18 @@ class CentroidalNode(RobotNode):
                 and state.takes_effort and not state.effort_known):
             return "no rates, effort unknown of " + some(state.missing_effort())
         return ""
+
+
+def _whole(robot):
+    model, data, state = robot.model, robot.data, robot.state
+    known = state.velocity_known
+    _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else np.zeros(model.nv))
+    whole = moving = Inertia(Ig[0, 0], data.com.copy(), Ig[3:, 3:].copy())
+    base = model.base_inertia
+    if base.mass > 0.0:
+        whole = summed([moving, base])
+    lever = moving.com - whole.com
+    return whole, _moved(lever, h) if known else None, lever
 
 
 def _moved(lever, force):

@@ -94,6 +94,7 @@ class Group:
         self._look, self._type = look, type
         self._ns = f"{look.name}/{part}" if part else look.name
         self._made = {}
+        self._ids, self._shown = [], []
 
     @property
     def markers(self):
@@ -102,15 +103,17 @@ class Group:
 
     def show(self, ids):
         """The markers with these ids, to be filled; others are taken away."""
-        for marker in self._made.values():
-            marker.action = Marker.DELETE
-        shown = []
-        for id in ids:
-            if id not in self._made:
-                self._made[id] = self._new(id)
-            shown.append(self._made[id])
-            shown[-1].action = Marker.ADD
-        return shown
+        ids = list(ids)
+        if ids != self._ids:
+            self._ids = ids
+            for marker in self._made.values():
+                marker.action = Marker.DELETE
+            for id in ids:
+                if id not in self._made:
+                    self._made[id] = self._new(id)
+                self._made[id].action = Marker.ADD
+            self._shown = [self._made[id] for id in ids]
+        return self._shown
 
     def _new(self, id):
         look = self._look
@@ -153,15 +156,16 @@ class Group:
     def turns(self, ids, centers, first, second, radii, angles):
         """Curved arrows, see `shapes.curved_arrows`; too short ones are left out."""
         long = np.flatnonzero(abs(radii * angles) > SHORTEST)
-        points = shapes.curved_arrows(
+        points, counts = shapes.curved_arrows(
             centers[long], first[long], second[long], radii[long], angles[long])
-        self.lines([ids[i] for i in long], points)
+        self.lines([ids[i] for i in long], points, counts)
 
-    def lines(self, ids, points):
-        """Lines through points, (n, k, 3); k is always the same."""
-        for marker, line in zip(self.show(ids), points.tolist()):
-            if not marker.points:
-                marker.points = [Point() for _ in line]
+    def lines(self, ids, points, counts):
+        """Lines through points, (n, k, 3), the first so many of each."""
+        for marker, line, count in zip(self.show(ids), points.tolist(), counts.tolist()):
+            while len(marker.points) < count:
+                marker.points.append(Point())
+            del marker.points[count:]
             for point, (x, y, z) in zip(marker.points, line):
                 point.x, point.y, point.z = x, y, z
 
@@ -330,14 +334,14 @@ def inertia(node, robot, look):
     ellipsoid = look.shape == "ellipsoid"
     solids = Group(look, Marker.SPHERE if ellipsoid else Marker.CUBE)
     scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
+    payloads, made = None, None
 
     def draw():
-        bodies = [model.base_inertia, *model.inertias]
-        ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
-        mass, com, rotational = (
-            np.array([getattr(bodies[i], each) for i in ids]).reshape(-1, *shape)
-            for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
-        spread, axes = shapes.principal_spread(mass, rotational)
+        nonlocal payloads, made
+        carried = list(robot.payloads.values())
+        if payloads is None or list(map(id, carried)) != list(map(id, payloads)):
+            payloads, made = carried, _bodies(model)
+        ids, com, axes, spread = made
         dyn_ros.frame_placements(model, data, state.q)
         placements = np.concatenate([np.eye(4)[None], data.oMi])[ids]
         R = placements[:, :3, :3]
@@ -345,6 +349,17 @@ def inertia(node, robot, look):
         solids.solids(ids, centers, R @ axes, scale * spread)
         return [solids]
     return draw
+
+
+def _bodies(model):
+    """Ids, centers of mass, principal axes and spreads of the bodies that have a mass."""
+    bodies = [model.base_inertia, *model.inertias]
+    ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
+    mass, com, rotational = (
+        np.array([getattr(bodies[i], each) for i in ids]).reshape(-1, *shape)
+        for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
+    spread, axes = shapes.principal_spread(mass, rotational)
+    return ids, com, axes, spread
 
 
 def velocity_ellipsoid(node, robot, look):
@@ -389,7 +404,7 @@ def com(node, robot, look):
     balls = Group(look, Marker.SPHERE)
 
     def draw():
-        whole, _ = node.whole(robot)
+        whole, _, _ = node.whole(robot)
         balls.balls([0], whole.com[None], [look.scale])
         return [balls]
     return draw
@@ -402,10 +417,10 @@ def com_projection(node, robot, look):
     axes = np.array([*(each[0] for each in shapes.across(up[None])), up]).T
 
     def draw():
-        whole, _ = node.whole(robot)
+        whole, _, _ = node.whole(robot)
         ground = shapes.on_ground(whole.com, up, look.height)
         discs.solids([0], ground[None], axes[None], np.array([[look.scale, look.scale, 0.0]]))
-        lines.lines([0], np.array([[whole.com, ground]]))
+        lines.lines([0], np.array([[whole.com, ground]]), np.array([2]))
         return discs, lines
     return draw
 
@@ -443,7 +458,7 @@ def _momentum(node, robot, look, part):
     arrows = Group(look, Marker.ARROW)
 
     def draw():
-        whole, h = node.whole(robot)
+        whole, h, _ = node.whole(robot)
         if h is None:
             arrows.show([])
         else:
@@ -457,7 +472,7 @@ def locked_inertia(node, robot, look):
     solids = Group(look, Marker.SPHERE)
 
     def draw():
-        whole, _ = node.whole(robot)
+        whole, _, _ = node.whole(robot)
         if whole.mass > 0.0:
             spread, axes = shapes.principal_spread(whole.mass, whole.rotational)
             solids.solids([0], whole.com[None], axes[None],

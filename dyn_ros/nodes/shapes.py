@@ -4,10 +4,10 @@ import numpy as np
 ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid over the spread of its mass
 BOX = 12.0 ** 0.5               # the same of a box, its edge
 FULL_ARC = 1.5 * np.pi          # angle of the longest curved arrow [rad]
-ARC_POINTS = 20                 # of a curved arrow, four of them of its head
+ARC_STEP = np.radians(18.0)     # largest angle between two points of a curved arrow [rad]
 FLATTEST = 0.02                 # shortest axis of a force ellipsoid over its longest, at least
 
-_ALONG = np.linspace(0.0, 1.0, ARC_POINTS - 4)
+_STEPS = np.arange(1 + np.ceil(FULL_ARC / ARC_STEP))
 
 
 def principal_spread(mass, rotational):
@@ -78,7 +78,7 @@ def across(axes):
 
 
 def curved_arrows(centers, first, second, radii, angles):
-    """Points of arrows that turn about axes, each as one line with its head.
+    """Points of arrows that turn about axes, each as one line that begins with its head.
 
     Parameters
     ----------
@@ -87,11 +87,14 @@ def curved_arrows(centers, first, second, radii, angles):
         Unit vectors across each axis: where the arrow begins, and where it has come after a
         quarter turn in the positive sense.
     radii, angles : (n,) array_like
-        How far away and how far about the axis [m, rad].
+        How far away and how far about the axis [m, rad], up to `FULL_ARC`.
 
     Returns
     -------
-    (n, ARC_POINTS, 3) ndarray
+    points : (n, k, 3) ndarray
+    counts : (n,) ndarray of int
+        How many of them are an arrow's: the first three are the barbs with the tip between them,
+        the others the arc from the tip back to where it begins.
     """
     radii, angles = np.asarray(radii, float)[:, None], np.asarray(angles, float)[:, None]
     tip = np.cos(angles) * first + np.sin(angles) * second
@@ -99,15 +102,15 @@ def curved_arrows(centers, first, second, radii, angles):
     size = radii * np.minimum(0.35, 0.5 * abs(angles))
     end = centers + radii * tip
     back = end - size * ahead
-    points = np.empty((len(centers), ARC_POINTS, 3))
-    turned = (angles * _ALONG)[..., None]
-    points[:, :-4] = centers[:, None] + radii[..., None] * (
+    steps = np.maximum(np.ceil(abs(angles) / ARC_STEP - 1e-9), 1.0)
+    turned = (angles * np.maximum(1.0 - _STEPS / steps, 0.0))[..., None]
+    points = np.empty((len(centers), 3 + len(_STEPS), 3))
+    points[:, 0] = back + 0.5 * size * tip
+    points[:, 1] = end
+    points[:, 2] = back - 0.5 * size * tip
+    points[:, 3:] = centers[:, None] + radii[..., None] * (
         np.cos(turned) * first[:, None] + np.sin(turned) * second[:, None])
-    points[:, -4] = back + 0.5 * size * tip
-    points[:, -3] = end
-    points[:, -2] = back - 0.5 * size * tip
-    points[:, -1] = end
-    return points
+    return points, 4 + steps[:, 0].astype(int)
 
 
 def on_ground(point, up, height):

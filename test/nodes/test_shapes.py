@@ -85,22 +85,24 @@ def test_across_completes_right_handed_axes():
     assert [each.shape for each in shapes.across(np.zeros((0, 3)))] == [(0, 3), (0, 3)]
 
 
-@pytest.mark.parametrize("angle", [-4.7, -1.0, -0.01, 0.01, 1.0, 4.7])
+@pytest.mark.parametrize("angle", [
+    -shapes.FULL_ARC, -1.0, -0.01, 0.01, 1.0, 2.0 * shapes.ARC_STEP, shapes.FULL_ARC])
 def test_a_curved_arrow_turns_about_its_axis(angle):
     rng = np.random.default_rng(4)
     R, center, radius = rotation(rng), rng.normal(size=3), 0.3
-    [points] = shapes.curved_arrows(
+    [points], [count] = shapes.curved_arrows(
         center[None], R[None, :, 0], R[None, :, 1], [radius], [angle])
+    assert count == 4 + max(1, np.ceil(abs(angle) / shapes.ARC_STEP)) <= len(points)
+    points = points[:count]
     x, y, z = R.T @ (points - center).T
-    close(z, np.zeros(shapes.ARC_POINTS))
-    arc = slice(0, shapes.ARC_POINTS - 4)
-    turned = np.linspace(0.0, angle, shapes.ARC_POINTS - 4)
-    close(x[arc], radius * np.cos(turned))
-    close(y[arc], radius * np.sin(turned))
-    tip = points[arc][-1]
-    close(points[[-3, -1]], [tip, tip])
+    close(z, np.zeros(count))
+    turned = np.linspace(angle, 0.0, count - 3)
+    close(x[3:], radius * np.cos(turned))
+    close(y[3:], radius * np.sin(turned))
+    tip = points[3]
+    close(points[1], tip)
     ahead = np.sign(angle) * (R @ [-np.sin(angle), np.cos(angle), 0.0])
-    barbs = points[[-4, -2]] - tip
+    barbs = points[[0, 2]] - tip
     assert (barbs @ ahead < 0.0).all()
     close(barbs[0] @ ahead, barbs[1] @ ahead)
     close(barbs[0] + barbs[1], 2.0 * (barbs[0] @ ahead) * ahead)
