@@ -70,6 +70,7 @@ bench:
 	$(VENV)/bin/python benchmarks/engine.py --write docs/performance.md
 	$(VENV)/bin/python benchmarks/node_latency.py $(ARGS)
 	$(VENV)/bin/python benchmarks/service_latency.py
+	$(VENV)/bin/python benchmarks/one_process.py
 	$(VENV)/bin/python benchmarks/markers.py
 
 lint:

@@ -64,3 +64,7 @@ from .vereshchagin import vereshchagin as vereshchagin
 
 __all__ = [*ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
            "precompile"]
+_missing = [name for name in __all__ if name not in globals()]
+if _missing:
+    raise ImportError(f"dyn_ros/algorithms/__init__.py has no line that imports "
+                      f"{', '.join(_missing)}; each public function has one there")

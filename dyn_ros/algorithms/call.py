@@ -19,7 +19,7 @@ from numba.extending import NativeValue, intrinsic, models, register_model, unbo
 
 from ..model import layout
 from ..model.data import Data
-from ..model.inputs import UNIT_TOLERANCE, as_array, require_sound
+from ..model.inputs import as_array, require_sound
 from ..model.layout import (
     GIVEN,
     MAX_CONSTRAINTS,
@@ -48,6 +48,7 @@ from ..spatial.lanes import (
     store,
     store_lane,
 )
+from ..spatial.lie import UNIT_TOLERANCE
 
 ALGORITHMS = {}
 _REFUSED = -1
@@ -501,11 +502,12 @@ def precompile(names=None, batch=True, progress=None):
     ValueError
         For a name that is no algorithm; lists those there are.
     """
-    unknown = set(names or ()) - set(ALGORITHMS)
+    names = list(ALGORITHMS if names is None else names)
+    unknown = set(names) - set(ALGORITHMS)
     if unknown:
         raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; there are: "
                          + ", ".join(sorted(ALGORITHMS)))
-    todo = [(ALGORITHMS[name], lanes) for name in (names or ALGORITHMS)
+    todo = [(ALGORITHMS[name], lanes) for name in names
             for lanes in ((False, True) if batch else (False,))]
     compiled = []
     for done, (algorithm, lanes) in enumerate(todo):

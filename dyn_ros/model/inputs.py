@@ -1,9 +1,8 @@
 """What callers give: arrays of numbers, checked; an error says what was expected and what came."""
 import numpy as np
 
+from ..spatial.lie import UNIT_TOLERANCE
 from .layout import MAX_CONSTRAINTS
-
-UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
 
 
 def as_array(model, name, axes, value):

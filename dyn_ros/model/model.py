@@ -3,7 +3,6 @@ import numpy as np
 
 from . import configuration, layout, payload
 from .frames import places
-from .inertia import packed
 from .inputs import finite_array
 from .urdf import read_urdf
 
@@ -37,7 +36,7 @@ def _joint_constants(joint):
     row[layout.TRANSLATION:layout.TRANSLATION + 3] = joint.placement[:3, 3]
     row[layout.SLIDE:layout.SLIDE + 3] = R @ u
     row[layout.AXIS:layout.AXIS + 3] = u
-    row[layout.INERTIA:layout.INERTIA + 10] = packed(joint.inertia)
+    row[layout.INERTIA:layout.INERTIA + 10] = joint.inertia.dynamic_parameters()
     row[layout.RATIO] = joint.mimic.multiplier if joint.mimic else 1.0
     row[layout.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
     return row

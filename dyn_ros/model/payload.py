@@ -3,9 +3,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..spatial.inertia import Inertia
+from ..spatial.se3 import SE3
 from . import layout
 from .frames import ReferenceFrame, frame_where
-from .inertia import Inertia, moved, packed, rotational_fault, summed
+from .inertia import rotational_fault
 from .inputs import finite_array
 
 
@@ -41,9 +43,8 @@ def clear_payload(model, name):
 
 def body_inertia(model, joint):
     """Of what a joint carries, -1 being the fixed base, and of the payloads on it."""
-    loads = _on(model, joint)
     own = model.tree.joints[joint].inertia if joint >= 0 else model.tree.base_inertia
-    return summed([own, *loads]) if loads else own
+    return sum(_on(model, joint), own)
 
 
 def _payload(model, frame, mass, com, inertia):
@@ -62,10 +63,8 @@ def _payload(model, frame, mass, com, inertia):
         raise ValueError(f"inertia: of the payload {fault}")
     index = frame_where(model, frame, ReferenceFrame.LOCAL) >> 2
     place = model.tree.frames[index]
-    carried = moved(Inertia(mass, com, inertia), place.placement)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(packed(carried)).all()
-    if not finite:
+    carried = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
+    if not np.isfinite(carried.dynamic_parameters()).all():
         raise ValueError(f"mass, com: too large to compute with: {mass:g} kg at {com} m")
     return Payload(place.parent, carried)
 
@@ -84,7 +83,8 @@ def _compose(model, joints):
         if joint >= 0:
             start = layout.ROWS + layout.FLOATS_ROW * (joint + 1) + layout.INERTIA
             model._floats[start:start + 10] = sum(
-                map(packed, _on(model, joint)), packed(model.tree.joints[joint].inertia))
+                (inertia.dynamic_parameters() for inertia in _on(model, joint)),
+                model.tree.joints[joint].inertia.dynamic_parameters())
     model.total_mass = float(sum(
         joint.inertia.mass for joint in model.tree.joints) + sum(
         payload.inertia.mass for payload in model._payloads.values() if payload.joint >= 0))

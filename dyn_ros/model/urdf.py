@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .inertia import Inertia, moved, point_mass, rotational_fault, summed
+from ..spatial.inertia import Inertia
+from ..spatial.se3 import SE3
+from .inertia import rotational_fault
 
 MAX_CHARACTERS = 5_000_000
 """A longer text is refused. The largest robots known are below 1 MB; meshes belong in files."""
@@ -622,8 +624,9 @@ def _lumped(links, seats, count, warnings):
     for link in links:
         if link.inertial is not None:
             seat, placement = seats[link.name]
-            carried[seat].append(moved(_link_inertia(link, warnings), placement))
-    return [summed(inertias) for inertias in carried]
+            X = SE3.from_homogeneous(placement)
+            carried[seat].append(X.act(_link_inertia(link, warnings)))
+    return [sum(inertias, Inertia.zero()) for inertias in carried]
 
 
 def _link_inertia(link, warnings):
@@ -639,7 +642,8 @@ def _link_inertia(link, warnings):
         fault = rotational_fault(rotational)
         if fault:
             warnings.append(f'inertia of link "{link.name}" {fault}')
-    return moved(Inertia(inertial.mass, np.zeros(3), rotational), _placement(inertial.origin))
+    X = SE3.from_homogeneous(_placement(inertial.origin))
+    return X.act(Inertia(inertial.mass, np.zeros(3), rotational))
 
 
 def _warn_massless(joints, warnings):
@@ -675,7 +679,7 @@ def _heavy(joints):
 def _moves_nothing(joint):
     """Whether a joint at the end of its branch moves without resistance in some direction."""
     inertia = joint.inertia
-    about_origin = inertia.rotational + point_mass(inertia.mass, inertia.com)
+    about_origin = np.asarray(inertia)[3:, 3:]
     if joint.kind == "prismatic":
         return inertia.mass == 0.0
     if joint.kind == "planar":

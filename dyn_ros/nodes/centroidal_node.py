@@ -4,7 +4,6 @@ import math
 import numpy as np
 
 import dyn_ros
-from dyn_ros.model.inertia import Inertia, summed
 from dyn_ros.msg import CentroidalState
 
 from . import conversions
@@ -121,10 +120,10 @@ def _whole(robot):
     model, data, state = robot.model, robot.data, robot.state
     known = state.velocity_known
     _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else np.zeros(model.nv))
-    whole = moving = Inertia(Ig[0, 0], data.com.copy(), Ig[3:, 3:].copy())
+    whole = moving = dyn_ros.Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
     base = model.base_inertia
     if base.mass > 0.0:
-        whole = summed([moving, base])
+        whole = moving + base
     lever = moving.com - whole.com
     return whole, _moved(lever, h) if known else None, lever
 

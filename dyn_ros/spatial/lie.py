@@ -10,6 +10,7 @@ from math import factorial
 
 import numpy as np
 
+UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
 _SMALL = 1e-2                        # below it four terms are exact to 1e-16
 _JEXP = [[(-1) ** k * (k - shift) / factorial(2 * k + odd) for k in range(first, first + 9)]
          for shift, first in ((2, 1), (1, 2)) for odd in (0, 1)]

@@ -7,7 +7,6 @@ from .value import ZERO, Value, blocks, flat, frozen, numbers, require, require_
 from .vectors import Motion
 
 _ROTATION_TOLERANCE = 1e-9           # on the numbers of R' R
-_UNIT_TOLERANCE = 1e-6               # on the square of a quaternion's length
 
 
 def _rotation(value):
@@ -94,7 +93,7 @@ class SE3(Value):
             Wrong shape, a number that is not finite, a quaternion that is not unit.
         """
         q = numbers("quaternion", quaternion, (4,))
-        if not abs(q @ q - 1.0) < _UNIT_TOLERANCE:
+        if not abs(q @ q - 1.0) < lie.UNIT_TOLERANCE:
             raise ValueError(f"quaternion: expected a unit quaternion (x y z w), got length "
                              f"{np.linalg.norm(q):.9g}; normalise it")
         return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()),

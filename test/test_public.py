@@ -1,0 +1,28 @@
+"""What `import dyn_ros` gives: every algorithm under its name, and nothing by halves."""
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import dyn_ros
+
+
+def test_an_algorithm_without_its_import_line_is_told(tmp_path):
+    copy = shutil.copytree(Path(dyn_ros.__file__).parent, tmp_path / "dyn_ros",
+                           ignore=shutil.ignore_patterns("__pycache__"))
+    listed = copy / "algorithms" / "__init__.py"
+    line = "from .bodies import joint_forces as joint_forces\n"
+    assert line in listed.read_text()
+    listed.write_text(listed.read_text().replace(line, ""))
+    result = subprocess.run([sys.executable, "-c", "import dyn_ros"], capture_output=True,
+                            text=True, timeout=300, cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (
+        "ImportError: dyn_ros/algorithms/__init__.py has no line that imports joint_forces; each "
+        "public function has one there")
+
+
+def test_precompile_of_nothing_compiles_nothing():
+    seen = []
+    assert dyn_ros.precompile([], progress=lambda *of: seen.append(of)) == []
+    assert seen == [(0, 0, "")]
