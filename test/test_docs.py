@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
             for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
             if page.name != "CONTRIBUTING.md"]

@@ -46,7 +46,7 @@ class CentroidalNode(RobotNode):
             self.offers += CENTROIDAL_SERVICES
 
     def _make_state(self, robot):
-        """`~/state`: without what needs velocities or accelerations while those are unknown."""
+        """`~/state`: mass, center of mass, inertia; momentum and rates where they are known."""
         model, data, state = robot.model, robot.data, robot.state
         message = CentroidalState()
         locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)

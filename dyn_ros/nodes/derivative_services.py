@@ -13,7 +13,7 @@ SPEC = Spec("derivatives", True,
 
 
 def get_rnea_derivatives(robot, request, response, state):
-    """Of the torque that a motion needs; second order where it is asked for."""
+    """Derivatives of the torque that a motion needs; second order where it is asked for."""
     a = vector(robot, "acceleration", request.name, request.acceleration)
     given = (robot.model, robot.data, state.q, state.velocity(), a,
              external_forces(robot, request.wrenches))
@@ -29,7 +29,7 @@ def get_rnea_derivatives(robot, request, response, state):
 
 
 def get_aba_derivatives(robot, request, response, state):
-    """Of the acceleration that a torque gives; second order where it is asked for."""
+    """Derivatives of the acceleration that a torque gives; second order where asked for."""
     tau = vector(robot, "effort", request.name, request.effort)
     given = (robot.model, robot.data, state.q, state.velocity(), tau,
              external_forces(robot, request.wrenches))
@@ -45,7 +45,7 @@ def get_aba_derivatives(robot, request, response, state):
 
 
 def get_centroidal_derivatives(robot, request, response, state):
-    """Of the momentum of all links about their center of mass, and of its rate.
+    """Derivatives of the momentum of all links about their center of mass, and of its rate.
 
     The engine leaves out the link on a fixed base. It stands still, but it draws the center of
     mass: that of all is `share` of the way from the moving links' to its own.

@@ -217,7 +217,7 @@ class Markers:
             self._make_kind(each, robot, values, Header())
 
     def make(self, robot):
-        """The function that computes the message: anew where parameters have changed."""
+        """`~/markers`: what RViz shows; made anew where parameters have changed."""
         node, made_of, header = self._node, None, Header()
         draws, pace = [], None
 

@@ -62,6 +62,8 @@ class Spec:
 class Parameters:
     """A node's parameters: `values` by name, kept up to date; a set that does not fit is refused.
 
+    `specs` has the `Spec` of each, by name.
+
     A start value that does not fit is not fatal: it is told in `faults` (by name) until a set
     replaces it, and `values` has the default meanwhile.
 
@@ -77,7 +79,7 @@ class Parameters:
     """
 
     def __init__(self, node, specs, accept, changed):
-        self._specs = {spec.name: spec for spec in specs}
+        self.specs = {spec.name: spec for spec in specs}
         self._accept = accept
         self._changed = changed
         self.values = {}
@@ -105,11 +107,11 @@ class Parameters:
         self.values[spec.name] = value
 
     def _changes(self, parameters):
-        return {p.name: _plain(p.value) for p in parameters if p.name in self._specs}
+        return {p.name: _plain(p.value) for p in parameters if p.name in self.specs}
 
     def _on_set(self, parameters):
         changes = self._changes(parameters)
-        reasons = [self._specs[name].fault(value) for name, value in changes.items()]
+        reasons = [self.specs[name].fault(value) for name, value in changes.items()]
         reason = "; ".join(filter(None, reasons))
         if not reason and changes:
             try:

@@ -183,7 +183,7 @@ class VereshchaginNode(RobotNode):
         return fill
 
     def _make_solution(self, robot):
-        """`~/solution`: all of one instant."""
+        """`~/solution`: all of one instant: motion, torques, constraints, KDL's numbers."""
         made = None, None, None
 
         def fill():

@@ -1,0 +1,41 @@
+"""The pages of the nodes: their tables are what the nodes have."""
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
+
+SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "generate.py"
+_spec = importlib.util.spec_from_file_location("generate", SCRIPT)
+generate = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(generate)
+PAGES = [page for page in generate.PAGES if generate.PLACE.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_are_made_anew(page):
+    assert page.read_text() == generate.written(page), "run `python docs/generate.py`"
+
+
+@pytest.mark.parametrize("name", generate.NODES)
+def test_each_topic_service_and_parameter_is_on_a_page(name):
+    text = "".join(page.read_text() for page in PAGES if page.stem in (name, "nodes"))
+    with generate.opened(name) as node:
+        own = {*node.parameters.specs, *(each.topic for each in node.outputs),
+               *(each.name for each in node.offers),
+               *(each.topic_name.replace(f"/{name}/", "~/") for each in node.subscriptions)}
+    own.discard("/wrench")              # a name that docs/generate.py gave
+    told = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
+    assert {each.removeprefix("/") for each in own} <= told
+
+
+def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- dynamics outputs -->\nold\n<!-- end -->\nafter\n")
+    text = generate.written(page)
+    assert text.startswith("before\n<!-- dynamics outputs -->\n| publishes |")
+    assert text.endswith("|\n<!-- end -->\nafter\n"), text
+    assert "\nold\n" not in text
+    assert "| `~/gravity` | sensor_msgs/JointState | reliable, depth 10 |" in text
