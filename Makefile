@@ -76,10 +76,12 @@ bench:
 lint:
 	$(call set_up,test-wheels)
 	$(VENV)/bin/ruff check $(ARGS)
+	$(VENV)/bin/mypy
 	if command -v xmllint >/dev/null; then xmllint --noout package.xml; fi
 
 clean:
-	rm -rf .venv-jazzy .venv-kilted build install log .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv-jazzy .venv-kilted build install log .pytest_cache .ruff_cache .mypy_cache \
+	  .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # pip's report, one line a wheel

@@ -1,14 +1,20 @@
 """dyn_ros: a robot's dynamics as it moves."""
 import pkgutil
+from typing import TYPE_CHECKING
 
 from .algorithms import *  # noqa: F403
-from .algorithms import __all__ as _algorithms
-from .model import Data, Model, ReferenceFrame, UrdfError
+from .model import Data as Data
+from .model import Model as Model
+from .model import ReferenceFrame as ReferenceFrame
+from .model import UrdfError as UrdfError
 from .spatial import *  # noqa: F403
-from .spatial import __all__ as _values
+
+if not TYPE_CHECKING:               # which reads the lines above
+    from .algorithms import __all__ as _algorithms
+    from .spatial import __all__ as _values
+    __all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", *_algorithms, *_values]
 
 __version__ = "0.1.0"
-__all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", *_algorithms, *_values]
 
 # The generated msg and srv modules are installed beside this file; imported from
 # the source tree, they are found in the installed copy instead.

@@ -1,4 +1,6 @@
 """One file per algorithm: its kernel, and the public function that calls it."""
+from typing import TYPE_CHECKING
+
 from .aba import aba as aba
 from .aba_derivatives import aba_derivatives as aba_derivatives
 from .aba_second_order import (
@@ -6,7 +8,8 @@ from .aba_second_order import (
 )
 from .bodies import body_momenta as body_momenta
 from .bodies import joint_forces as joint_forces
-from .call import ALGORITHMS, precompile
+from .call import ALGORITHMS as _ALGORITHMS
+from .call import precompile as precompile
 from .centroidal import ccrba as ccrba
 from .centroidal import (
     centroidal_momentum_time_derivative as centroidal_momentum_time_derivative,
@@ -62,9 +65,10 @@ from .rnea_second_order import (
 )
 from .vereshchagin import vereshchagin as vereshchagin
 
-__all__ = [*ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
-           "precompile"]
-_missing = [name for name in __all__ if name not in globals()]
-if _missing:
-    raise ImportError(f"dyn_ros/algorithms/__init__.py has no line that imports "
-                      f"{', '.join(_missing)}; each public function has one there")
+if not TYPE_CHECKING:               # which reads the lines above
+    __all__ = [*_ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
+               "precompile"]
+    _missing = [name for name in __all__ if name not in globals()]
+    if _missing:
+        raise ImportError(f"dyn_ros/algorithms/__init__.py has no line that imports "
+                          f"{', '.join(_missing)}; each public function has one there")

@@ -28,6 +28,7 @@ from ..model.layout import (
     nv,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
     articulated,
@@ -246,7 +247,8 @@ def aba_kernel(r):
 _aba = Algorithm("aba", aba_kernel, (Q, V, TAU_IN, F_EXT), (DDQ,), optional=(F_EXT,)).caller()
 
 
-def aba(model, data, q, v, tau, f_ext=None, *, threads=1):
+def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+        f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
     """Forward dynamics: the joint accelerations that torques give, M^-1 (tau - nle + J' f_ext).
 
     Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). ``model.armature`` counts.

@@ -17,6 +17,7 @@ from ..model.layout import (
     velocity_end,
     velocity_parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, load_neighbours, neighbours, store, store_neighbours
 from .aba import DDQ, aba_kernel
@@ -92,7 +93,9 @@ _aba_derivatives = Algorithm(
     optional=(F_EXT,)).caller()
 
 
-def aba_derivatives(model, data, q, v, tau, f_ext=None, *, threads=1):
+def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+                    f_ext: ArrayLike | None = None, *,
+                    threads: int = 1) -> tuple[Array, Array, Array]:
     """Derivatives of ``aba``'s accelerations by configuration, velocity and torque.
 
     Carpentier and Mansard (2018); O(n3) at worst, less the sparser the tree. ``model.armature``

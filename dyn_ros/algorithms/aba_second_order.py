@@ -21,6 +21,7 @@ from ..model.layout import (
     velocity_end,
     velocity_parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
 from ..spatial.lanes import LANES, load_neighbours, neighbours, store_neighbours
 from .aba_derivatives import DDQ_DQ, DDQ_DV, differentiate
@@ -118,7 +119,9 @@ _second_order = Algorithm(
     (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,)).caller()
 
 
-def aba_second_order_derivatives(model, data, q, v, tau, f_ext=None, *, threads=1):
+def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                 tau: ArrayLike, f_ext: ArrayLike | None = None, *,
+                                 threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Second-order derivatives of ``aba``'s accelerations by configuration, velocity, torque.
 
     In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n4). By

@@ -16,6 +16,7 @@ from ..model.layout import (
     njoints,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     compose,
     load_force,
@@ -80,7 +81,8 @@ _forces = Algorithm("joint_forces", joint_forces_kernel, (Q, V, A, F_EXT), (JOIN
                     optional=(F_EXT,)).caller()
 
 
-def body_momenta(model, data, q, v, *, threads=1):
+def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                 threads: int = 1) -> tuple[Array, Array]:
     """Momentum of each joint's body.
 
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). Of the body alone,
@@ -115,7 +117,8 @@ def body_momenta(model, data, q, v, *, threads=1):
     return _momenta(model, data, threads, 0, q, v)
 
 
-def joint_forces(model, data, q, v, a, f_ext=None, *, threads=1):
+def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                 f_ext: ArrayLike | None = None, *, threads: int = 1) -> tuple[Array, Array]:
     """Force that each joint transmits to its body: what moves and holds its whole subtree.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Gravity is borne,

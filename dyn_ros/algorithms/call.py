@@ -10,6 +10,7 @@ states at a time, on any number of threads.
 import ctypes
 import logging
 import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 
@@ -50,7 +51,7 @@ from ..spatial.lanes import (
 )
 from ..spatial.lie import UNIT_TOLERANCE
 
-ALGORITHMS = {}
+ALGORITHMS: dict[str, "Algorithm"] = {}
 _REFUSED = -1
 _log = logging.getLogger("dyn_ros")
 
@@ -479,7 +480,8 @@ def _as_rows(batch):
     return batch.reshape(len(batch), math.prod(batch.shape[1:]))
 
 
-def precompile(names=None, batch=True, progress=None):
+def precompile(names: Sequence[str] | None = None, batch: bool = True,
+               progress: Callable[[int, int, str], object] | None = None) -> list[str]:
     """Compile algorithms into the cache, so that no later call has to wait for it.
 
     Parameters
@@ -502,12 +504,12 @@ def precompile(names=None, batch=True, progress=None):
     ValueError
         For a name that is no algorithm; lists those there are.
     """
-    names = list(ALGORITHMS if names is None else names)
-    unknown = set(names) - set(ALGORITHMS)
+    chosen = list(ALGORITHMS if names is None else names)
+    unknown = set(chosen) - set(ALGORITHMS)
     if unknown:
         raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; there are: "
                          + ", ".join(sorted(ALGORITHMS)))
-    todo = [(ALGORITHMS[name], lanes) for name in names
+    todo = [(ALGORITHMS[name], lanes) for name in chosen
             for lanes in ((False, True) if batch else (False,))]
     compiled = []
     for done, (algorithm, lanes) in enumerate(todo):

@@ -6,6 +6,7 @@ whole-body control" (2016). In the axes of the root, each column of the centroid
 matrix from its joint's origin straight to the centre of mass.
 """
 from ..model.layout import A, Q, V, at, clear, coupled, field, idx_v, ncolumns, njoints, nv
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
     Inertia,
@@ -142,7 +143,8 @@ _momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_
                            (Q, V, A), (DHG,)).caller()
 
 
-def ccrba(model, data, q, v, *, threads=1):
+def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+          threads: int = 1) -> tuple[Array, Array, Array]:
     """Centroidal momentum matrix, momentum and inertia of the whole robot.
 
     Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n).
@@ -180,7 +182,7 @@ def ccrba(model, data, q, v, *, threads=1):
     return _ccrba(model, data, threads, 0, q, v)
 
 
-def dccrba(model, data, q, v, *, threads=1):
+def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
     """Rate of the centroidal momentum matrix along a velocity.
 
     Wensing and Orin (2016), with rates of composite inertias, O(n). Leaves all that ``ccrba``
@@ -214,7 +216,8 @@ def dccrba(model, data, q, v, *, threads=1):
     return _dccrba(model, data, threads, 0, q, v)
 
 
-def centroidal_momentum_time_derivative(model, data, q, v, a, *, threads=1):
+def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                        a: ArrayLike, *, threads: int = 1) -> Array:
     """Rate of the momentum about the centre of mass: the external forces that a motion takes.
 
     The sum of the bodies' rates, Featherstone, Rigid Body Dynamics Algorithms (2008), section

@@ -6,6 +6,7 @@ momentum and its rate with the joint (rnea_derivatives.py, without gravity), bro
 of mass, which moves too.
 """
 from ..model.layout import A, Q, V, at, clear, field, idx_v, nallcolumns, ncolumns, njoints, nv
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
     add,
@@ -184,7 +185,8 @@ _com_velocity_derivatives = Algorithm(
     "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,)).caller()
 
 
-def centroidal_derivatives(model, data, q, v, a, *, threads=1):
+def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
+                           threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Derivatives of the momentum about the centre of mass and of its rate.
 
     Carpentier and Mansard (2018); O(n). No gravity in them. The link on a fixed base does not
@@ -232,7 +234,8 @@ def centroidal_derivatives(model, data, q, v, a, *, threads=1):
     return _centroidal_derivatives(model, data, threads, 0, q, v, a)
 
 
-def com_velocity_derivatives(model, data, q, v, *, threads=1):
+def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                             threads: int = 1) -> Array:
     """Derivative of the velocity of the centre of mass by configuration.
 
     The linear part of ``centroidal_derivatives``' dh_dq over the mass; O(n). Leaves

@@ -20,6 +20,7 @@ from ..model.layout import (
     parent,
     zero_unless_given,
 )
+from ..model.types import Array, ArrayLike, Data, Model, Scalar
 from ..spatial.algebra import (
     Force,
     Motion,
@@ -256,7 +257,9 @@ _subtree_jacobian = Algorithm("subtree_com_jacobian", subtree_com_jacobian_kerne
                               (SUBTREE_JCOM,)).caller()
 
 
-def center_of_mass(model, data, q, v=None, a=None, *, threads=1):
+def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                   a: ArrayLike | None = None, *,
+                   threads: int = 1) -> tuple[Array, Array, Array, Scalar]:
     """Centre of mass of all that moves, its velocity and acceleration.
 
     Sums over the bodies, Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n).
@@ -295,7 +298,9 @@ def center_of_mass(model, data, q, v=None, a=None, *, threads=1):
     return _com(model, data, threads, 0, q, v, a)
 
 
-def subtree_centers_of_mass(model, data, q, v=None, a=None, *, threads=1):
+def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                            a: ArrayLike | None = None, *,
+                            threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Centre of mass of each joint's subtree, its velocity and acceleration.
 
     The subtree of a joint is its body and all that hangs on it. Sums over the bodies,
@@ -337,7 +342,7 @@ def subtree_centers_of_mass(model, data, q, v=None, a=None, *, threads=1):
     return _subtrees(model, data, threads, 0, q, v, a)
 
 
-def com_jacobian(model, data, q, *, threads=1):
+def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Jacobian of the centre of mass: vcom = Jcom v.
 
     By composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot"
@@ -368,7 +373,8 @@ def com_jacobian(model, data, q, *, threads=1):
     return _jacobian(model, data, threads, 0, q)
 
 
-def subtree_com_jacobian(model, data, q, joint, *, threads=1):
+def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int, *,
+                         threads: int = 1) -> Array:
     """Jacobian of the centre of mass of one joint's subtree: subtree_vcom[joint] = J v.
 
     A joint in the subtree moves a part of its mass; one on the way to the root moves the centre

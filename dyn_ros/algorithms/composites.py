@@ -5,6 +5,7 @@ body's inertia has the form of an inertia without mass, whose first moment is th
 momentum; so rates move and add up as inertias do.
 """
 from ..model.layout import Q, V, at, clear, field, njoints, parent, zero_unless_given
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Inertia,
     Symmetric,
@@ -126,7 +127,8 @@ _composites = Algorithm("composite_inertias", composite_inertias_kernel, (Q, V),
                         (YCRB, OYCRB, DYCRB, DOYCRB), optional=(V,)).caller()
 
 
-def composite_inertias(model, data, q, v=None, *, threads=1):
+def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *,
+                       threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Inertia of all that each joint carries, with the joints in it locked, and its rate.
 
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices take

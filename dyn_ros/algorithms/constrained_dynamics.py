@@ -12,6 +12,7 @@ from ..model.layout import (
     nconstraints,
     zero_unless_given,
 )
+from ..model.types import ArrayLike, Data, Model
 from ..spatial.algebra import (
     Motion,
     add,
@@ -28,6 +29,10 @@ from ..spatial.lanes import load, store
 from .aba import ACCELERATION
 from .call import Algorithm
 from .constraints import (
+    ConstrainedMotion,
+    Frames,
+    Priority,
+    Singularity,
     as_motion,
     nruns,
     run_axes,
@@ -86,9 +91,13 @@ _constrained_dynamics = Algorithm(
     optional=(DESIRED, TAU_IN, F_EXT)).caller()
 
 
-def constrained_dynamics(model, data, q, v, frame, directions, accelerations=None, tau=None,
-                         f_ext=None, *, axes=None, singularity="relative", tolerance=None,
-                         priority="constraint", threads=1):
+def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: Frames,
+                         directions: ArrayLike, accelerations: ArrayLike | None = None,
+                         tau: ArrayLike | None = None,
+                         f_ext: ArrayLike | dict[str, ArrayLike] | None = None, *,
+                         axes: Frames | None = None, singularity: Singularity = "relative",
+                         tolerance: float | None = None, priority: Priority = "constraint",
+                         threads: int = 1) -> ConstrainedMotion:
     """Motion and torques that give frames a desired acceleration; none holds them still.
 
     ``vereshchagin`` with classical accelerations, which gravity is no part of: a frame with

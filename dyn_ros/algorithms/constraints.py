@@ -4,13 +4,15 @@ A table of integers, made once for each way of calling and kept by ``Data``; its
 with the call. Constraints that follow each other on one tip form a run.
 """
 import contextlib
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..model.frames import frame_where
 from ..model.inputs import as_array, finite_array
 from ..model.layout import NCONSTRAINTS, at, frame_parent, frame_placement, where
+from ..model.types import Array, Scalar
 from ..spatial.algebra import load9, product, rotate
 from ..spatial.compiler import kernel
 from ..spatial.lanes import floats_at, integers_at, load
@@ -29,6 +31,9 @@ PRIORITIES = {  # name -> what the constraints oppose
     "constraint": EXTERNAL | FEEDFORWARD, "external_force": FEEDFORWARD, "feedforward": EXTERNAL,
     "equal": 0}
 MOST_PER_TIP = 6
+Frames: TypeAlias = str | int | Sequence[str | int]
+Singularity: TypeAlias = Literal["relative", "absolute", "damped"]
+Priority: TypeAlias = Literal["constraint", "external_force", "feedforward", "equal"]
 _KEPT = 64                                          # tables that a Data keeps
 
 
@@ -107,13 +112,13 @@ class ConstrainedMotion(NamedTuple):
         How many constraints are independent; an (B,) array of a batch.
     """
 
-    ddq: np.ndarray
-    nu: np.ndarray
-    constraint_torques: np.ndarray
-    total_torque: np.ndarray
-    constraint_generalized_forces: np.ndarray
-    link_accelerations: np.ndarray
-    rank: int
+    ddq: Array
+    nu: Array
+    constraint_torques: Array
+    total_torque: Array
+    constraint_generalized_forces: Array
+    link_accelerations: Array
+    rank: Scalar
 
 
 def as_motion(data, found):

@@ -21,6 +21,7 @@ from ..model.layout import (
     nv,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     coriolis_inertia,
     coriolis_times,
@@ -95,7 +96,8 @@ def coriolis_matrix_kernel(r):
 _coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,)).caller()
 
 
-def coriolis_matrix(model, data, q, v, *, threads=1):
+def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                    threads: int = 1) -> Array:
     """Coriolis matrix C: C v = nonlinear effects less gravity, and dM/dt = C + C'.
 
     Of the many matrices with C v right it is one for which dM/dt - 2 C is skew; where each joint

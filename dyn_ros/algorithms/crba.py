@@ -19,6 +19,7 @@ from ..model.layout import (
     nv,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
     cross,
@@ -87,7 +88,7 @@ def crba_kernel(r):
 _crba = Algorithm("crba", crba_kernel, (Q,), (M,)).caller()
 
 
-def crba(model, data, q, *, threads=1):
+def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Joint-space inertia matrix M, full and symmetric.
 
     Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.

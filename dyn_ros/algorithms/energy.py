@@ -13,6 +13,7 @@ from ..model.layout import (
     njoints,
     nv,
 )
+from ..model.types import ArrayLike, Data, Model, Scalar
 from ..spatial.algebra import (
     add,
     constant3,
@@ -87,7 +88,8 @@ _mechanical = Algorithm("mechanical_energy", mechanical_energy_kernel, (Q, V),
                         (MECHANICAL,)).caller()
 
 
-def kinetic_energy(model, data, q, v, *, threads=1):
+def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                   threads: int = 1) -> Scalar:
     """Kinetic energy, v' M v / 2, of the rotors (``model.armature``) too.
 
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n).
@@ -119,7 +121,7 @@ def kinetic_energy(model, data, q, v, *, threads=1):
     return _kinetic(model, data, threads, 0, q, v)
 
 
-def potential_energy(model, data, q, *, threads=1):
+def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
     """Potential energy in the field of gravity, -m g.com; zero with com at the root's origin.
 
     O(n). The link on a fixed base does not count. Leaves ``data.liMi`` and ``data.oMi``.
@@ -148,7 +150,8 @@ def potential_energy(model, data, q, *, threads=1):
     return _potential(model, data, threads, 0, q)
 
 
-def mechanical_energy(model, data, q, v, *, threads=1):
+def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                      threads: int = 1) -> Scalar:
     """Kinetic and potential energy together; it grows by the power of the joint torques.
 
     O(n). Leaves ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``, ``data.liMi`` and

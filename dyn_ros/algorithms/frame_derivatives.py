@@ -8,8 +8,9 @@ along u, one who moves along sees its joint's parent, with v_p and a_p, turn by 
 
 and by velocity da = (v_p + v_j - v) x u with v_j of joint j's body.
 """
-from ..model.frames import frame_where
+from ..model.frames import ReferenceFrame, frame_where
 from ..model.layout import A, Q, V, at, clear, field, idx_column, idx_v, ncolumns, nv, parent
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     load_motion,
     motion_add,
@@ -89,7 +90,9 @@ _acceleration_derivatives = Algorithm(
     (V_DQ, A_DQ, A_DV, A_DA)).caller()
 
 
-def frame_velocity_derivatives(model, data, q, v, frame, reference_frame, *, threads=1):
+def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                               frame: str | int, reference_frame: ReferenceFrame | int, *,
+                               threads: int = 1) -> tuple[Array, Array]:
     """Derivatives of ``frame_velocity`` by configuration and velocity.
 
     Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. In
@@ -136,7 +139,10 @@ def frame_velocity_derivatives(model, data, q, v, frame, reference_frame, *, thr
         model, data, threads, frame_where(model, frame, reference_frame), q, v)
 
 
-def frame_acceleration_derivatives(model, data, q, v, a, frame, reference_frame, *, threads=1):
+def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                   a: ArrayLike, frame: str | int,
+                                   reference_frame: ReferenceFrame | int, *,
+                                   threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Derivatives of ``frame_acceleration`` by configuration, velocity and acceleration.
 
     Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. No gravity in

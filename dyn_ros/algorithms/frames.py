@@ -5,7 +5,7 @@ the Jacobian are its motion subspace seen from the frame, and their rates follow
 velocity relative to that joint. No joint beside the way is looked at. A joint counts as the
 frame that it has of its own.
 """
-from ..model.frames import frame_where, joint_where
+from ..model.frames import ReferenceFrame, frame_where, joint_where
 from ..model.joints import column, joint_placement
 from ..model.layout import (
     OMI,
@@ -28,6 +28,7 @@ from ..model.layout import (
     ratio,
     where,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     SE3,
     Motion,
@@ -232,7 +233,8 @@ _variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_
 _hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (HESSIAN,)).caller()
 
 
-def frame_velocity(model, data, q, v, frame, reference_frame, *, threads=1):
+def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: str | int,
+                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
     """Velocity of a frame.
 
     Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
@@ -271,7 +273,9 @@ def frame_velocity(model, data, q, v, frame, reference_frame, *, threads=1):
                      q, v)
 
 
-def frame_acceleration(model, data, q, v, a, frame, reference_frame, *, threads=1):
+def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                       frame: str | int, reference_frame: ReferenceFrame | int, *,
+                       threads: int = 1) -> Array:
     """Spatial acceleration of a frame, the rate of its velocity as a motion.
 
     Featherstone (2008), section 2.10; O(d) for a frame behind d joints. No gravity in it. Leaves
@@ -313,7 +317,9 @@ def frame_acceleration(model, data, q, v, a, frame, reference_frame, *, threads=
                          q, v, a)
 
 
-def frame_classical_acceleration(model, data, q, v, a, frame, reference_frame, *, threads=1):
+def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                                 frame: str | int, reference_frame: ReferenceFrame | int, *,
+                                 threads: int = 1) -> Array:
     """Acceleration of the frame's origin, and its angular acceleration.
 
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
@@ -357,7 +363,9 @@ def frame_classical_acceleration(model, data, q, v, a, frame, reference_frame, *
                       q, v, a)
 
 
-def frame_jacobian(model, data, q, frame, reference_frame, offset=None, *, threads=1):
+def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
+                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
+                   threads: int = 1) -> Array:
     """Jacobian of a frame: times v it is the velocity.
 
     Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
@@ -396,8 +404,9 @@ def frame_jacobian(model, data, q, frame, reference_frame, offset=None, *, threa
                      q, offset)
 
 
-def frame_jacobian_time_variation(model, data, q, v, frame, reference_frame, offset=None, *,
-                                  threads=1):
+def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  frame: str | int, reference_frame: ReferenceFrame | int,
+                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
     """Rate of change of ``frame_jacobian``, each number's own.
 
     Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
@@ -441,7 +450,8 @@ def frame_jacobian_time_variation(model, data, q, v, frame, reference_frame, off
                       q, v, offset)
 
 
-def frame_hessian(model, data, q, frame, reference_frame, *, threads=1):
+def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
+                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
     """Kinematic Hessian of a frame: its Jacobian's derivative by q.
 
     H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is
@@ -481,7 +491,9 @@ def frame_hessian(model, data, q, frame, reference_frame, *, threads=1):
                     q)
 
 
-def joint_jacobian(model, data, q, joint, reference_frame, offset=None, *, threads=1):
+def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
+                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
+                   threads: int = 1) -> Array:
     """Jacobian of a joint: times v it is the velocity.
 
     Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
@@ -520,8 +532,9 @@ def joint_jacobian(model, data, q, joint, reference_frame, offset=None, *, threa
                      q, offset)
 
 
-def joint_jacobian_time_variation(model, data, q, v, joint, reference_frame, offset=None, *,
-                                  threads=1):
+def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  joint: str | int, reference_frame: ReferenceFrame | int,
+                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
     """Rate of change of ``joint_jacobian``, each number's own.
 
     Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
@@ -565,7 +578,8 @@ def joint_jacobian_time_variation(model, data, q, v, joint, reference_frame, off
                       q, v, offset)
 
 
-def joint_hessian(model, data, q, joint, reference_frame, *, threads=1):
+def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
+                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
     """Kinematic Hessian of a joint: its Jacobian's derivative by q.
 
     H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is

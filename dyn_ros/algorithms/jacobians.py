@@ -18,6 +18,7 @@ from ..model.layout import (
     njoints,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     load_motion,
     motion_add,
@@ -108,7 +109,7 @@ _second_variation = Algorithm("joint_jacobians_second_time_variation",
                               second_time_variation_kernel, (Q, V, A), (DDJ,)).caller()
 
 
-def joint_jacobians(model, data, q, *, threads=1):
+def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Jacobian columns of all joints, each told in the world.
 
     The columns of the joints on the way to a body, times their velocities, give the body's
@@ -141,7 +142,8 @@ def joint_jacobians(model, data, q, *, threads=1):
     return _jacobians(model, data, threads, 0, q)
 
 
-def joint_jacobians_time_variation(model, data, q, v, *, threads=1):
+def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                                   threads: int = 1) -> Array:
     """Rate of change of ``joint_jacobians``.
 
     Featherstone (2008), section 2.10: ov x S for each column; O(n). Leaves ``data.J``,
@@ -174,7 +176,8 @@ def joint_jacobians_time_variation(model, data, q, v, *, threads=1):
     return _variation(model, data, threads, 0, q, v)
 
 
-def joint_jacobians_second_time_variation(model, data, q, v, a, *, threads=1):
+def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                          a: ArrayLike, *, threads: int = 1) -> Array:
     """Second rate of change of ``joint_jacobians``.
 
     The rate of ov x S: oa x S + ov x (ov x S) for each column; O(n). Leaves ``data.dJ``,

@@ -28,6 +28,7 @@ from ..model.layout import (
     ratio,
     zero_unless_given,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Motion,
     compose,
@@ -170,7 +171,9 @@ _bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRI
 _placements = Algorithm("frame_placements", frame_placements_kernel, (Q,), (OMF,)).caller()
 
 
-def forward_kinematics(model, data, q, v=None, a=None, *, threads=1):
+def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                       a: ArrayLike | None = None, *,
+                       threads: int = 1) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Placement, velocity and acceleration of every joint frame.
 
     Featherstone (2008), table 5.1, first loop; O(n). Leaves ``data.a_gf`` and ``data.oa_gf``
@@ -213,7 +216,9 @@ def forward_kinematics(model, data, q, v=None, a=None, *, threads=1):
     return _forward(model, data, threads, 0, q, v, a)
 
 
-def accelerations_less_gravity(model, data, q, v=None, a=None, *, threads=1):
+def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                               a: ArrayLike | None = None, *,
+                               threads: int = 1) -> tuple[Array, Array]:
     """Spatial accelerations of every joint frame less gravity, as rnea has them.
 
     Featherstone (2008), table 5.1, first loop; O(n). Leaves all that ``forward_kinematics`` does.
@@ -249,7 +254,8 @@ def accelerations_less_gravity(model, data, q, v=None, a=None, *, threads=1):
     return _less_gravity(model, data, threads, 0, q, v, a)
 
 
-def bias_acceleration(model, data, q, v, *, threads=1):
+def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                      threads: int = 1) -> Array:
     """Spatial acceleration that every joint frame has when no joint accelerates.
 
     Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).
@@ -281,7 +287,7 @@ def bias_acceleration(model, data, q, v, *, threads=1):
     return _bias(model, data, threads, 0, q, v)
 
 
-def frame_placements(model, data, q, *, threads=1):
+def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Placement of every frame: joints, fixed joints and links.
 
     Leaves ``data.oMi`` and ``data.liMi`` too.

@@ -19,6 +19,7 @@ from ..model.layout import (
     parent,
     velocity_end,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
     add,
@@ -178,7 +179,7 @@ def minverse_kernel(r):
 _minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,)).caller()
 
 
-def minverse(model, data, q, *, threads=1):
+def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Inverse of the joint-space inertia matrix, full and symmetric.
 
     Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n2 d) for a tree of depth d.

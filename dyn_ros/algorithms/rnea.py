@@ -29,6 +29,7 @@ from ..model.layout import (
     nv,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     force_add,
     force_cross,
@@ -149,7 +150,8 @@ _static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
                     optional=(F_EXT,)).caller()
 
 
-def rnea(model, data, q, v, a, f_ext=None, *, threads=1):
+def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+         f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
     """Inverse dynamics: the joint torques of a motion, M a + nle - J' f_ext.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). ``model.armature``
@@ -187,7 +189,8 @@ def rnea(model, data, q, v, a, f_ext=None, *, threads=1):
     return _rnea(model, data, threads, 0, q, v, a, f_ext)
 
 
-def nonlinear_effects(model, data, q, v, *, threads=1):
+def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                      threads: int = 1) -> Array:
     """Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
 
     Featherstone (2008), table 5.1; O(n). Leaves ``data.v``, ``data.a_gf`` and ``data.f``.
@@ -219,7 +222,7 @@ def nonlinear_effects(model, data, q, v, *, threads=1):
     return _nle(model, data, threads, 0, q, v)
 
 
-def generalized_gravity(model, data, q, *, threads=1):
+def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Gravity torques, the gradient of the potential energy: ``rnea`` at rest.
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n). Leaves ``data.a_gf`` and ``data.f``.
@@ -249,7 +252,8 @@ def generalized_gravity(model, data, q, *, threads=1):
     return _gravity(model, data, threads, 0, q)
 
 
-def static_torque(model, data, q, f_ext, *, threads=1):
+def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
+                  threads: int = 1) -> Array:
     """Torques that hold the robot still under gravity and external forces, g - J' f_ext.
 
     Featherstone (2008), table 5.1 with v = a = 0; O(n). Leaves ``data.a_gf`` and ``data.f``.

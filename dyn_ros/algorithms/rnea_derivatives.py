@@ -33,6 +33,7 @@ from ..model.layout import (
     nv,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Motion,
     add,
@@ -412,7 +413,9 @@ _static_derivatives = Algorithm(
     (DTAU_DQ,)).caller()
 
 
-def rnea_derivatives(model, data, q, v, a, f_ext=None, *, threads=1):
+def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                     f_ext: ArrayLike | None = None, *,
+                     threads: int = 1) -> tuple[Array, Array, Array]:
     """Derivatives of ``rnea``'s torques by configuration, velocity and acceleration.
 
     Singh, Russell and Wensing (2022), after Carpentier and Mansard (2018); O(n d) for a tree of
@@ -459,7 +462,8 @@ def rnea_derivatives(model, data, q, v, a, f_ext=None, *, threads=1):
     return _rnea_derivatives(model, data, threads, 0, q, v, a, f_ext)
 
 
-def generalized_gravity_derivatives(model, data, q, *, threads=1):
+def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
+                                    threads: int = 1) -> Array:
     """Derivative of ``generalized_gravity`` by configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Leaves ``data.J``,
@@ -491,7 +495,8 @@ def generalized_gravity_derivatives(model, data, q, *, threads=1):
     return _gravity_derivatives(model, data, threads, 0, q)
 
 
-def static_torque_derivatives(model, data, q, f_ext, *, threads=1):
+def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
+                              threads: int = 1) -> Array:
     """Derivative of ``static_torque`` by configuration.
 
     Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces stay

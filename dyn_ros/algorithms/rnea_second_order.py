@@ -44,6 +44,7 @@ from ..model.layout import (
     nv,
     parent,
 )
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     CoriolisInertia,
     Force,
@@ -234,7 +235,9 @@ _second_order = Algorithm(
     (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,)).caller()
 
 
-def rnea_second_order_derivatives(model, data, q, v, a, f_ext=None, *, threads=1):
+def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  a: ArrayLike, f_ext: ArrayLike | None = None, *,
+                                  threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Second-order derivatives of ``rnea``'s torques by configuration, velocity, acceleration.
 
     Singh, Russell and Wensing (2022), in closed form; O(n d2) for a tree of depth d. Derivatives

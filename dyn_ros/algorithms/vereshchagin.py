@@ -31,6 +31,7 @@ from ..model.layout import (
     parent,
     zero_unless_given,
 )
+from ..model.types import ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
     force_add,
@@ -69,6 +70,10 @@ from .constraints import (
     FEEDFORWARD,
     OPPOSED,
     POLICY,
+    ConstrainedMotion,
+    Frames,
+    Priority,
+    Singularity,
     as_motion,
     nruns,
     run_start,
@@ -338,8 +343,11 @@ _vereshchagin = Algorithm(
     optional=(ROOT_ACC, F_EXT, FF_TORQUES)).caller()
 
 
-def vereshchagin(model, data, q, v, alpha, beta, tip, root_acc=None, f_ext=None, ff_torques=None,
-                 *, singularity="relative", tolerance=None, priority="constraint", threads=1):
+def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: ArrayLike,
+                 beta: ArrayLike, tip: Frames, root_acc: ArrayLike | None = None,
+                 f_ext: ArrayLike | None = None, ff_torques: ArrayLike | None = None, *,
+                 singularity: Singularity = "relative", tolerance: float | None = None,
+                 priority: Priority = "constraint", threads: int = 1) -> ConstrainedMotion:
     """Accelerations under acceleration constraints, and the torques that meet them.
 
     Popov and Vereshchagin's algorithm, O(n + m^3): of all motions for which the spatial

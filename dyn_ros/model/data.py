@@ -1,10 +1,13 @@
 """Data: the work space of one state, and every result in it by name."""
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..spatial.lanes import LANES
 from . import layout
+from .types import Array, Model
 
 _ALIGNMENT = 64                                     # bytes: one row of lanes
 _LARGE, _KEPT = 1 << 17, 1 << 29                    # bytes: of one result, of all that are free
@@ -109,7 +112,10 @@ class Data:
         The model whose results it holds.
     """
 
-    def __init__(self, model):
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Array: ...
+
+    def __init__(self, model: Model) -> None:
         self.model = model
         self._ints, self._size = _integers(model)
         self._work = _new_work(model, self._ints, (self._size,))
@@ -121,8 +127,9 @@ class Data:
             id(model), id(None), id(np.ndarray), id(np.dtype(np.float64)),
             self._ints.ctypes.data, model._floats.ctypes.data, self._work.ctypes.data])
         self._address = self._links.ctypes.data
-        self._batch, self._rooms = [], _Rooms()
-        self._told = {}                             # tables whose address travels with a call
+        self._batch: list[tuple[NDArray[np.int64], Array]] = []
+        self._rooms = _Rooms()
+        self._told: dict = {}                       # tables whose address travels with a call
 
     def _batch_space(self, thread):
         """Integers and work space of one thread of a batch, kept for the next batch."""
@@ -139,7 +146,7 @@ class Data:
 
     __copy__ = None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         names = [known.name for known in layout.FIELDS if not known.name.startswith("_")]
         return f"Data({self.model!r}; {', '.join(names)})"
 

@@ -27,7 +27,7 @@ class Field(NamedTuple):
     transposed: bool
 
 
-FIELDS = []
+FIELDS: list[Field] = []
 MAX_FIELDS = 256
 MAX_CONSTRAINTS = 36
 

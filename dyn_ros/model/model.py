@@ -1,10 +1,19 @@
 """Model: a robot's tree of joints with its constants packed for the kernels."""
+from collections.abc import Mapping
+from os import PathLike
+from typing import Literal, TypeAlias
+
 import numpy as np
 
+from ..spatial.inertia import Inertia
 from . import configuration, layout, payload
 from .frames import places
 from .inputs import finite_array
-from .urdf import read_urdf
+from .types import Array, ArrayLike
+from .urdf import Tree, read_urdf
+
+RootJoint: TypeAlias = Literal["floating", "planar"] | None
+MimicJoints: TypeAlias = Literal["project", "ignore"]
 
 _COORDINATES = {  # kind -> names of the numbers in q, and of those in v
     "revolute": (("",), ("",)),
@@ -78,7 +87,25 @@ class Model:
         The description that it was made from.
     """
 
-    def __init__(self, tree, gravity=(0.0, 0.0, -9.81)):
+    njoints: int
+    nq: int
+    nv: int
+    joint_names: tuple[str, ...]
+    velocity_names: tuple[str, ...]
+    position_names: tuple[str, ...]
+    frame_names: tuple[str, ...]
+    idx_q: tuple[int, ...]
+    idx_v: tuple[int, ...]
+    nqs: tuple[int, ...]
+    nvs: tuple[int, ...]
+    lower: Array
+    upper: Array
+    velocity_limit: Array
+    effort_limit: Array
+    total_mass: float
+    warnings: tuple[str, ...]
+
+    def __init__(self, tree: Tree, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
         self.tree = tree
         self.name = tree.name
         self.warnings = tuple(tree.warnings)
@@ -87,13 +114,14 @@ class Model:
         self.frame_names = tuple(frame.name for frame in tree.frames)
         self._number_coordinates(tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
-        self._payloads = {}
+        self._payloads: dict[str, payload.Payload] = {}
         self._pack(tree.joints)
         self.gravity = gravity
 
     @classmethod
-    def from_urdf(cls, xml, root_joint=None, gravity=(0.0, 0.0, -9.81), mimic="project",
-                  strict=False):
+    def from_urdf(cls, xml: str | bytes, root_joint: RootJoint = None,
+                  gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
+                  strict: bool = False) -> "Model":
         """Read a robot from the text of a URDF.
 
         Parameters
@@ -121,8 +149,9 @@ class Model:
         return cls(read_urdf(xml, root_joint, mimic, strict), gravity)
 
     @classmethod
-    def from_urdf_file(cls, path, root_joint=None, gravity=(0.0, 0.0, -9.81), mimic="project",
-                       strict=False):
+    def from_urdf_file(cls, path: str | PathLike[str], root_joint: RootJoint = None,
+                       gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
+                       strict: bool = False) -> "Model":
         """Read a robot from a URDF file; all else as in ``from_urdf``."""
         with open(path, "rb") as file:
             return cls.from_urdf(file.read(), root_joint, gravity, mimic, strict)
@@ -205,26 +234,26 @@ class Model:
         return np.array([parents, ends])
 
     @property
-    def gravity(self):
+    def gravity(self) -> Array:
         """Gravity in the root frame, (3,) [m/s2]; settable."""
         return self._floats[:3]
 
     @gravity.setter
-    def gravity(self, value):
+    def gravity(self, value: ArrayLike) -> None:
         self._floats[:3] = finite_array("gravity", value, (3,))
 
     @property
-    def armature(self):
+    def armature(self) -> Array:
         """Rotor inertia seen by each coordinate, (nv,) [kg m2, kg]; settable."""
         start = layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1)
         return self._floats[start:start + self.nv]
 
     @armature.setter
-    def armature(self, value):
+    def armature(self, value: ArrayLike) -> None:
         self.armature[:] = finite_array("armature", value, (self.nv,))
 
     @property
-    def base_inertia(self):
+    def base_inertia(self) -> Inertia:
         """Inertia of the fixed base link in the root frame, with the payloads on it.
 
         It is in no total of the engine.
@@ -232,16 +261,17 @@ class Model:
         return payload.body_inertia(self, -1)
 
     @property
-    def inertias(self):
+    def inertias(self) -> tuple[Inertia, ...]:
         """Inertia of each joint's body in the joint's frame, with the payloads on it; a tuple."""
         return tuple(payload.body_inertia(self, joint) for joint in range(self.njoints))
 
     @property
-    def payloads(self):
+    def payloads(self) -> tuple[str, ...]:
         """Names of the payloads, a tuple."""
         return tuple(self._payloads)
 
-    def set_payload(self, name, frame, mass, com, inertia):
+    def set_payload(self, name: str, frame: str | int, mass: float, com: ArrayLike,
+                    inertia: ArrayLike) -> None:
         """Put a body on the link of a frame; every algorithm counts it from now on.
 
         There may be several; one of the same name is replaced. A payload on the fixed base counts
@@ -269,7 +299,7 @@ class Model:
         """
         payload.set_payload(self, name, frame, mass, com, inertia)
 
-    def clear_payload(self, name=None):
+    def clear_payload(self, name: str | None = None) -> None:
         """Take a payload off; the inertias are then exactly those without it.
 
         Parameters
@@ -284,7 +314,7 @@ class Model:
         """
         payload.clear_payload(self, name)
 
-    def neutral(self):
+    def neutral(self) -> Array:
         """The configuration of zeros and identity rotations.
 
         Returns
@@ -293,7 +323,7 @@ class Model:
         """
         return configuration.neutral(self)
 
-    def integrate(self, q, v):
+    def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Move a configuration along a velocity for one unit of time, on the joints' manifold.
 
         Parameters
@@ -314,7 +344,7 @@ class Model:
         """
         return configuration.integrate(self, q, v)
 
-    def difference(self, q0, q1):
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         """The velocity that ``integrate`` takes from q0 to q1.
 
         Parameters
@@ -334,7 +364,7 @@ class Model:
         """
         return configuration.difference(self, q0, q1)
 
-    def interpolate(self, q0, q1, u):
+    def interpolate(self, q0: ArrayLike, q1: ArrayLike, u: float | ArrayLike) -> Array:
         """The configuration at the fraction u of the way from q0 to q1.
 
         Parameters
@@ -354,7 +384,7 @@ class Model:
         """
         return configuration.interpolate(self, q0, q1, u)
 
-    def random_configuration(self, rng=None):
+    def random_configuration(self, rng: np.random.Generator | None = None) -> Array:
         """A random configuration inside the position limits.
 
         A turning joint without limits gets an angle in [-pi, pi), a sliding one a position in
@@ -370,7 +400,7 @@ class Model:
         """
         return configuration.random_configuration(self, rng or np.random.default_rng())
 
-    def external_forces(self, wrenches):
+    def external_forces(self, wrenches: Mapping[str, ArrayLike]) -> Array:
         """External wrenches on frames, brought to the joints that carry them.
 
         Parameters
@@ -400,11 +430,11 @@ class Model:
                 f_ext[frame.parent, 3:] += R @ wrench[3:] + np.cross(p, force)
         return f_ext
 
-    def joint_index(self, name):
+    def joint_index(self, name: str) -> int:
         """Index of a joint in ``joint_names``; ValueError lists them where there is none."""
         return _index("joint", name, self.joint_names)
 
-    def frame_index(self, name):
+    def frame_index(self, name: str) -> int:
         """Index of a frame in ``frame_names``; ValueError lists them where there is none.
 
         Where a joint and a link share the name, it is the link's.
@@ -414,7 +444,7 @@ class Model:
         except KeyError:
             return _index("frame", name, self.frame_names)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Model({self.name!r}, njoints={self.njoints}, nq={self.nq}, nv={self.nv})"
 
 

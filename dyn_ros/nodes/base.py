@@ -29,11 +29,11 @@ import dyn_ros
 
 from . import conversions
 from .inputs import Inputs
-from .markers import Markers, header_of
+from .markers import Kind, Markers, header_of
 from .pace import Pace
 from .parameters import Parameters, Spec
 from .robot import Robot, SettingError
-from .services import answers
+from .services import Service, answers
 from .state import Refused, some
 
 THROTTLE = 5.0      # seconds between two log lines about the same thing
@@ -116,11 +116,11 @@ class RobotNode(LifecycleNode):
         one takes the robot and each state from there.
     """
 
-    kernels = ()
-    outputs = ()
-    offers = ()
-    markers = ()
-    specs = ()
+    kernels: tuple[str, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    offers: tuple[Service, ...] = ()
+    markers: tuple[Kind, ...] = ()
+    specs: tuple[Spec, ...] = ()
 
     def __init__(self, name, source=None, **kwargs):
         super().__init__(name, **kwargs)
@@ -307,9 +307,9 @@ class RobotNode(LifecycleNode):
                     return
                 except ValueError as error:
                     errors.append(error)
-        for error in reversed(errors):
-            if self.robot or isinstance(error, SettingError) and error.parameter in changed:
-                raise error
+        for refusal in reversed(errors):
+            if self.robot or isinstance(refusal, SettingError) and refusal.parameter in changed:
+                raise refusal
 
     def _parameters_changed(self, changed):
         self._pace = Pace(self.parameters.values["max_rate"])

@@ -3,13 +3,19 @@
 The numbers of either are a rotation's and a translation's, so the algebra of placements
 composes them too.
 """
+from typing import TypeAlias, TypeVar, overload
+
 import numpy as np
 
 from .inertia import ArticulatedBodyInertia, Inertia
 from .plain import algebra as al
 from .se3 import SE3
+from .types import Array, ArrayLike
 from .value import ZERO, Value, blocks, flat, frozen, numbers, require, scalar
 from .vectors import Force, Motion
+
+D = TypeVar("D", bound="_Derivative")
+Transformed: TypeAlias = Motion | Force | ArticulatedBodyInertia | Inertia
 
 
 def _hat(motion):
@@ -42,17 +48,17 @@ class _Derivative(Value):
     __slots__ = ()
     _shown = ("rotation", "translation")
 
-    def __init__(self, rotation, translation):
+    def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
         self._set(al.SE3(flat("rotation", rotation, (3, 3)),
                          flat("translation", translation, (3,))))
 
     @classmethod
-    def zero(cls):
+    def zero(cls: type[D]) -> D:
         """The derivative of what stands still."""
         return cls(np.zeros((3, 3)), np.zeros(3))
 
     @classmethod
-    def from_homogeneous(cls, matrix):
+    def from_homogeneous(cls: type[D], matrix: ArrayLike) -> D:
         """The derivative with a 4 x 4 matrix, whose last row must be zeros.
 
         Parameters
@@ -70,16 +76,16 @@ class _Derivative(Value):
         return cls(H[:3, :3], H[:3, 3])
 
     @property
-    def rotation(self):
+    def rotation(self) -> Array:
         """(3, 3) ndarray, read-only: derivative of the rotation matrix."""
         return frozen(self._tuple.rotation, (3, 3))
 
     @property
-    def translation(self):
+    def translation(self) -> Array:
         """(3,) ndarray, read-only: derivative of the translation."""
         return frozen(self._tuple.translation, 3)
 
-    def as_homogeneous(self):
+    def as_homogeneous(self) -> Array:
         """(4, 4) ndarray: derivative of the homogeneous matrix; ``np.asarray`` gives the same.
 
         Its last row is zeros. (iDynTree's page prints a 1 there; its numbers have zeros too.)
@@ -93,20 +99,20 @@ class _Derivative(Value):
     def _placed(self, X):
         return self._of(_after(X, self._tuple))
 
-    def __add__(self, other):
+    def __add__(self: D, other: D) -> D:
         if type(other) is not type(self):
             return NotImplemented
         return self._of(_total(self._tuple, other._tuple))
 
-    def __sub__(self, other):
+    def __sub__(self: D, other: D) -> D:
         if type(other) is not type(self):
             return NotImplemented
         return self + -other
 
-    def __neg__(self):
+    def __neg__(self: D) -> D:
         return self._of(_times(-1.0, self._tuple))
 
-    def __mul__(self, other):
+    def __mul__(self: D, other: SE3 | float) -> D:
         if isinstance(other, SE3):
             return self._of(al.compose(self._tuple, other._tuple))
         factor = scalar(other)
@@ -114,11 +120,11 @@ class _Derivative(Value):
             return NotImplemented
         return self._of(_times(factor, self._tuple))
 
-    def __rmul__(self, factor):
-        factor = scalar(factor)
-        if factor is None:
+    def __rmul__(self: D, factor: float) -> D:
+        number = scalar(factor)
+        if number is None:
             return NotImplemented
-        return self._of(_times(factor, self._tuple))
+        return self._of(_times(number, self._tuple))
 
 
 def _adjoint(D, moment):
@@ -160,7 +166,7 @@ class TransformDerivative(_Derivative):
     __slots__ = ()
 
     @classmethod
-    def from_body_twist(cls, X, twist):
+    def from_body_twist(cls, X: SE3, twist: Motion) -> "TransformDerivative":
         """From the velocity of b in its own axes: X [v].
 
         Parameters
@@ -176,7 +182,7 @@ class TransformDerivative(_Derivative):
         return cls._of(_after(_placement(X), _hat(twist)))
 
     @classmethod
-    def from_world_twist(cls, X, twist):
+    def from_world_twist(cls, X: SE3, twist: Motion) -> "TransformDerivative":
         """From the velocity of b in the axes of a: [v] X.
 
         Parameters
@@ -192,7 +198,8 @@ class TransformDerivative(_Derivative):
         return cls._of(al.compose(_hat(twist), _placement(X)))
 
     @classmethod
-    def of_composition(cls, X, dX, Y, dY):
+    def of_composition(cls, X: SE3, dX: "TransformDerivative", Y: SE3,
+                       dY: "TransformDerivative") -> "TransformDerivative":
         """The derivative of X Y where both move: dX Y + X dY.
 
         Parameters
@@ -212,7 +219,7 @@ class TransformDerivative(_Derivative):
         (R, p), (dR, dp) = _placement(X), self._tuple
         return _cross_rotation(dp, R) + _cross_rotation(p, dR)
 
-    def as_adjoint(self, X):
+    def as_adjoint(self, X: SE3) -> Array:
         """Derivative of ``X.as_adjoint()``: [dR, [dp] R + [p] dR; 0, dR].
 
         Parameters
@@ -225,7 +232,7 @@ class TransformDerivative(_Derivative):
         """
         return _adjoint(self._tuple, self._moment(X))
 
-    def as_adjoint_wrench(self, X):
+    def as_adjoint_wrench(self, X: SE3) -> Array:
         """Derivative of ``X.as_adjoint_wrench()``: [dR, 0; [dp] R + [p] dR, dR].
 
         Parameters
@@ -238,7 +245,7 @@ class TransformDerivative(_Derivative):
         """
         return _adjoint_wrench(self._tuple, self._moment(X))
 
-    def derivative_of_inverse(self, X):
+    def derivative_of_inverse(self, X: SE3) -> "TransformDerivative":
         """Derivative of X^-1: -X^-1 dX X^-1.
 
         Rotation -R' dR R', translation -R' (dR (-R' p) + dp): right also where dR is no tangent
@@ -255,7 +262,17 @@ class TransformDerivative(_Derivative):
         inverse = al.inverse(_placement(X))
         return self._of(_times(-1.0, _after(inverse, al.compose(self._tuple, inverse))))
 
-    def transform(self, X, other):
+    @overload
+    def transform(self, X: SE3, other: Motion) -> Motion: ...
+
+    @overload
+    def transform(self, X: SE3, other: Force) -> Force: ...
+
+    @overload
+    def transform(self, X: SE3,
+                  other: ArticulatedBodyInertia | Inertia) -> ArticulatedBodyInertia: ...
+
+    def transform(self, X: SE3, other: Transformed) -> Transformed:
         """Derivative of ``X.act(other)``, with ``other`` constant in b.
 
         Parameters
@@ -303,7 +320,8 @@ class TransformSecondDerivative(_Derivative):
     __slots__ = ()
 
     @classmethod
-    def from_body_twist(cls, X, twist, acceleration):
+    def from_body_twist(cls, X: SE3, twist: Motion,
+                        acceleration: Motion) -> "TransformSecondDerivative":
         """From velocity and acceleration of b in its own axes: X ([v] [v] + [a]).
 
         Parameters
@@ -320,7 +338,8 @@ class TransformSecondDerivative(_Derivative):
         return cls._of(_after(_placement(X), _total(_after(v, v), _hat(acceleration))))
 
     @classmethod
-    def from_world_twist(cls, X, twist, acceleration):
+    def from_world_twist(cls, X: SE3, twist: Motion,
+                         acceleration: Motion) -> "TransformSecondDerivative":
         """From velocity and acceleration of b in the axes of a: ([v] [v] + [a]) X.
 
         Parameters
@@ -337,7 +356,9 @@ class TransformSecondDerivative(_Derivative):
         return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
 
     @classmethod
-    def of_composition(cls, X, dX, ddX, Y, dY, ddY):
+    def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: "TransformSecondDerivative",
+                       Y: SE3, dY: TransformDerivative,
+                       ddY: "TransformSecondDerivative") -> "TransformSecondDerivative":
         """The second derivative of X Y where both move: ddX Y + 2 dX dY + X ddY.
 
         Parameters
@@ -360,7 +381,7 @@ class TransformSecondDerivative(_Derivative):
         return (_cross_rotation(ddp, R) + 2.0 * _cross_rotation(dp, dR)
                 + _cross_rotation(p, ddR))
 
-    def as_adjoint(self, X, dX):
+    def as_adjoint(self, X: SE3, dX: TransformDerivative) -> Array:
         """Second derivative of ``X.as_adjoint()``.
 
         [ddR, [ddp] R + 2 [dp] dR + [p] ddR; 0, ddR]
@@ -376,7 +397,7 @@ class TransformSecondDerivative(_Derivative):
         """
         return _adjoint(self._tuple, self._moment(X, dX))
 
-    def as_adjoint_wrench(self, X, dX):
+    def as_adjoint_wrench(self, X: SE3, dX: TransformDerivative) -> Array:
         """Second derivative of ``X.as_adjoint_wrench()``.
 
         [ddR, 0; [ddp] R + 2 [dp] dR + [p] ddR, ddR]
@@ -392,7 +413,8 @@ class TransformSecondDerivative(_Derivative):
         """
         return _adjoint_wrench(self._tuple, self._moment(X, dX))
 
-    def derivative_of_inverse(self, X, dX):
+    def derivative_of_inverse(self, X: SE3,
+                              dX: TransformDerivative) -> "TransformSecondDerivative":
         """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1.
 
         Parameters
@@ -409,7 +431,17 @@ class TransformSecondDerivative(_Derivative):
         inner = _total(_times(2.0, twice), _times(-1.0, self._tuple))
         return self._of(_after(inverse, al.compose(inner, inverse)))
 
-    def transform(self, X, dX, other):
+    @overload
+    def transform(self, X: SE3, dX: TransformDerivative, other: Motion) -> Motion: ...
+
+    @overload
+    def transform(self, X: SE3, dX: TransformDerivative, other: Force) -> Force: ...
+
+    @overload
+    def transform(self, X: SE3, dX: TransformDerivative,
+                  other: ArticulatedBodyInertia | Inertia) -> ArticulatedBodyInertia: ...
+
+    def transform(self, X: SE3, dX: TransformDerivative, other: Transformed) -> Transformed:
         """Second derivative of ``X.act(other)``, with ``other`` constant in b.
 
         Parameters

@@ -1,9 +1,11 @@
 """Inertias that people hold: of rigid and of articulated bodies."""
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
 from .plain import algebra as al
+from .types import Array, ArrayLike
 from .value import (
     Value,
     blocks,
@@ -63,17 +65,17 @@ class Inertia(Value):
     __slots__ = ()
     _shown = ("mass", "com", "rotational")
 
-    def __init__(self, mass, com, rotational):
+    def __init__(self, mass: float, com: ArrayLike, rotational: ArrayLike) -> None:
         matrix = symmetric("rotational", numbers("rotational", rotational, (3, 3)))
         self._set(_Body(require_finite("mass", mass), flat("com", com, (3,)), pack(matrix)))
 
     @classmethod
-    def zero(cls):
+    def zero(cls) -> "Inertia":
         """The inertia of nothing."""
         return cls(0.0, np.zeros(3), np.zeros((3, 3)))
 
     @classmethod
-    def from_dynamic_parameters(cls, parameters):
+    def from_dynamic_parameters(cls, parameters: ArrayLike) -> "Inertia":
         """The body of the ten parameters in which the equations of motion are linear.
 
         Parameters
@@ -91,7 +93,7 @@ class Inertia(Value):
         return cls._of(_about_com(al.Inertia(m, (hx, hy, hz), al.Symmetric(*S))))
 
     @classmethod
-    def from_box(cls, mass, size):
+    def from_box(cls, mass: float, size: ArrayLike) -> "Inertia":
         """A solid box about its center.
 
         Parameters
@@ -105,7 +107,7 @@ class Inertia(Value):
         return cls._solid(mass, (y * y + z * z) / 12, (x * x + z * z) / 12, (x * x + y * y) / 12)
 
     @classmethod
-    def from_sphere(cls, mass, radius):
+    def from_sphere(cls, mass: float, radius: float) -> "Inertia":
         """A solid sphere about its center.
 
         Parameters
@@ -119,7 +121,7 @@ class Inertia(Value):
         return cls._solid(mass, moment, moment, moment)
 
     @classmethod
-    def from_cylinder(cls, mass, radius, length):
+    def from_cylinder(cls, mass: float, radius: float, length: float) -> "Inertia":
         """A solid cylinder about its center, its axis along z.
 
         Parameters
@@ -134,22 +136,22 @@ class Inertia(Value):
         return cls._solid(mass, across, across, 0.5 * r * r)
 
     @classmethod
-    def _solid(cls, mass, *moments):
+    def _solid(cls, mass: float, *moments: float) -> "Inertia":
         mass = _positive("mass", mass)
         return cls(mass, _ORIGIN, mass * np.diag(moments))
 
     @property
-    def mass(self):
+    def mass(self) -> float:
         """Mass [kg]."""
         return self._tuple.mass
 
     @property
-    def com(self):
+    def com(self) -> Array:
         """(3,) ndarray, read-only: center of mass [m]."""
         return frozen(self._tuple.com, 3)
 
     @property
-    def rotational(self):
+    def rotational(self) -> Array:
         """(3, 3) ndarray, read-only: rotational inertia about the center of mass [kg m2]."""
         return frozen(unpack(self._tuple.rotational), (3, 3))
 
@@ -158,15 +160,15 @@ class Inertia(Value):
         m, c, S = self._tuple
         return al.inertia_moved(al.sub(c, origin), al.Inertia(m, _ORIGIN, S))
 
-    def dynamic_parameters(self):
+    def dynamic_parameters(self) -> Array:
         """(10,) ndarray: what ``from_dynamic_parameters`` takes."""
         m, h, S = self._about(_ORIGIN)
         return np.array([m, *h, *S])
 
-    def _numbers(self):
+    def _numbers(self) -> Array:
         return _matrix(al.articulated(self._about(_ORIGIN)))
 
-    def __add__(self, other):
+    def __add__(self, other: "Inertia") -> "Inertia":
         if not isinstance(other, Inertia):
             return NotImplemented
         (m, c, _), (k, d, _) = self._tuple, other._tuple
@@ -174,7 +176,7 @@ class Inertia(Value):
         body = _about_com(al.inertia_add(self._about(between), other._about(between)))
         return self._of(body._replace(com=al.add(body.com, between)))
 
-    def __mul__(self, motion):
+    def __mul__(self, motion: Motion) -> Force:
         if not isinstance(motion, Motion):
             return NotImplemented
         return Force._of(al.momentum(self._about(_ORIGIN), motion._tuple))
@@ -184,20 +186,20 @@ class Inertia(Value):
         return self._of(_Body(m, al.add(al.rotate(X.rotation, c), X.translation),
                               al.rotate_symmetric(X.rotation, S)))
 
-    def vxi(self, v):
+    def vxi(self, v: Motion) -> Array:
         """(6, 6) ndarray: v x* I of a velocity."""
         return require("v", v, Motion).as_cross_force() @ self._numbers()
 
-    def ivx(self, v):
+    def ivx(self, v: Motion) -> Array:
         """(6, 6) ndarray: I v x of a velocity."""
         return self._numbers() @ require("v", v, Motion).as_cross()
 
-    def variation(self, v):
+    def variation(self, v: Motion) -> Array:
         """(6, 6) ndarray: v x* I - I v x, the rate of change of the inertia of a body with
         velocity v in a frame that stands still; Featherstone (2008), section 2.13."""
         return self.vxi(v) - self.ivx(v)
 
-    def pseudo_inertia(self):
+    def pseudo_inertia(self) -> Array:
         """Second moments of the mass about the origin, [integral of r r' dm, m c; m c', m].
 
         Wensing, Kim and Slotine (2018): positive definite for every body that is not flat.
@@ -215,7 +217,7 @@ class Inertia(Value):
         P[3, 3] = m
         return P
 
-    def inconsistencies(self):
+    def inconsistencies(self) -> tuple[str, ...]:
         """Why no body can have these numbers.
 
         The mass has to be positive, the rotational inertia about the center of mass positive
@@ -263,35 +265,35 @@ class ArticulatedBodyInertia(Value):
     __slots__ = ()
     _shown = ("matrix",)
 
-    def __init__(self, matrix):
+    def __init__(self, matrix: ArrayLike) -> None:
         M = symmetric("matrix", numbers("matrix", matrix, (6, 6)))
         self._set(al.ArticulatedInertia(pack(M[:3, :3]), tuple(M[:3, 3:].ravel().tolist()),
                                         pack(M[3:, 3:])))
 
     @classmethod
-    def zero(cls):
+    def zero(cls) -> "ArticulatedBodyInertia":
         """The inertia of nothing."""
         return cls(np.zeros((6, 6)))
 
     @property
-    def matrix(self):
+    def matrix(self) -> Array:
         """(6, 6) ndarray, read-only; ``np.asarray`` gives a copy."""
         return frozen(self._numbers(), (6, 6))
 
-    def _numbers(self):
+    def _numbers(self) -> Array:
         return _matrix(self._tuple)
 
-    def __add__(self, other):
+    def __add__(self, other: "ArticulatedBodyInertia") -> "ArticulatedBodyInertia":
         if not isinstance(other, ArticulatedBodyInertia):
             return NotImplemented
         return self._of(al.articulated_add(self._tuple, other._tuple))
 
-    def __sub__(self, other):
+    def __sub__(self, other: "ArticulatedBodyInertia") -> "ArticulatedBodyInertia":
         if not isinstance(other, ArticulatedBodyInertia):
             return NotImplemented
         return ArticulatedBodyInertia(self._numbers() - other._numbers())
 
-    def __mul__(self, motion):
+    def __mul__(self, motion: Motion) -> Force:
         if not isinstance(motion, Motion):
             return NotImplemented
         return Force._of(al.articulated_times(self._tuple, motion._tuple))
@@ -301,13 +303,13 @@ class ArticulatedBodyInertia(Value):
             X.translation, al.articulated_rotated(X.rotation, self._tuple)))
 
 
-def _positive(name, value):
+def _positive(name: str, value: float) -> float:
     number = require_finite(name, value)
     if number <= 0.0:
         raise ValueError(f"{name}: expected a positive number, got {number:g}")
     return number
 
 
-def _matrix(Y):
+def _matrix(Y: Any) -> Array:
     """The (6, 6) array of a kernel's articulated inertia."""
     return blocks(unpack(Y.linear), Y.cross, al.transposed(Y.cross), unpack(Y.angular))

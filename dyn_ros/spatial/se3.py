@@ -1,10 +1,18 @@
 """Placements that people hold."""
+from typing import TYPE_CHECKING, TypeVar, overload
+
 import numpy as np
 
 from . import lie
 from .plain import algebra as al
+from .types import Array, ArrayLike
 from .value import ZERO, Value, blocks, flat, frozen, numbers, require, require_finite
 from .vectors import Motion
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
+
+V = TypeVar("V", bound=Value)
 
 _ROTATION_TOLERANCE = 1e-9           # on the numbers of R' R
 
@@ -50,16 +58,17 @@ class SE3(Value):
     __slots__ = ()
     _shown = ("rotation", "translation")
 
-    def __init__(self, rotation, translation=(0.0, 0.0, 0.0)):
+    def __init__(self, rotation: "ArrayLike | Rotation",
+                 translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         self._set(al.SE3(_rotation(rotation), flat("translation", translation, (3,))))
 
     @classmethod
-    def identity(cls):
+    def identity(cls) -> "SE3":
         """The placement of a frame in itself."""
         return cls(np.eye(3))
 
     @classmethod
-    def from_homogeneous(cls, matrix):
+    def from_homogeneous(cls, matrix: ArrayLike) -> "SE3":
         """The placement of a 4 x 4 matrix [R p; 0 1].
 
         Parameters
@@ -77,7 +86,8 @@ class SE3(Value):
         return cls(H[:3, :3], H[:3, 3])
 
     @classmethod
-    def from_quaternion(cls, quaternion, translation=(0.0, 0.0, 0.0)):
+    def from_quaternion(cls, quaternion: ArrayLike,
+                        translation: ArrayLike = (0.0, 0.0, 0.0)) -> "SE3":
         """The placement with the rotation of a unit quaternion.
 
         Parameters
@@ -100,7 +110,7 @@ class SE3(Value):
                               flat("translation", translation, (3,))))
 
     @classmethod
-    def exp(cls, motion):
+    def exp(cls, motion: ArrayLike) -> "SE3":
         """Where a frame comes to that starts here and moves with a body-fixed velocity for 1 s.
 
         Parameters
@@ -116,7 +126,7 @@ class SE3(Value):
         return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()), tuple(p.tolist())))
 
     @staticmethod
-    def jexp(motion):
+    def jexp(motion: ArrayLike) -> Array:
         """Right Jacobian of ``exp``: exp(m + dm) = exp(m) exp(jexp(m) dm), to first order.
 
         Bullo and Murray (1995), Proportional derivative (PD) control on the Euclidean group.
@@ -131,7 +141,7 @@ class SE3(Value):
         """
         return lie.se3_jexp(numbers("motion", motion, (6,)))
 
-    def log(self):
+    def log(self) -> Motion:
         """The inverse of ``exp``, with an angle of at most pi.
 
         At pi itself the axis can point either way; one is taken.
@@ -143,7 +153,7 @@ class SE3(Value):
         """
         return Motion(lie.se3_log(self.translation, self.as_quaternion()))
 
-    def jlog(self):
+    def jlog(self) -> Array:
         """Jacobian of ``log``: log(X exp(dm)) = log(X) + jlog dm, to first order.
 
         Returns
@@ -154,16 +164,16 @@ class SE3(Value):
         return lie.se3_jlog(np.asarray(self.log()))
 
     @property
-    def rotation(self):
+    def rotation(self) -> Array:
         """(3, 3) ndarray, read-only."""
         return frozen(self._tuple.rotation, (3, 3))
 
     @property
-    def translation(self):
+    def translation(self) -> Array:
         """(3,) ndarray, read-only [m]."""
         return frozen(self._tuple.translation, 3)
 
-    def as_homogeneous(self):
+    def as_homogeneous(self) -> Array:
         """(4, 4) ndarray [R p; 0 1]; ``np.asarray`` gives the same."""
         H = np.eye(4)
         H[:3, :3], H[:3, 3] = self.rotation, self.translation
@@ -171,30 +181,36 @@ class SE3(Value):
 
     _numbers = as_homogeneous
 
-    def as_quaternion(self):
+    def as_quaternion(self) -> Array:
         """(4,) ndarray: unit quaternion (x y z w) with w >= 0."""
         return lie.matrix_quaternion(self.rotation)
 
-    def as_rotation(self):
+    def as_rotation(self) -> "Rotation":
         """The rotation as a scipy.spatial.transform.Rotation."""
         from scipy.spatial.transform import Rotation
         return Rotation.from_quat(self.as_quaternion())
 
-    def as_adjoint(self):
+    def as_adjoint(self) -> Array:
         """(6, 6) ndarray [R [p]R; 0 R]: what ``act`` does to a motion's numbers."""
         R, p = self._tuple
         return blocks(R, al.product(al.skew(p), R), ZERO, R)
 
-    def as_adjoint_wrench(self):
+    def as_adjoint_wrench(self) -> Array:
         """(6, 6) ndarray [R 0; [p]R R]: what ``act`` does to a force's numbers."""
         R, p = self._tuple
         return blocks(R, ZERO, al.product(al.skew(p), R), R)
 
-    def inverse(self):
+    def inverse(self) -> "SE3":
         """The placement of the other frame in this one."""
         return self._of(al.inverse(self._tuple))
 
-    def act(self, other):
+    @overload
+    def act(self, other: V) -> V: ...
+
+    @overload
+    def act(self, other: ArrayLike) -> Array: ...
+
+    def act(self, other: Value | ArrayLike) -> Value | Array:
         """Bring what is said in the placed frame to the frame that it is placed in.
 
         Parameters
@@ -216,14 +232,20 @@ TransformSecondDerivative or (..., 3) array_like
 
     __mul__ = act
 
-    def act_inverse(self, other):
+    @overload
+    def act_inverse(self, other: V) -> V: ...
+
+    @overload
+    def act_inverse(self, other: ArrayLike) -> Array: ...
+
+    def act_inverse(self, other: Value | ArrayLike) -> Value | Array:
         """``X.inverse().act(other)``: from the outer frame to the placed one."""
         return self.inverse().act(other)
 
     def _placed(self, X):
         return self._of(al.compose(X, self._tuple))
 
-    def interpolate(self, other, u):
+    def interpolate(self, other: "SE3", u: float) -> "SE3":
         """The placement at the fraction u of the way to another one, with a constant twist.
 
         X exp(u log(X^-1 Y)): a screw motion, by at most half a turn.

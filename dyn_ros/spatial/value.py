@@ -1,12 +1,18 @@
 """What all values that people hold have in common."""
 import math
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from .plain import algebra as al
+from .types import Array, ArrayLike
+
+T = TypeVar("T")
+V = TypeVar("V", bound="Value")
 
 
-def numbers(name, value, shape):
+def numbers(name: str, value: ArrayLike | float, shape: tuple[int, ...]) -> Array:
     """A new float64 array of finite numbers.
 
     Parameters
@@ -37,19 +43,19 @@ def numbers(name, value, shape):
     return array.astype(np.float64)
 
 
-def flat(name, value, shape):
+def flat(name: str, value: ArrayLike, shape: tuple[int, ...]) -> tuple[float, ...]:
     """The same as a tuple of Python's floats, row by row."""
     return tuple(numbers(name, value, shape).ravel().tolist())
 
 
-def require(name, value, kind):
+def require(name: str, value: object, kind: type[T]) -> T:
     """TypeError where a value is of another class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
-def symmetric(name, matrix):
+def symmetric(name: str, matrix: Array) -> Array:
     """The symmetric part of a square matrix; ValueError where there is another."""
     off = np.abs(matrix - matrix.T).max()
     if off > 1e-9 * np.abs(matrix).max():
@@ -58,7 +64,7 @@ def symmetric(name, matrix):
     return 0.5 * (matrix + matrix.T)
 
 
-def frozen(part, shape):
+def frozen(part: ArrayLike, shape: int | tuple[int, ...]) -> Array:
     """A read-only array of a kernel's tuple."""
     array = np.array(part).reshape(shape)
     array.setflags(write=False)
@@ -76,7 +82,7 @@ def unpack(S):
     return S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz
 
 
-def blocks(A, B, C, D):
+def blocks(A: ArrayLike, B: ArrayLike, C: ArrayLike, D: ArrayLike) -> Array:
     """The 6 x 6 array [A B; C D] of 3 x 3 matrices of nine numbers."""
     rows = np.array([A, B, C, D]).reshape(2, 2, 3, 3)
     return rows.swapaxes(1, 2).reshape(6, 6)
@@ -100,11 +106,13 @@ class Value:
     """
 
     __slots__ = ("_tuple",)
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
+    _shown: ClassVar[tuple[str, ...]]
+    _tuple: Any
     __array_ufunc__ = None                          # NumPy leaves 2.0 * x to the class
 
     @classmethod
-    def _of(cls, parts):
+    def _of(cls: type[V], parts: Any) -> V:
         """The value of a kernel's tuple, unchecked."""
         value = object.__new__(cls)
         object.__setattr__(value, "_tuple", parts)
@@ -113,32 +121,38 @@ class Value:
     def _set(self, parts):
         object.__setattr__(self, "_tuple", parts)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} never changes; make another one")
 
-    def __delattr__(self, name):
+    def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
 
     def __reduce__(self):
         return self._of, (self._tuple,)
 
-    def __copy__(self):
+    def __copy__(self: V) -> V:
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self: V, memo: dict[int, Any]) -> V:
         return self
 
-    def __array__(self, dtype=None, copy=None):
+    def _numbers(self) -> Array:
+        raise NotImplementedError
+
+    def _placed(self: V, X: Any) -> V:
+        raise NotImplementedError
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError(f"the array of a {type(self).__name__} is always a new one")
         return self._numbers().astype(dtype or np.float64, copy=False)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
         return self._tuple == other._tuple
 
-    def isclose(self, other, rtol=1e-9, atol=1e-12):
+    def isclose(self: V, other: V, rtol: float = 1e-9, atol: float = 1e-12) -> bool:
         """Whether another value of this class has nearly the same numbers.
 
         Each part (a vector, a matrix) is looked at by itself: the largest difference in it may
@@ -157,7 +171,7 @@ class Value:
         return all(_close(np.ravel(a), np.ravel(b), rtol, atol)
                    for a, b in zip(self._tuple, other._tuple))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         parts = ", ".join(f"{name}={_text(np.asarray(getattr(self, name)))}"
                           for name in self._shown)
         return f"{type(self).__name__}({parts})"
@@ -167,14 +181,14 @@ def _close(a, b, rtol, atol):
     return bool(np.abs(a - b).max() <= atol + rtol * max(np.abs(a).max(), np.abs(b).max()))
 
 
-def scalar(factor):
+def scalar(factor: object) -> float | None:
     """A number to multiply by, or None where it is none."""
     if isinstance(factor, (int, float, np.integer, np.floating)):
         return float(factor)
     return None
 
 
-def require_finite(name, value):
+def require_finite(name: str, value: object) -> float:
     """A finite Python float."""
     factor = scalar(value)
     if factor is None or not math.isfinite(factor):

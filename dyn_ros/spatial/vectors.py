@@ -2,10 +2,15 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts exchanged.
 """
+from typing import Any, ClassVar, TypeVar, overload
+
 import numpy as np
 
 from .plain import algebra as al
+from .types import Array, ArrayLike
 from .value import ZERO, Value, blocks, flat, frozen, require, scalar
+
+V = TypeVar("V", bound="_Vector")
 
 
 class _Vector(Value):
@@ -13,8 +18,11 @@ class _Vector(Value):
 
     __slots__ = ()
     _shown = ("linear", "angular")
+    _kind: ClassVar[Any]
+    _add: ClassVar[Any]
+    _scale: ClassVar[Any]
 
-    def __init__(self, vector, angular=None):
+    def __init__(self, vector: ArrayLike, angular: ArrayLike | None = None) -> None:
         if angular is None:
             six = flat("vector", vector, (6,))
             linear, angular = six[:3], six[3:]
@@ -23,49 +31,49 @@ class _Vector(Value):
         self._set(self._kind(linear, angular))
 
     @classmethod
-    def zero(cls):
+    def zero(cls: type[V]) -> V:
         """The one of six zeros."""
         return cls(np.zeros(6))
 
     @property
-    def linear(self):
+    def linear(self) -> Array:
         """(3,) ndarray, read-only."""
         return frozen(self._tuple.linear, 3)
 
     @property
-    def angular(self):
+    def angular(self) -> Array:
         """(3,) ndarray, read-only."""
         return frozen(self._tuple.angular, 3)
 
-    def _numbers(self):
+    def _numbers(self) -> Array:
         return np.array(self._tuple.linear + self._tuple.angular)
 
-    def __add__(self, other):
+    def __add__(self: V, other: V) -> V:
         if type(other) is not type(self):
             return NotImplemented
         return self._of(self._add(self._tuple, other._tuple))
 
-    def __sub__(self, other):
+    def __sub__(self: V, other: V) -> V:
         if type(other) is not type(self):
             return NotImplemented
         return self + -other
 
-    def __neg__(self):
+    def __neg__(self: V) -> V:
         return -1.0 * self
 
-    def __mul__(self, factor):
-        factor = scalar(factor)
-        if factor is None:
+    def __mul__(self: V, factor: float) -> V:
+        number = scalar(factor)
+        if number is None:
             return NotImplemented
-        return self._of(self._scale(factor, self._tuple))
+        return self._of(self._scale(number, self._tuple))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor):
-        divisor = scalar(divisor)
-        if divisor is None:
+    def __truediv__(self: V, divisor: float) -> V:
+        number = scalar(divisor)
+        if number is None:
             return NotImplemented
-        return self * (1.0 / divisor)
+        return self * (1.0 / number)
 
 
 class Motion(_Vector):
@@ -94,7 +102,13 @@ class Motion(_Vector):
     _kind = al.Motion
     _add, _scale = staticmethod(al.motion_add), staticmethod(al.motion_scale)
 
-    def cross(self, other):
+    @overload
+    def cross(self, other: "Motion") -> "Motion": ...
+
+    @overload
+    def cross(self, other: "Force") -> "Force": ...
+
+    def cross(self, other: "Motion | Force") -> "Motion | Force":
         """v x m of a Motion, or v x* f of a Force; Featherstone (2008), section 2.9.
 
         It is the rate of change of what stands still in a frame that moves with v.
@@ -113,16 +127,16 @@ class Motion(_Vector):
             return Motion._of(al.motion_cross(self._tuple, other._tuple))
         return Force._of(al.force_cross(self._tuple, require("other", other, Force)._tuple))
 
-    def dot(self, force):
+    def dot(self, force: "Force") -> float:
         """Power [W] of a Force on this velocity, both in the same frame."""
         return al.power(require("force", force, Force)._tuple, self._tuple)
 
-    def as_cross(self):
+    def as_cross(self) -> Array:
         """(6, 6) ndarray: ``m.as_cross() @ n`` is m x n."""
         v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
         return blocks(w, v, ZERO, w)
 
-    def as_cross_force(self):
+    def as_cross_force(self) -> Array:
         """(6, 6) ndarray: ``m.as_cross_force() @ f`` is m x* f."""
         v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
         return blocks(w, ZERO, v, w)
@@ -155,7 +169,7 @@ class Force(_Vector):
     _kind = al.Force
     _add, _scale = staticmethod(al.force_add), staticmethod(al.force_scale)
 
-    def dot(self, motion):
+    def dot(self, motion: Motion) -> float:
         """Power [W] of this force on a velocity, both in the same frame."""
         return al.power(self._tuple, require("motion", motion, Motion)._tuple)
 

@@ -1,0 +1,70 @@
+"""Annotations: of all that is public, in agreement with what comes back, and of use."""
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import dyn_ros
+from dyn_ros.algorithms.call import ALGORITHMS
+
+ROOT = Path(__file__).resolve().parents[1]
+USER = ROOT / "test" / "typed_user.py"
+
+
+def functions():
+    """Every public function, and the public methods of public classes, by name."""
+    for name in dyn_ros.__all__:
+        value = getattr(dyn_ros, name)
+        if inspect.isfunction(value):
+            yield name, value
+        elif not issubclass(value, (int, Exception)):
+            for attribute in dir(value):
+                member = inspect.getattr_static(value, attribute)
+                member = member.fget if isinstance(member, property) else getattr(
+                    member, "__func__", member)
+                if inspect.isfunction(member) and (
+                        attribute == "__init__" or not attribute.startswith("_")):
+                    yield f"{name}.{attribute}", member
+
+
+@pytest.mark.parametrize("function", [pytest.param(function, id=name)
+                                      for name, function in functions()])
+def test_everything_public_is_annotated(function):
+    signature = inspect.signature(function)
+    bare = [name for name, parameter in signature.parameters.items()
+            if parameter.annotation is parameter.empty and name not in ("self", "cls")]
+    assert bare == []
+    assert signature.return_annotation is not signature.empty
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_as_many_results_as_are_annotated(name):
+    told = inspect.signature(getattr(dyn_ros, name)).return_annotation
+    if told is inspect.getmodule(getattr(dyn_ros, name)).__dict__.get("ConstrainedMotion"):
+        return
+    results = told.__args__ if getattr(told, "__origin__", None) is tuple else [told]
+    assert len(results) == len(ALGORITHMS[name].results)
+
+
+def test_a_type_checker_finds_what_is_wrong_and_nothing_else(monkeypatch):
+    api = pytest.importorskip("mypy.api", reason="no mypy: run `make test`")
+    monkeypatch.chdir(ROOT)                         # where it looks for dyn_ros first
+    told, failure, _ = api.run([
+        "--config-file=", "--strict", "--follow-imports=silent", "--hide-error-context",
+        "--no-error-summary", "--no-pretty", f"--cache-dir={ROOT / '.mypy_cache'}",
+        f"--python-executable={sys.executable}", str(USER)])
+    assert failure == ""
+    found = {}
+    for line, code in re.findall(r"^.*?:(\d+): error: .*\[([\w-]+)\]$", told, re.MULTILINE):
+        found.setdefault(int(line), []).append(code)
+    expected = {number: line.partition("# error: ")[2].split()
+                for number, line in enumerate(USER.read_text().splitlines(), 1)
+                if "# error: " in line}
+    assert found == expected, told
+    assert expected
+
+
+def test_the_annotations_are_installed():
+    assert (Path(dyn_ros.__file__).parent / "py.typed").exists()

@@ -1,0 +1,99 @@
+"""What a user may write, and what a type checker shall find: lines with an error name its code.
+
+Read by test_types.py, never run.
+"""
+import array
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import assert_type
+
+import dyn_ros
+from dyn_ros import (
+    SE3,
+    ArticulatedBodyInertia,
+    Force,
+    Inertia,
+    Motion,
+    ReferenceFrame,
+    TransformDerivative,
+    TransformSecondDerivative,
+)
+
+Floats = NDArray[np.float64]
+
+# --- the model
+model = dyn_ros.Model.from_urdf_file("arm.urdf", root_joint="floating", gravity=[0, 0, -1.6])
+dyn_ros.Model.from_urdf("<robot/>", mimic="ignore", strict=True)
+dyn_ros.Model.from_urdf("<robot/>", root_joint="spherical")  # error: arg-type
+dyn_ros.Model.from_urdf("<robot/>", gravity=9.81)  # error: arg-type
+model.gravity = np.zeros(3)
+model.gravity = "moon"  # error: assignment
+print(model.mass)  # error: attr-defined
+assert_type(model.joint_names, tuple[str, ...])
+assert_type(model.inertias[0].mass, float)
+model.set_payload("cup", "tool", 0.4, (0, 0, 0.1), np.eye(3))
+model.set_payload("cup", "tool", mass="0.4", com=(0, 0, 0), inertia=np.eye(3))  # error: arg-type
+q = model.random_configuration(np.random.default_rng(0))
+v = model.difference(q, model.neutral())
+f_ext = model.external_forces({"tool": Force(np.zeros(6)), "elbow": [0, 0, -1, 0, 0, 0]})
+
+# --- algorithms
+data = dyn_ros.Data(model)
+dyn_ros.Data("arm.urdf")  # error: arg-type
+assert_type(dyn_ros.rnea(model, data, q, v, [0.0] * model.nv, f_ext), Floats)
+dyn_ros.rnea(model, data, q, v)  # error: call-arg
+dyn_ros.rnea(data, model, q, v, v)  # error: arg-type arg-type
+dyn_ros.crba(model, data, "0 0 0")  # error: arg-type
+dyn_ros.crba(model, data, ["0", "0"])  # error: arg-type
+words = np.array(["0", "0"], dtype=np.str_)
+dyn_ros.crba(model, data, words)  # error: arg-type
+dyn_ros.crba(model, data, 0.0)  # error: arg-type
+dyn_ros.crba(model, data, None)  # error: arg-type
+dyn_ros.crba(model, data, array.array("d", [0.0, 1.0]))
+dyn_ros.crba(model, data, [q, q], threads=2)
+dyn_ros.crba(model, data, q, threads=0.5)  # error: arg-type
+dyn_ros.crba(model, data, q, 2)  # error: call-arg
+dyn_ros.aba(model, data, [[0, 1]], v.astype(np.float32), np.zeros(3, int))
+ddq_dq, ddq_dv, ddq_dtau = dyn_ros.aba_derivatives(model, data, q, v, v)
+dtau_dq, dtau_dv = dyn_ros.rnea_derivatives(model, data, q, v, v)  # error: misc
+energy: float = dyn_ros.kinetic_energy(model, data, q, v)
+energies: Floats = dyn_ros.kinetic_energy(model, data, [q, q], v)
+com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v)
+J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL)
+dyn_ros.frame_jacobian(model, data, q, 3, 2, offset=(0.0, 0.0, 0.1))
+dyn_ros.frame_jacobian(model, data, q, "tool", "LOCAL")  # error: arg-type
+found = dyn_ros.vereshchagin(model, data, q, v, np.eye(6), np.zeros(6), ["tool", 3])
+assert_type(found.nu, Floats)
+print(found.torque)  # error: attr-defined
+dyn_ros.constrained_dynamics(model, data, q, v, "tool", J, f_ext={"tool": [0, 0, 1, 0, 0, 0]})
+dyn_ros.constrained_dynamics(model, data, q, v, "tool", J, singularity="none")  # error: arg-type
+assert_type(data.ddq, Floats)
+dyn_ros.precompile(["crba"], progress=lambda done, total, name: print(name))
+dyn_ros.precompiled()  # error: attr-defined
+
+# --- values
+X = SE3.from_quaternion((0, 0, 0, 1), [0.1, 0.2, 0.3])
+assert_type(X * X, SE3)
+assert_type(X * Motion.zero(), Motion)
+assert_type(X.act_inverse(Force.zero()), Force)
+assert_type(X.act(Inertia.from_sphere(1.0, 0.2)), Inertia)
+assert_type(X * [0.0, 0.0, 1.0], Floats)
+assert_type(X.log(), Motion)
+SE3.exp(X.log())
+X * "x"  # error: arg-type
+assert_type(2 * Motion([0, 0, 1], [1, 0, 0]), Motion)
+Motion.zero() + Force.zero()  # error: operator
+assert_type(Motion.zero().cross(Force.zero()), Force)
+assert_type(Motion.zero().dot(Force.zero()), float)
+Motion.zero().dot(Motion.zero())  # error: arg-type
+assert_type(sum([Inertia.zero()], Inertia.zero()), Inertia)
+assert_type(Inertia.zero() * Motion.zero(), Force)
+assert_type(ArticulatedBodyInertia.zero() * Motion.zero(), Force)
+dX = TransformDerivative.from_body_twist(X, Motion.zero())
+assert_type(dX.transform(X, Inertia.zero()), ArticulatedBodyInertia)
+assert_type(2 * dX * X + dX, TransformDerivative)
+dX.as_adjoint()  # error: call-arg
+dX + TransformSecondDerivative.zero()  # error: operator
+numbers: NDArray[Any] = np.asarray(dX)
