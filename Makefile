@@ -37,7 +37,7 @@ define HELP
 make demo    run the demo: a moving arm, its dynamics in a live table (Ctrl-C ends it)
 make test    run every test
 make bench   run the benchmarks
-make lint    check the style of the sources
+make lint    check style and types of the sources, and package.xml
 make setup   only set up what the demo needs
 make clean   remove what the above has made
 
@@ -77,7 +77,7 @@ lint:
 	$(call set_up,test-wheels)
 	$(VENV)/bin/ruff check $(ARGS)
 	$(VENV)/bin/mypy
-	if command -v xmllint >/dev/null; then xmllint --noout package.xml; fi
+	$(VENV)/bin/python tools/check_xml.py
 
 clean:
 	rm -rf .venv-jazzy .venv-kilted build install log .pytest_cache .ruff_cache .mypy_cache \

@@ -18,8 +18,8 @@ import numpy as np
 import pinocchio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
-import dyn_ros  # noqa: E402
-import peer  # noqa: E402
+import dyn_ros
+import peer
 
 STATES = 8000
 
@@ -141,7 +141,7 @@ def as_tuple(results):
 
 def accuracy():
     """Rows: name, largest relative error over all robots, fixed and floating, and where."""
-    worst = {name: (0.0, "") for name in CASES}
+    worst = dict.fromkeys(CASES, (0.0, ""))
     for robot in peer.FILES:
         for root_joint in (None, "floating"):
             pair = peer.new_pair(robot, root_joint, "ignore")

@@ -153,13 +153,44 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-@pytest.fixture
-def preflight():
-    """The check that `make` runs first, as a module of its own."""
-    spec = importlib.util.spec_from_file_location("preflight", ROOT / "tools" / "preflight.py")
+def tool(name):
+    """A script of tools/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.mark.parametrize("taken, words", [
+    ("", ""),
+    ('<license file="LICENSE">Apache-2.0</license>', '"license"'),
+    ("</package>", "XML"),
+])
+def test_package_xml_is_checked(monkeypatch, tmp_path, taken, words):
+    pytest.importorskip("catkin_pkg", reason="no catkin_pkg: run `make lint`")
+    check_xml = tool("check_xml")
+    text = (ROOT / "package.xml").read_text()
+    assert taken in text
+    (tmp_path / "package.xml").write_text(text.replace(taken, ""))
+    monkeypatch.setattr(check_xml, "ROOT", tmp_path)
+    fault = check_xml.main()
+    assert words in fault if words else fault is None
+
+
+def test_xml_of_launch_files_is_checked(monkeypatch, tmp_path):
+    pytest.importorskip("catkin_pkg", reason="no catkin_pkg: run `make lint`")
+    check_xml = tool("check_xml")
+    (tmp_path / "launch").mkdir()
+    (tmp_path / "package.xml").write_text((ROOT / "package.xml").read_text())
+    (tmp_path / "launch" / "bad.launch.xml").write_text("<launch><node></launch>")
+    monkeypatch.setattr(check_xml, "ROOT", tmp_path)
+    assert "bad.launch.xml" in check_xml.main()
+
+
+@pytest.fixture
+def preflight():
+    """The check that `make` runs first, as a module of its own."""
+    return tool("preflight")
 
 
 @pytest.mark.parametrize("lacking, package", [

@@ -1,4 +1,4 @@
-"""Annotations: of all that is public, in agreement with what comes back, and of use."""
+"""Annotations and docstrings: of all that is public, true, and of use to a type checker."""
 import inspect
 import re
 import sys
@@ -31,12 +31,13 @@ def functions():
 
 @pytest.mark.parametrize("function", [pytest.param(function, id=name)
                                       for name, function in functions()])
-def test_everything_public_is_annotated(function):
+def test_everything_public_is_annotated_and_explained(function):
     signature = inspect.signature(function)
     bare = [name for name, parameter in signature.parameters.items()
             if parameter.annotation is parameter.empty and name not in ("self", "cls")]
     assert bare == []
     assert signature.return_annotation is not signature.empty
+    assert function.__doc__ or function.__name__ == "__init__"
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

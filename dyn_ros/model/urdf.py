@@ -194,7 +194,7 @@ _ATTRIBUTES = {
     "inertial": {},
     "origin": {"xyz": (3, None), "rpy": (3, None)},
     "mass": {"value": (1, _REQUIRED)},
-    "inertia": {key: (1, _REQUIRED) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")},
+    "inertia": dict.fromkeys(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), (1, _REQUIRED)),
     "parent": {"link": (_TEXT, _REQUIRED)},
     "child": {"link": (_TEXT, _REQUIRED)},
     "axis": {"xyz": (3, _REQUIRED)},

@@ -169,9 +169,9 @@ class RobotNode(LifecycleNode):
 
     def start(self):
         """Configure and activate this node and its members, each if its autostart says so."""
-        if self.parameters.values["autostart"]:
-            if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
-                self.trigger_activate()
+        if (self.parameters.values["autostart"]
+                and self.trigger_configure() == TransitionCallbackReturn.SUCCESS):
+            self.trigger_activate()
         for node in self.members:
             node.start()
 

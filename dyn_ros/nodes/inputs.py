@@ -92,7 +92,7 @@ class Wrench(NamedTuple):
 
 def wrenches(topics):
     """What to listen to for wrenches on these topics."""
-    return {topic: (WrenchStamped, _wrench, MEASURED) for topic in topics}
+    return dict.fromkeys(topics, (WrenchStamped, _wrench, MEASURED))
 
 
 def _wrench(robot, message):

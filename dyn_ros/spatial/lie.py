@@ -150,7 +150,7 @@ def _ad(twist):
 
 def se2_exp(twist):
     """(x, y, angle), (..., 3), of planar twists (x, y, angle), (..., 3)."""
-    p, q = se3_exp(_raised(twist))
+    p, _ = se3_exp(_raised(twist))
     return np.concatenate([p[..., :2], twist[..., 2:]], -1)
 
 

@@ -398,7 +398,7 @@ def test_identities_of_centroidal_momentum(robot, root_joint):
     peer.close(Ag @ v, hg, TIGHT)
     peer.close(momentum, hg, TIGHT)
     peer.close(Ag @ a + dAg @ v, dhg, TIGHT)
-    com, vcom, acom, mass = copies(dyn_ros.center_of_mass(model, data, q, v, a))
+    _, vcom, acom, mass = copies(dyn_ros.center_of_mass(model, data, q, v, a))
     peer.close(hg[:3], mass * vcom, TIGHT)
     peer.close(dhg[:3], mass * acom, TIGHT)
     peer.close(Ag[:3], mass * dyn_ros.com_jacobian(model, data, q), TIGHT)

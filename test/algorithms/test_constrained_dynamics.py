@@ -168,7 +168,6 @@ def test_policies_and_priorities_go_through():
     damped = copied(solve(pair, given, singularity="damped", tolerance=0.1))
     equal = copied(solve(pair, given, priority="equal"))
     assert not np.allclose(damped.ddq, plain.ddq) and not np.allclose(equal.ddq, plain.ddq)
-    a, _ = classical(pair, given["q"], given["v"], equal.ddq, "tool0")
     free = copied(solve(pair, {**given, "f_ext": None, "tau": None}))
     M = pair.crba(given["q"])
     push = given["tau"] + pair.rnea(given["q"], given["v"], plain.ddq) - pair.rnea(

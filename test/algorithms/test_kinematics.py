@@ -153,8 +153,8 @@ def test_a_joint_is_its_frame(robot, root_joint, reference):
     model, data = pair.model, pair.data
     q, v, _, _ = pair.state(8)
     for i, name in enumerate(model.joint_names):
-        frame = [f for f, known in enumerate(model.tree.frames)
-                 if known.kind == "joint" and known.parent == i][0]
+        frame = next(f for f, known in enumerate(model.tree.frames)
+                     if known.kind == "joint" and known.parent == i)
         for place in (i, name):
             for joint_function, frame_function, given in (
                     (dyn_ros.joint_jacobian, dyn_ros.frame_jacobian, (q,)),
@@ -343,7 +343,7 @@ def test_an_unknown_frame(arm, name, words):
 @pytest.mark.parametrize("name, words", [
     ("panda_link7", ["joint", "'panda_link7'", "panda_joint7"]), (9, ["joint", "9"])])
 def test_an_unknown_joint(arm, name, words):
-    model, data, q, v = arm
+    model, data, q, _ = arm
     for word in words:
         with pytest.raises(ValueError, match=word):
             dyn_ros.joint_jacobian(model, data, q, name, 0)

@@ -8,17 +8,17 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-import pinocchio  # noqa: E402
-from builtin_interfaces.msg import Time  # noqa: E402
-from nav_msgs.msg import Odometry  # noqa: E402
-from rcl_interfaces.srv import DescribeParameters, ListParameters  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
+import pinocchio
+from builtin_interfaces.msg import Time
+from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import DescribeParameters, ListParameters
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from std_msgs.msg import String
 
-import dyn_ros  # noqa: E402
-import peer  # noqa: E402
-from dyn_ros.msg import CentroidalState  # noqa: E402
+import dyn_ros
+import peer
+from dyn_ros.msg import CentroidalState
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 MODULE = "dyn_ros.nodes.centroidal_node"

@@ -4,12 +4,12 @@ import pytest
 
 pytest.importorskip("geometry_msgs", reason="no ROS: run `make test`")
 
-from geometry_msgs.msg import Inertia as InertiaMessage  # noqa: E402
-from geometry_msgs.msg import Pose, Transform, Wrench  # noqa: E402
-from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
+from geometry_msgs.msg import Inertia as InertiaMessage
+from geometry_msgs.msg import Pose, Transform, Wrench
+from rclpy.serialization import deserialize_message, serialize_message
 
-from dyn_ros.nodes import conversions  # noqa: E402
-from dyn_ros.spatial import SE3, Force, Inertia, Motion  # noqa: E402
+from dyn_ros.nodes import conversions
+from dyn_ros.spatial import SE3, Force, Inertia, Motion
 
 RNG = np.random.default_rng(6)
 PLACEMENTS = [SE3.identity(), *map(SE3.exp, RNG.normal(size=(5, 6))),

@@ -7,11 +7,11 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make test`")
 
-from geometry_msgs.msg import WrenchStamped  # noqa: E402
+from geometry_msgs.msg import WrenchStamped
 
-import dyn_ros  # noqa: E402
-from dyn_ros.msg import RobotState  # noqa: E402
-from dyn_ros.srv import (  # noqa: E402
+import dyn_ros
+from dyn_ros.msg import RobotState
+from dyn_ros.srv import (
     GetAbaDerivatives,
     GetCentroidalDerivatives,
     GetRneaDerivatives,
@@ -117,7 +117,8 @@ def test_rows_in_the_order_of_the_node(backwards, ask, arm):
 
 def momentum(q, v, a):
     """Of all links about their center of mass, and its rate; a root joint that stands still frees
-    the base link, whose mass then counts."""
+    the base link, whose mass then counts.
+    """
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
     data = dyn_ros.Data(model)
     full = [np.r_[0, 0, 0, 0, 0, 0, 1.0, q], np.r_[np.zeros(6), v], np.r_[np.zeros(6), a]]

@@ -9,17 +9,17 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-from lifecycle_msgs.msg import Transition  # noqa: E402
-from lifecycle_msgs.srv import ChangeState, GetState  # noqa: E402
-from nav_msgs.msg import Odometry  # noqa: E402
-from rcl_interfaces.srv import DescribeParameters, ListParameters  # noqa: E402
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import DescribeParameters, ListParameters
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
-import dyn_ros  # noqa: E402
-from dyn_ros.msg import CentroidalState, ConstrainedDynamics, JointSpaceDynamics  # noqa: E402
-from dyn_ros.srv import GetJacobian, SetPayload  # noqa: E402
+import dyn_ros
+from dyn_ros.msg import CentroidalState, ConstrainedDynamics, JointSpaceDynamics
+from dyn_ros.srv import GetJacobian, SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])

@@ -10,18 +10,18 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-from lifecycle_msgs.msg import Transition  # noqa: E402
-from lifecycle_msgs.srv import ChangeState, GetState  # noqa: E402
-from nav_msgs.msg import Odometry  # noqa: E402
-from rcl_interfaces.srv import DescribeParameters, ListParameters  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
-from rosgraph_msgs.msg import Clock  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from nav_msgs.msg import Odometry
+from rcl_interfaces.srv import DescribeParameters, ListParameters
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
-import dyn_ros  # noqa: E402
-from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia  # noqa: E402
+import dyn_ros
+from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 POSITION = [0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2]

@@ -8,16 +8,16 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-from geometry_msgs.msg import WrenchStamped  # noqa: E402
-from lifecycle_msgs.msg import Transition  # noqa: E402
-from lifecycle_msgs.srv import ChangeState  # noqa: E402
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
-from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
+from geometry_msgs.msg import WrenchStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from std_msgs.msg import String
+from visualization_msgs.msg import Marker, MarkerArray
 
-import dyn_ros  # noqa: E402
-from dyn_ros.msg import CentroidalState, ConstrainedDynamics  # noqa: E402
-from dyn_ros.srv import SetPayload  # noqa: E402
+import dyn_ros
+from dyn_ros.msg import CentroidalState, ConstrainedDynamics
+from dyn_ros.srv import SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 CENTROIDAL = "dyn_ros.nodes.centroidal_node"

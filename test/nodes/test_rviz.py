@@ -7,7 +7,7 @@ import yaml
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-from dyn_ros.nodes import (  # noqa: E402
+from dyn_ros.nodes import (
     centroidal_node,
     dynamics_node,
     markers,

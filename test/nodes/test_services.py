@@ -16,15 +16,15 @@ import peer
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make test`")
 
-from geometry_msgs.msg import InertiaStamped, WrenchStamped  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
+from geometry_msgs.msg import InertiaStamped, WrenchStamped
+from rclpy.parameter import Parameter
 
-from dyn_ros.msg import RobotState  # noqa: E402
-from dyn_ros.nodes.base import SPECS  # noqa: E402
-from dyn_ros.nodes.dynamics_services import SERVICES  # noqa: E402
-from dyn_ros.nodes.robot import Robot  # noqa: E402
-from dyn_ros.nodes.services import answers  # noqa: E402
-from dyn_ros.srv import GetJacobian  # noqa: E402
+from dyn_ros.msg import RobotState
+from dyn_ros.nodes.base import SPECS
+from dyn_ros.nodes.dynamics_services import SERVICES
+from dyn_ros.nodes.robot import Robot
+from dyn_ros.nodes.services import answers
+from dyn_ros.srv import GetJacobian
 
 NS = 1_000_000_000
 VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default

@@ -8,16 +8,16 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make test`")
 
-from geometry_msgs.msg import InertiaStamped, WrenchStamped  # noqa: E402
-from lifecycle_msgs.msg import Transition  # noqa: E402
-from lifecycle_msgs.srv import ChangeState  # noqa: E402
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
+from geometry_msgs.msg import InertiaStamped, WrenchStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
-import dyn_ros  # noqa: E402
-from dyn_ros.msg import CentroidalState, RobotState  # noqa: E402
-from dyn_ros.srv import (  # noqa: E402
+import dyn_ros
+from dyn_ros.msg import CentroidalState, RobotState
+from dyn_ros.srv import (
     ClearPayload,
     GetForwardDynamics,
     GetFrameState,

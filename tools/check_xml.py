@@ -1,0 +1,27 @@
+"""Checks package.xml with the parser of ROS's build tools, and that other XML is well-formed."""
+import sys
+from pathlib import Path
+
+from catkin_pkg.package import InvalidPackage, parse_package
+from lxml import etree
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main():
+    """Return what is wrong, or None."""
+    faults = []
+    try:
+        parse_package(ROOT / "package.xml", warnings=faults)
+    except InvalidPackage as error:
+        faults.append(str(error))
+    for path in (*ROOT.glob("launch/*.xml"), *ROOT.glob("dyn_ros/robots/*.urdf")):
+        try:
+            etree.parse(path)
+        except etree.XMLSyntaxError as error:
+            faults.append(f"{path}: {error}")
+    return "\n".join(faults) or None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
