@@ -14,6 +14,7 @@ for _module in ("rclpy", "launch", "launch_ros"):
         _module, reason=f"{_module} is not importable: it comes with a ROS installation")
 
 from lifecycle_msgs.srv import GetState  # noqa: E402
+from rcl_interfaces.srv import GetParameters  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 
 import dyn_ros  # noqa: E402
@@ -25,11 +26,11 @@ RUN = """
 import sys
 from launch import LaunchDescription, LaunchService
 from launch.actions import IncludeLaunchDescription
-from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.launch_description_sources import AnyLaunchDescriptionSource
 
 file, *arguments = sys.argv[1:]
 include = IncludeLaunchDescription(
-    PythonLaunchDescriptionSource(file),
+    AnyLaunchDescriptionSource(file),
     launch_arguments=[argument.split(":=") for argument in arguments])
 service = LaunchService()
 service.include_launch_description(LaunchDescription([include]))
@@ -52,8 +53,9 @@ def describe(file):
 
 
 def test_each_file_is_tested():
-    assert {path.name for path in LAUNCH.glob("*.launch.py")} == {
-        f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view")}
+    assert {path.name for path in LAUNCH.glob("*.launch.*")} == {
+        *(f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view")),
+        "example.launch.xml", "two_robots.launch.yaml"}
 
 
 @pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros", "view"])
@@ -67,17 +69,10 @@ def test_every_argument_is_described(file):
     assert all(len(each.description) > 10 for each in arguments.values())
 
 
-def test_every_argument_of_view_is_described():
-    arguments = {each.name: each for each in describe("view").get_launch_arguments()}
-    assert {"rviz_config", "fixed_frame", "nodes", "gui", "namespace"} <= set(arguments)
-    assert all(len(each.description) > 10 for each in arguments.values())
-
-
 @pytest.fixture
-def launch(tmp_path):
-    """Launch with arguments; gives the log so far. It is ended as Ctrl-C does."""
+def launch(client, tmp_path):
+    """Launch with arguments; gives the process, and the log so far. It is ended as Ctrl-C does."""
     processes = []
-    log = tmp_path / "log.txt"
     bin = Path(sys.executable).parent       # scripts begin with `env python3`: this one
     environment = {**os.environ, "PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
 
@@ -85,24 +80,31 @@ def launch(tmp_path):
         if prefix:
             environment["AMENT_PREFIX_PATH"] = os.pathsep.join(
                 filter(None, [str(prefix), os.environ.get("AMENT_PREFIX_PATH")]))
-        processes.append(subprocess.Popen(
-            [sys.executable, "-c", RUN, str(LAUNCH / f"{file}.launch.py"),
+        log = tmp_path / f"log{len(processes)}.txt"
+        [path] = LAUNCH.glob(f"{file}.launch.*")
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN, str(path),
              *(f"{name}:={value}" for name, value in arguments.items())],
             stdout=log.open("wb"), stderr=subprocess.STDOUT, start_new_session=True,
-            env=environment))
-        return log.read_text
+            env=environment)
+        processes.append((process, log))
+        client.wait(lambda: "process started with pid" in log.read_text()
+                    or process.poll() is not None, log.read_text)
+        assert process.poll() is None, log.read_text()
+        return process, log.read_text
 
     yield launch
-    for process in processes:
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(30) == 0
-    assert "Traceback" not in log.read_text()
+    for process, log in processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) == 0, log.read_text()
+        assert "Traceback" not in log.read_text()
 
 
-def joint_states(client, topic):
+def joint_states(client, topic, position=0.1):
     """Something to call until an answer has come."""
     model = dyn_ros.Model.from_urdf_file(ARM7)
-    message = JointState(name=list(model.joint_names), position=[0.1] * 7, velocity=[0.2] * 7)
+    message = JointState(name=list(model.joint_names), position=[position] * 7, velocity=[0.2] * 7)
     publisher = client.publisher(JointState, topic)
     return lambda: publisher.publish(message)
 
@@ -111,8 +113,8 @@ def joint_states(client, topic):
 def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
     parameters = tmp_path / "parameters.yaml"
     parameters.write_text("/**:\n  ros__parameters:\n    frame_id: somewhere\n" + HOLD)
-    log = launch(file, name="forces", namespace="left", params_file=parameters,
-                 robot_description_file=ARM7, log_level="debug")
+    _, log = launch(file, name="forces", namespace="left", params_file=parameters,
+                    robot_description_file=ARM7, log_level="debug")
     kind, topic, known = ONE_NODE[file]
     state = client.listen(kind, "/left/forces" + topic)
     client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
@@ -126,8 +128,8 @@ def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     parameters = tmp_path / "parameters.yaml"
     parameters.write_text("/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n"
                           "/**/vereshchagin:\n  ros__parameters:\n" + HOLD)
-    log = launch("dyn_ros", namespace="left", params_file=parameters,
-                 robot_description_file=ARM7, log_level="debug")
+    _, log = launch("dyn_ros", namespace="left", params_file=parameters,
+                    robot_description_file=ARM7, log_level="debug")
     states = [client.listen(kind, f"/left/{name}{topic}") for name, (kind, topic, _) in
               ONE_NODE.items()]
     client.wait(lambda: all(states), log, again=joint_states(client, "/left/joint_states"))
@@ -140,7 +142,7 @@ def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     *((file, [file]) for file in ONE_NODE), ("dyn_ros", ["dyn_ros", *ONE_NODE])])
 def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
         client, launch, file, names):
-    log = launch(file, autostart="false", respawn="true", robot_description_file=ARM7)
+    _, log = launch(file, autostart="false", respawn="true", robot_description_file=ARM7)
 
     def states():
         return [client.call(GetState, f"/{name}/get_state", GetState.Request()).current_state.label
@@ -153,11 +155,58 @@ def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
         client.diagnostics(SimpleNamespace(name="/" + name, output=log))
 
 
+@pytest.fixture
+def one_file(tmp_path):
+    """config/dyn_ros.yaml with other values, and with some for one of two robots alone."""
+    text = (LAUNCH.parent / "config" / "dyn_ros.yaml").read_text()
+    assert text.count("markers.rate: 30.0") == len(ONE_NODE)
+    path = tmp_path / "parameters.yaml"
+    path.write_text(text.replace("markers.rate: 30.0", "markers.rate: 7.0") + """
+/left/dyn_ros:
+  ros__parameters:
+    frame_id: left_base
+/right/dyn_ros:
+  ros__parameters:
+    frame_id: right_base
+""")
+    return path
+
+
+def check_robot(client, namespace, log, position):
+    """Its nodes have the parameters of `one_file`, and its state is its own."""
+    state = client.listen(JointSpaceDynamics, f"/{namespace}/dynamics/state")
+    client.wait(lambda: state, log, again=joint_states(
+        client, f"/{namespace}/joint_states", position))
+    assert {each.header.frame_id for each in state} == {f"{namespace}_base"}
+    assert {number for each in state for number in each.position} == {position}
+    for name in ONE_NODE:
+        request = GetParameters.Request(names=["markers.rate"])
+        [rate] = client.call(
+            GetParameters, f"/{namespace}/{name}/get_parameters", request).values
+        assert rate.double_value == 7.0
+
+
+def test_the_example_in_xml_runs(client, launch, one_file):
+    pytest.importorskip("launch_xml")
+    _, log = launch("example", namespace="left", params_file=one_file, robot_description_file=ARM7)
+    check_robot(client, "left", log, 0.3)
+    client.stop_listening()
+
+
+def test_two_robots_run_side_by_side(client, launch, one_file):
+    pytest.importorskip("launch_yaml")
+    _, log = launch("two_robots", left=ARM7, right=ARM7, params_file=one_file)
+    for position, namespace in ((0.3, "left"), (0.4, "right"), (0.5, "left")):
+        check_robot(client, namespace, log, position)
+        client.stop_listening()
+
+
 STAND_IN = """#!/bin/sh
-echo "$@" >{told}
-echo $$ >{told}.pid
-sleep 300 &
 trap 'kill $!; exit 0' INT TERM
+sleep 300 &
+echo $$ >{told}.pid
+echo "$@" >{told}.begun
+mv {told}.begun {told}
 wait
 """
 
@@ -186,8 +235,8 @@ def parameters_of(arguments):
 
 def test_view_shows_a_robot(client, launch, others):
     prefix, told = others
-    log = launch("view", prefix, namespace="left", robot_description_file=ARM7, gui="true",
-                 fixed_frame="tool")
+    process, log = launch("view", prefix, namespace="left", robot_description_file=ARM7,
+                          gui="true", fixed_frame="tool")
     state = client.listen(CentroidalState, "/left/centroidal/state")
     client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
     client.wait(lambda: all(path.exists() for path in told.values()), log)
@@ -199,13 +248,14 @@ def test_view_shows_a_robot(client, launch, others):
     assert "-f tool" in given["rviz2"]
     assert "arm7" in parameters_of(given["robot_state_publisher"])
     os.kill(int(told["rviz2"].with_suffix(".pid").read_text()), signal.SIGTERM)
-    client.wait(lambda: re.search(r"dyn_ros_node-\d]: process has finished cleanly", log()), log)
+    client.wait(lambda: process.poll() is not None, log)        # all ends by itself
+    assert re.search(r"dyn_ros_node-\d]: process has finished cleanly", log())
     client.stop_listening()
 
 
 def test_view_of_a_robot_that_runs_already_starts_rviz_alone(client, launch, others):
     prefix, told = others
-    log = launch("view", prefix, nodes="false")
+    _, log = launch("view", prefix, nodes="false")
     client.wait(told["rviz2"].exists, log)
     assert log().count("process started with pid") == 1
     assert " -f " not in told["rviz2"].read_text()
