@@ -1,0 +1,199 @@
+"""The tutorial, followed to the letter: its files, commands and keys, in terminals."""
+import fcntl
+import os
+import pty
+import re
+import signal
+import subprocess
+import termios
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
+TIMEOUT = 180.0         # seconds; the first start on a machine compiles
+KEYS = {"Enter": "\n", "p, Enter": "p\n", "Ctrl-C": "\x03"}
+STEP = re.compile(r"""
+    ^Save\ this\ as\ `(?P<file>\S+)`\ in\ `(?P<folder>\S+)`:\n\n```python\n(?P<code>.*?)```$
+  | ^Terminals?\ (?P<terminals>[\d, ]+):\n\n(?P<commands>(?:\ {4}[^\n]*\n)+)
+  | [Ii]n\ terminal\ (?P<terminal>\d)\ press\ \*\*(?P<key>.+?)\*\*
+  | ^```text\n(?P<shown>.*?)```$""", re.MULTILINE | re.DOTALL | re.VERBOSE)
+
+
+class Terminal:
+    """A shell with a screen and a keyboard."""
+
+    def __init__(self, home):
+        environment = {name: value for name, value in os.environ.items()
+                       if name in ("PATH", "ROS_DOMAIN_ID", "LANG")}
+        environment.update(
+            HOME=str(home), PS1="$ ", TERM="dumb",
+            XDG_CACHE_HOME=os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")))
+        self._keyboard, screen = pty.openpty()
+        self._shell = subprocess.Popen(
+            ["bash", "--norc", "--noprofile", "-i"], cwd=ROOT, env=environment, stdin=screen,
+            stdout=screen, stderr=screen, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(screen)
+        self._shown = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        try:
+            while data := os.read(self._keyboard, 4096):
+                self._shown += data
+        except OSError:         # the shell has ended
+            pass
+
+    def type(self, text):
+        """Press keys; what is shown counts from here."""
+        self.since = len(self._shown)
+        os.write(self._keyboard, text.encode())
+
+    def lines(self):
+        """What has been shown since the last key, whole lines."""
+        text = self._shown[self.since:].decode(errors="replace")
+        return text.replace("\r", "").split("\n")[:-1]
+
+    def screen(self):
+        return self._shown.decode(errors="replace")
+
+    def command(self, command):
+        """Type a command; one that does not go on is waited for."""
+        if command.split()[0] not in ("make", "mkdir", "source", "export", "cd"):
+            self.type(command + "\n")
+            return
+        self.type(command + "; echo ended: $?\n")
+        wait(lambda: [line for line in self.lines() if re.fullmatch(r"ended: \d+", line)],
+             self.screen)
+        assert "ended: 0" in self.lines(), self.screen()
+
+    def wait_for(self, expected, terminals):
+        """Until these lines are shown; `terminals` are told where they never are."""
+        wait(lambda: shows(self.lines(), expected),
+             lambda: f"expected {expected}\n\n" + "\n\n".join(
+                 f"terminal {n}:\n{each.screen()}" for n, each in terminals.items()))
+
+    def close(self):
+        """End what runs here, and the shell."""
+        os.write(self._keyboard, b"\x03")
+        time.sleep(0.2)
+        os.write(self._keyboard, b"\x03\nexit\n")
+        try:
+            self._shell.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._shell.pid, signal.SIGKILL)
+            self._shell.wait()
+            raise
+        finally:
+            self._reader.join(5)
+            os.close(self._keyboard)
+
+
+def wait(ready, what):
+    end = time.monotonic() + TIMEOUT
+    while not ready():
+        assert time.monotonic() < end, what()
+        time.sleep(0.05)
+
+
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def alike(line, expected):
+    """Whether a line has what is expected in it; numbers may be 5 % or 0.15 away."""
+    pattern = "(-?\\d+\\.\\d+)".join(map(re.escape, NUMBER.split(expected.removesuffix("..."))))
+    found = re.search(pattern, line)
+    return bool(found) and all(
+        abs(float(x) - float(y)) <= max(0.15, 0.05 * abs(float(y)))
+        for x, y in zip(found.groups(), NUMBER.findall(expected)))
+
+
+def shows(lines, expected):
+    """Whether lines hold those expected, in their order."""
+    lines = iter(lines)
+    return all(any(alike(line, each) for line in lines) for each in expected)
+
+
+def follow(home):
+    """Do what the tutorial says; give the terminal that it says to look at, each time."""
+    terminals, said = {}, 0
+    with ExitStack() as stack:
+        def terminal(number):
+            if number not in terminals:
+                terminals[number] = Terminal(home)
+                stack.callback(terminals[number].close)
+            return terminals[number]
+
+        for step in STEP.finditer(TUTORIAL):
+            if step["file"]:
+                folder = Path(step["folder"].replace("~", str(home)))
+                (folder / step["file"]).write_text(step["code"])
+            elif step["commands"]:
+                for number in step["terminals"].split(", "):
+                    for command in step["commands"].splitlines():
+                        terminal(number).command(command.strip())
+            elif step["key"]:
+                terminal(step["terminal"]).type(KEYS[step["key"]])
+            else:
+                said_before = TUTORIAL[said:step.start()]
+                looked_at = terminal(re.findall(r"[Tt]erminal (\d)", said_before)[-1])
+                said = step.end()
+                looked_at.wait_for(step["shown"].splitlines(), terminals)
+                yield looked_at
+
+
+def heights(terminal, count):
+    """Of the tool, so many told while the brakes are off."""
+    def told():
+        return [float(height) for height in re.findall(
+            r"tool (\S+) m high, brakes off", "\n".join(terminal.lines()))]
+    wait(lambda: len(told()) >= count, terminal.screen)
+    return told()
+
+
+def test_the_arm_falls_without_its_controller_and_holds_with_it(tmp_path):
+    looks = follow(tmp_path)
+    arm = next(looks)
+
+    next(looks)                                         # brakes off, no controller
+    assert min(heights(arm, 3)) < 0.0
+
+    next(looks)                                         # lifted back
+    next(looks)                                         # dynamics_node
+    assert next(looks) is arm                           # the controller speaks
+
+    assert next(looks) is arm                           # brakes off, with the controller
+    assert all(abs(height - 0.39) < 0.021 for height in heights(arm, 7))
+
+    assert next(looks) is arm                           # pushed
+    wait(lambda: still(heights(arm, 5)[-5:]), arm.screen)
+    left = heights(arm, 5)[-1]
+    assert left > 0.39 + 0.3
+    before = len(heights(arm, 5))
+    assert still([left, *heights(arm, before + 4)[before:]])
+
+    assert next(looks) is arm                           # the controller ended
+    assert min(heights(arm, 3)) < left - 0.5
+    assert list(looks) == []                            # all ended by Ctrl-C
+
+
+def still(heights):
+    return max(heights) - min(heights) < 0.021
+
+
+def test_nothing_of_the_tutorial_is_left_out():
+    """Each block is a step that is followed, or a command that test_commands.py looks at."""
+    followed = [step.group() for step in STEP.finditer(TUTORIAL)]
+    assert sum("```" in step for step in followed) == TUTORIAL.count("```") // 2
+    assert all(key in KEYS for key in re.findall(r"press \*\*(.+?)\*\*", TUTORIAL))
+    for command in re.findall(r"^ {4}(\S.*)$", re.sub(r"```.*?```", "", TUTORIAL, flags=re.DOTALL),
+                              re.MULTILINE):
+        assert command.startswith("ros2 ") or any(command in step for step in followed)
