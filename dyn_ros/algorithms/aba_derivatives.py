@@ -45,11 +45,11 @@ def less_minverse_times(r, X, B):
     Column k of B is zero but on k's way to the root and behind k.
     """
     n, W = nv(r), at(r, MINV)
-    for k in range(0, n, neighbours(r.work)):
-        end = k
-        for j in range(k, min(k + neighbours(r.work), n)):
-            end = max(end, velocity_end(r, j))
-        for i in range(0, n, 8):
+    for i in range(0, n, 8):
+        for k in range(0, n, neighbours(r.work)):
+            end = k
+            for j in range(k, min(k + neighbours(r.work), n)):
+                end = max(end, velocity_end(r, j))
             zero = 0.0 * load_neighbours(r.work, B + k, n - k)
             total = (zero, zero, zero, zero, zero, zero, zero, zero)
             for j in range(k, end):

@@ -33,12 +33,12 @@ from ..model.layout import (
     at,
     is_open,
     nconstraints,
-    njoints,
 )
 from ..spatial.compiler import JIT, Entry, kernel
 from ..spatial.lanes import (
     LANES,
     all_above,
+    finish_stores,
     floats_at,
     gather_square,
     integers_at,
@@ -46,6 +46,7 @@ from ..spatial.lanes import (
     load,
     load_lane,
     scatter_square,
+    scatter_square_past_caches,
     store,
     store_lane,
 )
@@ -53,6 +54,7 @@ from ..spatial.lie import UNIT_TOLERANCE
 
 ALGORITHMS: dict[str, "Algorithm"] = {}
 _REFUSED = -1
+_PAST_CACHES = 1 << 23      # numbers: a result of this size leaves the caches before it is read
 _log = logging.getLogger("dyn_ros")
 
 
@@ -186,8 +188,13 @@ def _gather(source, first, count, r, start):
 
 @kernel
 def _scatter(r, start, target, first, count):
+    """The lanes into rows first ... of a batch; with what lies behind where rows are padded."""
     columns = target.shape[1]
     if count == LANES and columns >= LANES:
+        if columns % LANES == 0 and target.size >= _PAST_CACHES:
+            for k in range(0, columns, LANES):
+                scatter_square_past_caches(r.work, start + k, target, first, k)
+            return
         for k in range(0, columns - LANES, LANES):
             scatter_square(r.work, start + k, target, first, k)
         scatter_square(r.work, start + columns - LANES, target, first, columns - LANES)
@@ -232,7 +239,8 @@ def _each_state(run, fields, results):
     fields, results = tuple(fields), tuple(results)
     configurations = tuple(_is_configuration(f) for f in fields)
     heads = tuple(_heads(f) for f in fields)
-    universe = tuple(layout.FIELDS[f].shape[:1] == ("rows",) for f in results)
+    universe = tuple(math.prod(layout.FIELDS[f].shape[1:])
+                     if layout.FIELDS[f].shape[:1] == ("rows",) else 0 for f in results)
 
     def each(ints, constants, work, where, inputs, outputs, start, stop):
         r = Robot(integers_at(ints), floats_at(constants), lanes_at(work))
@@ -258,10 +266,8 @@ def _each_state(run, fields, results):
             if load(r.ints, STATUS) != 0:
                 return load(r.ints, STATUS)
             for n in range(len(outputs)):
-                begin = at(r, results[n])
-                if universe[n]:
-                    begin += outputs[n].shape[1] // njoints(r)
-                _scatter(r, begin, outputs[n], first, count)
+                _scatter(r, at(r, results[n]) + universe[n], outputs[n], first, count)
+        finish_stores()
         return 0
     return each
 
@@ -385,9 +391,7 @@ class Algorithm:
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
         size = max(len(value) for value in values if value is not None)
-        outputs = tuple(self._new_output(data, f, size) for f in self.results)
-        found = tuple(output.swapaxes(-1, -2) if layout.FIELDS[f].transposed else output
-                      for output, f in zip(outputs, self.results))
+        outputs, found = zip(*[self._new_output(data, f, size) for f in self.results])
         if not JIT:
             for n in range(size):
                 self._run_one(data, where,
@@ -398,14 +402,13 @@ class Algorithm:
         self.compile(True, self._announce)
         inputs = tuple(np.zeros((size, 0)) if value is None else _as_rows(value)
                        for value in values)
-        flat = tuple(_as_rows(output) for output in outputs)
         step = -(-size // threads // LANES) * LANES or LANES
         starts = range(0, size, step)
 
         def part(start):
             ints, work = data._batch_space(start // step)
             return self._each.call(ints.ctypes.data, data.model._floats.ctypes.data,
-                                   work.ctypes.data, where, inputs, flat, start,
+                                   work.ctypes.data, where, inputs, outputs, start,
                                    min(start + step, size))
 
         if len(starts) > 1:
@@ -427,10 +430,17 @@ class Algorithm:
         return view[..., :data._ints[NCONSTRAINTS]] if is_open(field) else view
 
     def _new_output(self, data, field, size):
-        """Room for a batch's results, in the shape of the work space."""
-        view = self._view(data, field)
-        shape = (view.swapaxes(-1, -2) if layout.FIELDS[field].transposed else view).shape
-        return data._rooms.array((size, *shape))
+        """Room for a batch's results: one row for each state, and the view that people get.
+
+        Long rows are padded to whole lines of the caches.
+        """
+        view, transposed = self._view(data, field), layout.FIELDS[field].transposed
+        shape = (view.swapaxes(-1, -2) if transposed else view).shape
+        count = math.prod(shape)
+        padded = -(-count // LANES) * LANES if count >= LANES * LANES else count
+        rows = data._rooms.array((size, padded))
+        found = rows[:, :count].reshape(size, *shape)
+        return rows, found.swapaxes(-1, -2) if transposed else found
 
     def _raise_where_singular(self, model, status):
         if status:

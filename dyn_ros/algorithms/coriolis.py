@@ -11,15 +11,15 @@ from ..model.layout import (
     Q,
     V,
     at,
-    clear,
+    clear_matrix,
     field,
     idx_v,
-    increase,
     nallcolumns,
     ncolumns,
     njoints,
     nv,
     parent,
+    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -67,7 +67,7 @@ def coriolis_matrix_kernel(r):
         store_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i,
                        coriolis_inertia(Y, v, momentum(Y, v).linear))
     clear_composites(r)
-    clear(r.work, C_, n * n)
+    clear_matrix(r, C_)
     for i in range(njoints(r), 0, -1):
         Y, B = composite_inertia(r, i), composite_coriolis(r, i)
         for c in range(ncolumns(r, i)):
@@ -78,15 +78,15 @@ def coriolis_matrix_kernel(r):
                                force_scale(0.5, coriolis_times(B, S)))
             u = scale(0.5, coriolis_transpose_times(B, S))
             for d in range(ncolumns(r, i)):
-                increase(r.work, C_ + n * (idx_v(r, i) + d) + k,
-                         power(F_rate, load_column(r, J, i, d)))
+                put(r, C_ + n * (idx_v(r, i) + d) + k,
+                    power(F_rate, load_column(r, J, i, d)))
             j = parent(r, i)
             while j > 0:
                 for d in range(ncolumns(r, j)):
                     S_d = load_column(r, J, j, d)
-                    increase(r.work, C_ + n * (idx_v(r, j) + d) + k, power(F_rate, S_d))
-                    increase(r.work, C_ + n * k + idx_v(r, j) + d,
-                             power(F, load_column(r, DJ, j, d)) + dot(u, S_d.angular))
+                    put(r, C_ + n * (idx_v(r, j) + d) + k, power(F_rate, S_d))
+                    put(r, C_ + n * k + idx_v(r, j) + d,
+                        power(F, load_column(r, DJ, j, d)) + dot(u, S_d.angular))
                 j = parent(r, j)
     for columns in (J, DJ):
         motions_in_world(r, columns, nallcolumns(r))

@@ -9,6 +9,7 @@ from ..model.layout import (
     armature,
     at,
     clear,
+    clear_matrix,
     field,
     idx_column,
     idx_v,
@@ -18,6 +19,7 @@ from ..model.layout import (
     njoints,
     nv,
     parent,
+    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -60,7 +62,7 @@ def crba_kernel(r):
     Y_, M_, n = at(r, COMPOSITE), at(r, M), nv(r)
     set_root(r)
     clear(r.work, Y_, 10)
-    clear(r.work, M_, n * n)
+    clear_matrix(r, M_)
     for i in range(1, njoints(r) + 1):
         store_inertia(r.work, Y_ + 10 * i, place(r, i))
     for i in range(njoints(r), 0, -1):
@@ -72,15 +74,15 @@ def crba_kernel(r):
             k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
             for d in range(ncolumns(r, i)):
-                increase(r.work, M_ + (idx_v(r, i) + d) * n + k, dot_column(r, i, d, F))
+                put(r, M_ + (idx_v(r, i) + d) * n + k, dot_column(r, i, d, F))
             j = i
             while parent(r, j) > 0:
                 F = force_moved(arm(r, j), F)
                 j = parent(r, j)
                 for d in range(ncolumns(r, j)):
                     x = dot_column(r, j, d, F)
-                    increase(r.work, M_ + (idx_v(r, j) + d) * n + k, x)
-                    increase(r.work, M_ + k * n + idx_v(r, j) + d, x)
+                    put(r, M_ + (idx_v(r, j) + d) * n + k, x)
+                    put(r, M_ + k * n + idx_v(r, j) + d, x)
     for k in range(n):
         increase(r.work, M_ + k * n + k, armature(r, k))
 

@@ -18,6 +18,7 @@ from ..model.layout import (
     padded,
     parent,
     velocity_end,
+    velocity_parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -139,21 +140,27 @@ def add_scaled(total, a, x):
 
 @kernel
 def square_root(r):
-    """V' V: eight rows of it at a time, on and right of the diagonal, then the rest."""
+    """V' V: eight rows of it at a time, on and right of the diagonal; the rest mirrors it.
+
+    Rows i to i + 7 of V' are zero but there and on the way of i to the root.
+    """
     n, w, V_, W = nv(r), padded(r), at(r, ROOT), at(r, MINV)
-    for c in range(0, n, neighbours(r.work)):
-        for i in range(0, c + 1, 8):
+    for i in range(0, n, 8):
+        for c in range(i, n, neighbours(r.work)):
             zero = 0.0 * load_neighbours(r.work, V_ + c, LANES)
             total = (zero, zero, zero, zero, zero, zero, zero, zero)
-            for j in range(min(i + 8, n)):
-                total = add_scaled(total, load_eight(r.work, V_ + w * j + i),
-                                   load_neighbours(r.work, V_ + w * j + c, LANES))
+            j = min(i + 8, n) - 1
+            while j >= 0:
+                if velocity_end(r, j) > c:
+                    total = add_scaled(total, load_eight(r.work, V_ + w * j + i),
+                                       load_neighbours(r.work, V_ + w * j + c, LANES))
+                j = j - 1 if j > i else velocity_parent(r, j)
             for t in range(8):
                 if i + t < n:
                     store_neighbours(r.work, W + n * (i + t) + c, n - c, total[t])
-    for i in range(n):
-        for j in range(i):
-            store(r.work, W + n * i + j, load(r.work, W + n * j + i))
+        for c in range(i + 1, n):
+            for j in range(i, min(i + 8, c)):
+                store(r.work, W + n * c + j, load(r.work, W + n * j + c))
 
 
 @kernel

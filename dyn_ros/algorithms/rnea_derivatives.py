@@ -22,6 +22,7 @@ from ..model.layout import (
     armature,
     at,
     clear,
+    clear_matrix,
     field,
     given,
     idx_column,
@@ -32,6 +33,7 @@ from ..model.layout import (
     njoints,
     nv,
     parent,
+    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -70,7 +72,7 @@ from ..spatial.algebra import (
     store_spatial,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, store
+from ..spatial.lanes import holds_lanes, load, store
 from .call import Algorithm
 from .crba import M
 from .jacobians import DJ, J, move_columns
@@ -205,10 +207,11 @@ def outward(r):
         move_columns(r, i)
         velocity_columns(r, i)
         acceleration_columns(r, i, OA_GF, PSIDD)
-        for c in range(ncolumns(r, i)):
-            psidd = load_column(r, PSIDD, i, c)
-            turned = cross(g, load_column(r, J, i, c).angular)
-            store_column(r, DADQ, i, c, Motion(add(psidd.linear, turned), psidd.angular))
+        if not holds_lanes(r.work):
+            for c in range(ncolumns(r, i)):
+                psidd = load_column(r, PSIDD, i, c)
+                turned = cross(g, load_column(r, J, i, c).angular)
+                store_column(r, DADQ, i, c, Motion(add(psidd.linear, turned), psidd.angular))
         leave_body(r, i, OA_GF, Y)
         subtract_external_force(r, i)
 
@@ -255,9 +258,9 @@ def inward(r):
     """The derivatives, column by column from the tips."""
     n, M_, dq, dv, tau = nv(r), at(r, M), at(r, DTAU_DQ), at(r, DTAU_DV), at(r, TAU)
     clear_composites(r)
-    clear(r.work, M_, n * n)
-    clear(r.work, dq, n * n)
-    clear(r.work, dv, n * n)
+    clear_matrix(r, M_)
+    clear_matrix(r, dq)
+    clear_matrix(r, dv)
     clear(r.work, tau, n)
     for i in range(njoints(r), 0, -1):
         Y, B = composite_inertia(r, i), composite_coriolis(r, i)
@@ -275,11 +278,11 @@ def inward(r):
                 S_d = load_column(r, J, i, d)
                 row = n * (idx_v(r, i) + d) + k
                 if d <= c:
-                    increase(r.work, M_ + row, power(Fa, S_d))
+                    put(r, M_ + row, power(Fa, S_d))
                 if d < c:
-                    increase(r.work, M_ + n * k + idx_v(r, i) + d, power(Fa, S_d))
-                increase(r.work, dq + row, power(Fq, S_d))
-                increase(r.work, dv + row, power(Fv, S_d))
+                    put(r, M_ + n * k + idx_v(r, i) + d, power(Fa, S_d))
+                put(r, dq + row, power(Fq, S_d))
+                put(r, dv + row, power(Fv, S_d))
             Fq = force_add(Fq, force_cross(S, f))
             store_column(r, DFDA, i, c, Fa)
             store_column(r, DFDQ, i, c, Fq)
@@ -290,26 +293,28 @@ def inward(r):
                     S_d = load_column(r, J, j, d)
                     x = power(Fa, S_d)
                     row = n * (idx_v(r, j) + d) + k
-                    increase(r.work, M_ + row, x)
-                    increase(r.work, dq + row, power(Fq, S_d))
-                    increase(r.work, dv + row, power(Fv, S_d))
+                    put(r, M_ + row, x)
+                    put(r, dq + row, power(Fq, S_d))
+                    put(r, dv + row, power(Fv, S_d))
                     row = n * k + idx_v(r, j) + d
-                    increase(r.work, M_ + row, x)
-                    increase(r.work, dq + row, power(Fa, load_column(r, PSIDD, j, d))
-                             + dot(u, load_column(r, PSID, j, d).angular))
-                    increase(r.work, dv + row, power(Fa, load_column(r, DADV, j, d))
-                             + dot(u, S_d.angular))
+                    put(r, M_ + row, x)
+                    put(r, dq + row, power(Fa, load_column(r, PSIDD, j, d))
+                        + dot(u, load_column(r, PSID, j, d).angular))
+                    put(r, dv + row, power(Fa, load_column(r, DADV, j, d))
+                        + dot(u, S_d.angular))
                 j = parent(r, j)
     for k in range(n):
         increase(r.work, M_ + n * k + k, armature(r, k))
         increase(r.work, tau + k, armature(r, k) * load(r.work, at(r, A) + k))
 
 
-# --- in the world
+# --- in the world: what people see of one state
 
 @kernel
 def motions_in_world(r, field, count):
     """Bring motions about the first joint's origin to the world's."""
+    if holds_lanes(r.work):
+        return
     o = scale(-1.0, load3(r.work, at(r, ORIGIN)))
     for k in range(at(r, field), at(r, field) + 6 * count, 6):
         store_spatial(r.work, k, motion_moved(o, load_motion(r.work, k)))
@@ -318,6 +323,8 @@ def motions_in_world(r, field, count):
 @kernel
 def forces_in_world(r, field, count):
     """Bring forces about the first joint's origin to the world's."""
+    if holds_lanes(r.work):
+        return
     o = load3(r.work, at(r, ORIGIN))
     for k in range(at(r, field), at(r, field) + 6 * count, 6):
         store_spatial(r.work, k, force_moved(o, load_force(r.work, k)))
@@ -329,6 +336,8 @@ def velocity_columns_in_world(r):
     for columns in (J, DJ, PSID, DADV):
         motions_in_world(r, columns, n)
     motions_in_world(r, OV, njoints(r) + 1)
+    if holds_lanes(r.work):
+        return
     for k in range(6 * n):
         store(r.work, at(r, DVDQ) + k, load(r.work, at(r, PSID) + k))
 
@@ -367,7 +376,7 @@ def statics_derivatives(r, dq):
         store_spatial(r.work, at(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
         subtract_external_force(r, i)
     clear_composites(r)
-    clear(r.work, dq, n * n)
+    clear_matrix(r, dq)
     for i in range(njoints(r), 0, -1):
         Y, f = composite_inertia(r, i), composite_force(r, COMPOSITE_FORCE, i)
         for c in range(ncolumns(r, i)):
@@ -375,17 +384,15 @@ def statics_derivatives(r, dq):
             S = load_column(r, J, i, c)
             Fa, Fq = momentum(Y, S), momentum(Y, load_column(r, PSIDD, i, c))
             for d in range(ncolumns(r, i)):
-                increase(r.work, dq + n * (idx_v(r, i) + d) + k,
-                         power(Fq, load_column(r, J, i, d)))
+                put(r, dq + n * (idx_v(r, i) + d) + k, power(Fq, load_column(r, J, i, d)))
             Fq = force_add(Fq, force_cross(S, f))
             store_column(r, DFDQ, i, c, Fq)
             j = parent(r, i)
             while j > 0:
                 for d in range(ncolumns(r, j)):
-                    increase(r.work, dq + n * (idx_v(r, j) + d) + k,
-                             power(Fq, load_column(r, J, j, d)))
-                    increase(r.work, dq + n * k + idx_v(r, j) + d,
-                             power(Fa, load_column(r, PSIDD, j, d)))
+                    put(r, dq + n * (idx_v(r, j) + d) + k, power(Fq, load_column(r, J, j, d)))
+                    put(r, dq + n * k + idx_v(r, j) + d,
+                        power(Fa, load_column(r, PSIDD, j, d)))
                 j = parent(r, j)
     for columns in (J, PSIDD):
         motions_in_world(r, columns, nallcolumns(r))

@@ -43,6 +43,7 @@ from ..model.layout import (
     njoints,
     nv,
     parent,
+    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -68,7 +69,6 @@ from ..spatial.algebra import (
     skew,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, store
 from .call import Algorithm
 from .composites import inertia_rate
 from .jacobians import J
@@ -142,14 +142,6 @@ def forces(r, d, j, b, one_joint):
                    momentum(d.P, load_column(r, PSIDD, j, b)))
     return Forces(force_cross(S, d.Fa), momentum(d.P, S), F3, coriolis_transpose_times(d.D, S),
                   F5, F6, F7)
-
-
-@kernel
-def put(r, k, x):
-    """Leave a number; where mimic joints share velocities, add it."""
-    if coupled(r):
-        x = x + load(r.work, k)
-    store(r.work, k, x)
 
 
 @kernel

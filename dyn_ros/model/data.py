@@ -13,10 +13,9 @@ _ALIGNMENT = 64                                     # bytes: one row of lanes
 _LARGE, _KEPT = 1 << 17, 1 << 29                    # bytes: of one result, of all that are free
 
 
-def aligned_zeros(count):
-    """Zeros that start at a whole row of lanes."""
-    spare = _ALIGNMENT // 8
-    buffer = np.zeros(count + spare)
+def _aligned(new, count):
+    """Numbers from ``new``, np.empty or np.zeros, that start at a whole row of lanes."""
+    buffer = new(count + _ALIGNMENT // 8)
     start = (-buffer.ctypes.data % _ALIGNMENT) // 8
     return buffer[start:start + count]
 
@@ -58,7 +57,7 @@ def _views(model, ints, work):
 
 def _new_work(model, ints, shape):
     """A work space in which every placement is the identity and all else zero."""
-    work = aligned_zeros(math.prod(shape)).reshape(shape)
+    work = _aligned(np.zeros, math.prod(shape)).reshape(shape)
     for known, view in _views(model, ints, work):
         if known.shape[-2:] == (4, 4):
             axis = len(known.shape) - 2
@@ -91,12 +90,12 @@ class _Rooms:
         self._free = []
 
     def array(self, shape):
-        """An array of float64 with arbitrary numbers in it."""
+        """An array of float64 with arbitrary numbers in it, from a whole row of lanes on."""
         count = math.prod(shape)
         if not _LARGE <= 8 * count <= _KEPT:
-            return np.empty(shape)
+            return _aligned(np.empty, count).reshape(shape)
         known = [k for k, memory in enumerate(self._free) if memory.size == count]
-        memory = self._free.pop(known[-1]) if known else np.empty(count)
+        memory = self._free.pop(known[-1]) if known else _aligned(np.empty, count)
         return np.asarray(_Loan(memory, shape, self._free))
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..spatial.algebra import SE3, Inertia, Symmetric, constant3, constant9
 from ..spatial.compiler import kernel
-from ..spatial.lanes import LANES, constant, load, store
+from ..spatial.lanes import LANES, constant, holds_lanes, load, store
 
 Robot = namedtuple("Robot", "ints floats work")
 
@@ -290,6 +290,24 @@ def clear(a, start, count):
 @kernel
 def increase(a, k, x):
     store(a, k, load(a, k) + x)
+
+
+@kernel
+def put(r, k, x):
+    """Leave a number; where mimic joints share velocities, add it."""
+    if coupled(r):
+        x = x + load(r.work, k)
+    store(r.work, k, x)
+
+
+@kernel
+def clear_matrix(r, start):
+    """Zeros where ``put`` leaves an nv x nv matrix that is sparse along the tree.
+
+    A batch's work space, which nobody else sees, keeps those off the tree.
+    """
+    if coupled(r) or not holds_lanes(r.work):
+        clear(r.work, start, nv(r) * nv(r))
 
 
 @kernel

@@ -283,13 +283,17 @@ def _lane_rows(context, builder, pointer, i):
         yield builder.gep(pointer, [builder.add(i, context.get_constant(types.intp, lane))])
 
 
-def _move(builder, sources, targets):
+def _move(builder, sources, targets, past_caches=False):
     block = []
     for pointer in sources:
         block.append(builder.load(pointer))
         block[-1].align = 8
     for pointer, value in zip(targets, _transposed(builder, block)):
-        builder.store(value, pointer).align = 8
+        stored = builder.store(value, pointer)
+        stored.align = 8 * LANES if past_caches else 8
+        if past_caches:
+            one = ir.Constant(ir.IntType(32), 1)
+            stored.set_metadata("nontemporal", builder.module.add_metadata([one]))
 
 
 @intrinsic
@@ -302,14 +306,30 @@ def gather_square(typing, array, i, j, work, k):
     return types.none(array, types.intp, types.intp, work, types.intp), codegen
 
 
+def _scatter_square(past_caches):
+    @intrinsic
+    def scatter(typing, work, k, array, i, j):
+        def codegen(context, builder, sig, args):
+            _move(builder, _lane_rows(context, builder, *args[:2]),
+                  _array_rows(context, builder, sig.args[2], *args[2:]), past_caches)
+            return context.get_dummy_value()
+        return types.none(work, types.intp, array, types.intp, types.intp), codegen
+    return scatter
+
+
+scatter_square = _scatter_square(False)
+"""Copy rows k ... of a work space of lanes to array[i : i + LANES, j : j + LANES]."""
+scatter_square_past_caches = _scatter_square(True)
+"""The same straight to memory, for what the caches cannot hold: whole lines of them only."""
+
+
 @intrinsic
-def scatter_square(typing, work, k, array, i, j):
-    """Copy rows k ... of a work space of lanes to array[i : i + LANES, j : j + LANES]."""
+def finish_stores(typing):
+    """What went past the caches is seen before anything that is stored later."""
     def codegen(context, builder, sig, args):
-        _move(builder, _lane_rows(context, builder, *args[:2]),
-              _array_rows(context, builder, sig.args[2], *args[2:]))
+        builder.fence("seq_cst")
         return context.get_dummy_value()
-    return types.none(work, types.intp, array, types.intp, types.intp), codegen
+    return types.none(), codegen
 
 
 # What kernels call. The bodies here run when Numba is switched off, on NumPy arrays; compiled,
@@ -368,6 +388,11 @@ def fma(a, b, c):
 def sqrt(x):
     """Square root."""
     return np.sqrt(x)
+
+
+def holds_lanes(a):
+    """Whether a work space is one of lanes: a batch's, of which only the results leave it."""
+    return False
 
 
 def neighbours(a):
@@ -444,6 +469,12 @@ def _(a, b, c):
 @overload(sqrt)
 def _(x):
     return lambda x: _sqrt(x)
+
+
+@overload(holds_lanes)
+def _(a):
+    found = a.dtype == lanes
+    return lambda a: found
 
 
 @overload(neighbours)
