@@ -34,7 +34,7 @@ unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_
   LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 define HELP
-make demo    run the demo: a moving arm, its dynamics in a live table (Ctrl-C ends it)
+make demo    run the demo: a moving arm in a browser, its dynamics in a live table (Ctrl-C ends it)
 make test    run every test
 make bench   run the benchmarks
 make lint    check style and types of the sources, and package.xml
@@ -98,8 +98,8 @@ $(VENV)/.made-for:
 	$(PYTHON) -m venv $(VENV)
 	echo "$(CURDIR) $(PYTHON)" >$@
 
-$(VENV)/.wheels: requirements.txt requirements-$(ROS).txt $(VENV)/.made-for
-	@echo "== Fetching ROS 2 $(ROS) and what dyn_ros computes with"
+$(VENV)/.wheels: requirements.txt requirements-viewer.txt requirements-$(ROS).txt $(VENV)/.made-for
+	@echo "== Fetching ROS 2 $(ROS) and what dyn_ros computes and draws with"
 	$(pip_install)
 	touch $@
 

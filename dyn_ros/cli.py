@@ -88,13 +88,17 @@ def _add_demo(commands):
                          help="end after this time (default: Ctrl-C ends it)")
     command.add_argument("--snapshot", type=Path, metavar="FILE.svg",
                          help="save the last picture")
+    command.add_argument("--port", type=_port, default=8080,
+                         help="of the page with the robot; the next free one where it is taken "
+                              "(default: 8080)")
+    command.add_argument("--no-browser", action="store_true", help="no page, the table alone")
 
 
 def _demo(options):
     from .demo.run import ARM, DemoError, run
     try:
         run(options.robot or ARM, options.root_joint, options.rate, options.duration,
-            options.snapshot)
+            options.snapshot, not options.no_browser, options.port)
     except DemoError as error:
         raise UsageError(error) from error
 
@@ -190,6 +194,13 @@ def _precompile(options):
             raise UsageError(error) from error
     state = f"{len(compiled)} compiled" if compiled else "all compiled already"
     print(f"{state}; the cache is {cache_folder()}")
+
+
+def _port(text):
+    """A number of a port, for argparse."""
+    if not (text.isdecimal() and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
+    return int(text)
 
 
 def _positive(text):

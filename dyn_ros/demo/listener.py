@@ -43,9 +43,13 @@ class Listener:
         while (left := end - time.monotonic()) > 0:
             self._executor.spin_once(timeout_sec=left)
 
-    def publishers(self, topic):
-        """How many publishers of a topic are known by now; discovery takes up to 3 s."""
-        return self._node.count_publishers(topic)
+    def robots(self):
+        """How many nodes that move a robot are known by now; discovery takes up to 3 s.
+
+        The demo's own page is none: it publishes joint states only while the robot stands still.
+        """
+        publishers = self._node.get_publishers_info_by_topic("joint_states")
+        return sum(each.node_name != "viewer" for each in publishers)
 
     def __exit__(self, *_):
         self._executor.shutdown()

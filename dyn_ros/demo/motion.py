@@ -5,6 +5,8 @@ import numpy as np
 
 from ..model.urdf import ONE_DOF
 
+RESUME = 2.0        # [1/s]: how fast a resumed motion goes over into itself
+
 
 class Motion:
     """Where each joint is at a time, and its exact derivative.
@@ -40,6 +42,28 @@ class Motion:
         position = self._centre + self._amplitude * np.sin(phase)
         velocity = self._amplitude * self._frequency * np.cos(phase) * (time / root)
         return position, velocity
+
+
+class Resumed:
+    """A motion that starts from elsewhere, at rest, and goes over into itself.
+
+    Parameters
+    ----------
+    motion : Motion
+    position : array_like
+        Where the joints are at the time 0 [rad or m].
+    """
+
+    def __init__(self, motion, position):
+        self._motion = motion
+        self._offset = np.asarray(position) - motion.at(0.0)[0]
+
+    def at(self, time):
+        """As of a `Motion`."""
+        position, velocity = self._motion.at(time)
+        decay = math.exp(-RESUME * time)
+        return (position + self._offset * (1.0 + RESUME * time) * decay,
+                velocity - self._offset * RESUME ** 2 * time * decay)
 
 
 def _swing(joint, number):

@@ -1,7 +1,8 @@
 """The robot of the demo, a process of its own: what a real one brings to the ROS graph.
 
 It publishes ``robot_description`` (transient local) and ``joint_states`` with position and
-velocity, stamped when they are sent.
+velocity, stamped when they are sent. Its service ``~/move`` stops it, so that another one may
+publish joint states, and lets it move again from where that one has led it.
 """
 import argparse
 import time
@@ -9,12 +10,17 @@ from array import array
 from pathlib import Path
 
 import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from std_srvs.srv import SetBool
 
 from ..model.urdf import read_urdf
-from .motion import Motion
+from .motion import Motion, Resumed
+
+PATIENCE = 0.05     # seconds after which a request is looked at
 
 
 def main():
@@ -26,30 +32,70 @@ def main():
     xml = options.urdf.read_text(encoding="utf-8")
     motion = Motion(read_urdf(xml).joints)
     rclpy.init(args=[])
-    node = rclpy.create_node("demo_robot")
+    robot = Robot(xml, motion)
+    executor = SingleThreadedExecutor()
+    executor.add_node(robot)
     try:
-        move(node, xml, motion, options.rate)
+        robot.run(executor, options.rate)
     finally:
-        node.destroy_node()
+        executor.shutdown()
+        robot.destroy_node()
         rclpy.try_shutdown()
 
 
-def move(node, xml, motion, rate):
-    """Publish the description once, and a joint state every period."""
-    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    description = node.create_publisher(String, "robot_description", latched)
-    description.publish(String(data=xml))
-    publisher = node.create_publisher(JointState, "joint_states", 10)
-    message = JointState(name=motion.names)
-    start = due = time.monotonic()
-    while rclpy.ok():
-        position, velocity = motion.at(time.monotonic() - start)
-        message.position = array("d", position)
-        message.velocity = array("d", velocity)
-        message.header.stamp = node.get_clock().now().to_msg()
-        publisher.publish(message)
-        due = max(due + 1 / rate, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+class Robot(Node):
+    """Publishes its description once, and a joint state every period while it moves."""
+
+    def __init__(self, xml, motion):
+        super().__init__("demo_robot")
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        description = self.create_publisher(String, "robot_description", latched)
+        description.publish(String(data=xml))
+        self._publisher = self.create_publisher(JointState, "joint_states", 10)
+        self._message = JointState(name=motion.names)
+        self._motion = self._moving = motion
+        self._start = time.monotonic()
+        self._heard = None          # while it stands still, what others tell of its joints
+        self._where = {}
+        self.create_service(SetBool, "~/move", self._on_move)
+
+    def _on_move(self, request, response):
+        if request.data and self._heard is not None:
+            self.destroy_subscription(self._heard)
+            self._heard = None
+            self._moving = Resumed(self._motion, list(self._where.values()))
+            self._start = time.monotonic()
+        elif not request.data and self._heard is None:
+            self._where = dict(zip(self._message.name, self._message.position))
+            self._heard = self.create_subscription(JointState, "joint_states", self._on_states, 10)
+        response.success = True
+        return response
+
+    def _on_states(self, message):
+        self._where.update((name, x) for name, x in zip(message.name, message.position)
+                           if name in self._where)
+
+    def run(self, executor, rate):
+        """Until the process is told to end."""
+        due = asked = time.monotonic()
+        while rclpy.ok():
+            if self._heard is not None:
+                executor.spin_once(PATIENCE)
+                continue
+            self._publish()
+            now = time.monotonic()
+            if now >= asked:
+                executor.spin_once(0.0)
+                asked = now + PATIENCE
+            due = max(due + 1 / rate, now)
+            time.sleep(max(0.0, due - now))
+
+    def _publish(self):
+        position, velocity = self._moving.at(time.monotonic() - self._start)
+        self._message.position = array("d", position)
+        self._message.velocity = array("d", velocity)
+        self._message.header.stamp = self.get_clock().now().to_msg()
+        self._publisher.publish(self._message)
 
 
 if __name__ == "__main__":

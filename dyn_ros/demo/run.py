@@ -1,11 +1,14 @@
-"""Run the demo: the robot and the dynamics node as processes, the table in this one."""
+"""Run the demo: the robot, the nodes and the page as processes, the table in this one."""
 import ctypes
+import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from .screens import Lines, Terminal, save_picture
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
 NODE_START_LIMIT = 300.0      # seconds; compiling on a slow machine takes a minute
 DISCOVERY_LIMIT = 5.0         # seconds until publishers that were there before are known
+PAGE_RATE = 60.0              # what a page has a use for [Hz]
+ADDRESS = re.compile(r"http://\S+")
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)      # Linux has it
 
 
@@ -24,7 +29,8 @@ class DemoError(Exception):
     """The demo cannot go on; the message says why and what would do."""
 
 
-def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None):
+def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, browser=True,
+        port=8080):
     """Show the dynamics of a moving robot until Ctrl-C or for some time.
 
     Parameters
@@ -39,6 +45,10 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None):
         Seconds from the first answer of the node to the end.
     snapshot : pathlib.Path, optional
         SVG file for the last picture.
+    browser : bool
+        Serve a page with the robot too, and open it where there are a terminal and a screen.
+    port : int
+        Of the page; the next free one where it is taken.
 
     Raises
     ------
@@ -60,16 +70,18 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None):
     os.environ.setdefault("RCUTILS_CONSOLE_OUTPUT_FORMAT", "{message}")
     with ExitStack() as stack:
         stopped = stack.enter_context(stop_signals())
-        node = stack.enter_context(Child(
-            "dynamics_node", "dyn_ros.nodes.dynamics_node", "--ros-args",
-            "-p", f"root_joint:={root_joint}", "-p", "base_source:=parameter",
-            "-p", "derivatives:=false"))
-        robot = stack.enter_context(Child(
-            "the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate)))
+        children = [
+            stack.enter_context(node("dynamics", root_joint)),
+            stack.enter_context(Child(
+                "the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate)))]
+        page = None
+        if browser and can_show(console):
+            page = stack.enter_context(Page(console, urdf, port))
+            children += [stack.enter_context(each) for each in nodes_of_page(tree, root_joint)]
         listener = stack.enter_context(Listener())
         show = Terminal if console.is_terminal else Lines
         screen = stack.enter_context(show(console, tree))
-        watch(listener, screen, [node, robot], stopped, duration)
+        watch(listener, screen, children, stopped, duration, page)
         if snapshot is not None and listener.message is not None:
             try:
                 save_picture(snapshot, tree, listener)
@@ -125,17 +137,27 @@ class Child:
 
     def last_line(self):
         """What the process said last, or "" when it said nothing yet."""
-        # pread leaves the file's position, which the process shares, where it is.
-        size = os.fstat(self._output.fileno()).st_size
-        tail = os.pread(self._output.fileno(), 4096, max(0, size - 4096))
-        lines = tail.decode(errors="replace").split("\n")
+        lines = self._read(os.fstat(self._output.fileno()).st_size - 4096).split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def find(self, pattern):
+        """The first place in its first words that a pattern matches, or ""."""
+        match = pattern.search(self._read(0))
+        return match.group() if match else ""
+
+    def _read(self, start):
+        # pread leaves the file's position, which the process shares, where it is.
+        return os.pread(self._output.fileno(), 4096, max(0, start)).decode(errors="replace")
+
+    def ended(self):
+        """Whether the process has."""
+        return self._process.poll() is not None
 
     def check(self):
         """Raise ``DemoError`` when the process has ended."""
-        code = self._process.poll()
-        if code is not None:
-            raise DemoError(self.last_line() or f"{self.name} ended with exit code {code}")
+        if self.ended():
+            raise DemoError(self.last_line() or
+                            f"{self.name} ended with exit code {self._process.returncode}")
 
     def __enter__(self):
         return self
@@ -158,16 +180,90 @@ def _end_with_parent():
         PRCTL(pr_set_pdeathsig, signal.SIGTERM)
 
 
-def watch(listener, screen, children, stopped, duration):
+def node(name, root_joint, **parameters):
+    """One of the package's nodes, with what the demo needs of it."""
+    given = {"root_joint": root_joint, "base_source": "parameter", **parameters}
+    if name != "vereshchagin":
+        given["derivatives"] = "false"
+    arguments = [word for key, value in given.items() for word in ("-p", f"{key}:={value}")]
+    return Child(f"{name}_node", f"dyn_ros.nodes.{name}_node", "--ros-args", *arguments)
+
+
+def nodes_of_page(tree, root_joint):
+    """More nodes, for what the page shows: centers of mass, and a tool that a push acts on."""
+    tool = [frame.name for frame in tree.frames if frame.kind == "body"][-1]
+    yield node("centroidal", root_joint, max_rate=PAGE_RATE)
+    yield node("vereshchagin", root_joint, max_rate=PAGE_RATE, constraints="hold_pose",
+               tip_frame=tool, feedforward="gravity", wrench_topics="[push]", input_timeout="0.0")
+
+
+def can_show(console):
+    """Whether there is what the page needs; tells what would do."""
+    if importlib.util.find_spec("viser"):
+        return True
+    console.print("The robot can be seen in a browser too: pip install viser, or `make demo`.",
+                  style="yellow")
+    return False
+
+
+class Page:
+    """The robot in a browser: the viewer's process, and where it is seen.
+
+    Without it the demo goes on.
+    """
+
+    def __init__(self, console, urdf, port):
+        self._console, self._told = console, False
+        folders = ",".join(f"'{folder}'" for folder in urdf.resolve().parents)
+        self._child = Child(
+            "the viewer", "dyn_ros.nodes.viewer_node", "--ros-args", "-p", f"port:={port}",
+            "-p", "motion_service:=demo_robot/move", "-p", f"mesh_paths:=[{folders}]")
+
+    def tell(self):
+        """Once, where it is, or why it is not; opens it where a person can see it."""
+        if self._told:
+            return
+        address = self._child.find(ADDRESS)
+        if address:
+            self._told = True
+            self._console.print(f"[bold]The robot is at {address}[/]: move it with the sliders.")
+            if self._console.is_terminal and has_screen():
+                webbrowser.open(address)
+        elif self._child.ended():
+            self._told = True
+            self._console.print(f"There is no page to see: {self._child.last_line()}",
+                                style="yellow", markup=False)
+
+    def __enter__(self):
+        self._child.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self._child.__exit__(*error)
+
+
+def has_screen():
+    """Whether there is a screen, and a browser that opens on it and not in the terminal."""
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    try:
+        return type(webbrowser.get()) is not webbrowser.GenericBrowser
+    except webbrowser.Error:
+        return False
+
+
+def watch(listener, screen, children, stopped, duration, page=None):
     """Show what the listener hears until a signal, the duration's end or a child's death."""
     start, end = time.monotonic(), None
     while not stopped:
         listener.listen(screen.period)
         for child in children:
             child.check()
+        if page is not None:
+            page.tell()
         now = time.monotonic()
         # the one that came last gives way
-        if now < start + DISCOVERY_LIMIT and listener.publishers("joint_states") > 1:
+        if now < start + DISCOVERY_LIMIT and listener.robots() > 1:
             raise DemoError("another robot publishes joint_states in this ROS domain: stop it, or "
                             "set ROS_DOMAIN_ID to a number of your own (0 to 101)")
         if listener.message is None:

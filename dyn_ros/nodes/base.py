@@ -295,7 +295,7 @@ class RobotNode(LifecycleNode):
 
     def _accept_robot(self, values, changed):
         if "robot_description" in changed or "robot_description_file" in changed:
-            description = _parameter_description(values)
+            description = parameter_description(values)
             if description:
                 self._candidate = self._make(description, values)
             return
@@ -322,7 +322,7 @@ class RobotNode(LifecycleNode):
 
     def _take_parameter_description(self):
         try:
-            description = _parameter_description(self.parameters.values)
+            description = parameter_description(self.parameters.values)
         except Exception as error:
             self.refuse("robot_description_file", error)
             return
@@ -555,7 +555,7 @@ class _Counts:
         self.refused = 0
 
 
-def _parameter_description(values):
+def parameter_description(values):
     """The robot description that the parameters give, or an empty string."""
     if values["robot_description"]:
         return values["robot_description"]

@@ -42,7 +42,7 @@ def environment():
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "dyn_ros.cli", "demo", *arguments]
+    return [sys.executable, "-m", "dyn_ros.cli", "demo", "--no-browser", *arguments]
 
 
 def finished(environment, *arguments):

@@ -1,0 +1,374 @@
+"""Markers of visualization_msgs as viser's scene nodes: one node for many markers.
+
+Markers that look alike, of one topic, namespace and frame, are instances of one node; so a message
+is sent to the browser as a few arrays, however many markers it has.
+"""
+import itertools
+import math
+
+import numpy as np
+
+from ..spatial.lie import matrix_quaternion
+from .visuals import MeshError, Shape, find_mesh, load_mesh
+
+# visualization_msgs/Marker
+(ARROW, CUBE, SPHERE, CYLINDER, LINE_STRIP, LINE_LIST, CUBE_LIST, SPHERE_LIST, POINTS,
+ TEXT_VIEW_FACING, MESH_RESOURCE, TRIANGLE_LIST) = range(12)
+ADD, DELETE, DELETEALL = 0, 2, 3
+
+SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
+          CUBE_LIST: "cube", SPHERE_LIST: "sphere", POINTS: "cube"}
+HEAD = 0.23         # of the length of an arrow, where a marker does not tell that of its head
+
+
+class MarkerError(ValueError):
+    """A marker that cannot be shown; the message says why."""
+
+
+class Drawing:
+    """Markers of all topics, and what of them is in the scene.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    folders : sequence of path-like
+        Where meshes are looked for, see `find_mesh`.
+    """
+
+    def __init__(self, scene, folders=()):
+        self._scene, self._folders = scene, folders
+        self._where = {}        # of each marker (topic, ns, id): the node it is in
+        self._nodes = {}        # of each key (topic, ns, parent, look ..): Node
+        self._changed = set()
+        self._hidden = set()    # (topic, ns)
+        self._count = itertools.count()
+        self.namespaces = {}    # (topic, ns) of all that were seen, in the order they came
+
+    def __len__(self):
+        return len(self._where)
+
+    def take(self, topic, array, frames, now):
+        """Take a MarkerArray.
+
+        Parameters
+        ----------
+        topic : str
+        array : visualization_msgs.msg.MarkerArray
+        frames : callable(str)
+            Gives the scene's node of a frame_id, or a ValueError.
+        now : float
+            [s], from where lifetimes count.
+
+        Returns
+        -------
+        list of str
+            What cannot be shown, and why.
+        """
+        problems = []
+        for marker in array.markers:
+            key = topic, marker.ns, marker.id
+            if marker.action == ADD:
+                try:
+                    self._add(key, marker, frames, now)
+                except ValueError as error:
+                    self._delete(key)
+                    problems.append(f"marker {marker.ns}/{marker.id} of {topic}: {error}")
+            elif marker.action == DELETE:
+                self._delete(key)
+            elif marker.action == DELETEALL:
+                self.clear(topic)
+            else:
+                problems.append(f"marker {marker.ns}/{marker.id} of {topic}: there is no action "
+                                f"{marker.action}")
+        return problems
+
+    def clear(self, topic=None):
+        """Take all markers away, of one topic or of all."""
+        for key in [key for key in self._where if topic in (None, key[0])]:
+            self._delete(key)
+
+    def _add(self, key, marker, frames, now):
+        look = read(marker)
+        at = (*key[:2], frames(marker.header.frame_id), *look.style)
+        if look.alone:
+            at = (*at, marker.id)
+        lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
+        if self._where.get(key) != at:
+            self._delete(key)
+            self._where[key] = at
+        if at not in self._nodes:
+            self.namespaces[key[:2]] = True
+            self._nodes[at] = Node(f"{at[2]}/markers{next(self._count)}", look.style[0])
+        self._nodes[at].markers[key] = look, now + lifetime if lifetime > 0.0 else math.inf
+        self._changed.add(at)
+
+    def _delete(self, key):
+        at = self._where.pop(key, None)
+        if at is not None:
+            del self._nodes[at].markers[key]
+            self._changed.add(at)
+
+    def show(self, topic, ns, visible):
+        """Show or hide the markers of a namespace."""
+        (self._hidden.discard if visible else self._hidden.add)((topic, ns))
+        for at, node in self._nodes.items():
+            if at[:2] == (topic, ns) and node.handle is not None:
+                node.handle.visible = visible
+
+    def draw(self, now):
+        """Send what has changed; returns what cannot be shown, and why."""
+        for node in self._nodes.values():
+            for key in [key for key, (_, end) in node.markers.items() if end < now]:
+                self._delete(key)
+        problems = []
+        for at in self._changed:
+            try:
+                self._draw(self._nodes[at], visible=at[:2] not in self._hidden)
+            except MeshError as error:
+                problems.append(f"marker {at[1]} of {at[0]}: {error}")
+            if not self._nodes[at].markers:
+                del self._nodes[at]
+        self._changed.clear()
+        return problems
+
+    def _draw(self, node, visible):
+        parts = [look.parts for look, _ in node.markers.values() if look.shown]
+        if not parts:
+            node.remove()
+            return
+        values = {name: np.concatenate([part[name] for part in parts])
+                  if isinstance(parts[0][name], np.ndarray) else parts[0][name]
+                  for name in parts[0]}
+        DRAWS[node.kind](self._scene, node, values, self._folders)
+        if node.handle.visible != visible:
+            node.handle.visible = visible
+
+
+class Node:
+    """Markers that look alike, and the scene node that shows them, if there are any."""
+
+    def __init__(self, name, kind):
+        self.name, self.kind = name, kind
+        self.handle = None
+        self.count = 0          # instances in it
+        self.markers = {}       # of each key: its Look, and when it goes
+
+    def remove(self):
+        """Take the scene node away."""
+        if self.handle is not None:
+            self.handle.remove()
+            self.handle = None
+
+
+class Look:
+    """What a marker shows, in its frame.
+
+    `style` is what instances of one node share, `parts` the arrays that each brings, and values
+    that are the same for all; `alone` says that it needs a node of its own, `shown` that there is
+    something to see.
+    """
+
+    def __init__(self, *style, alone=False, **parts):
+        self.style, self.alone, self.parts = style, alone, parts
+        self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
+
+
+def read(marker):
+    """A marker as a `Look`; a `MarkerError` says why it cannot be shown."""
+    if marker.type not in READERS:
+        raise MarkerError(f"there is no type {marker.type}")
+    p, q, scale, color = (marker.pose.position, marker.pose.orientation, marker.scale,
+                          marker.color)
+    R = _rotation([q.w, q.x, q.y, q.z])
+    numbers = np.array([p.x, p.y, p.z, scale.x, scale.y, scale.z,
+                        color.r, color.g, color.b, color.a])
+    points = np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3)
+    colors = np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4)
+    for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
+        if not np.isfinite(values).all():
+            raise MarkerError(f"{what} of it is not finite")
+    if len(colors) not in (0, len(points)):
+        raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
+    if not len(colors):
+        colors = np.broadcast_to(numbers[6:], (max(len(points), 1), 4))
+    return READERS[marker.type](marker, numbers[:3], R, numbers[3:6], points, colors)
+
+
+def _rotation(wxyz):
+    """(3, 3); a quaternion of zeros, which nobody set, is no turn."""
+    norm = math.hypot(*wxyz)
+    if not math.isfinite(norm):
+        raise MarkerError("its orientation is not finite")
+    if norm < 1e-9:
+        return np.eye(3)
+    w, x, y, z = (each / norm for each in wxyz)
+    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                     [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                     [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
+
+
+# Reading: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3), colors (n, 4)
+
+
+def _solid(marker, position, R, scale, points, colors):
+    return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
+                colors=colors[:1])
+
+
+def _solids(marker, position, R, scale, points, colors):
+    if marker.type == POINTS:
+        scale = np.array([scale[0], scale[1], min(scale[:2])])
+    n = len(points)
+    return Look(SOLIDS[marker.type], centers=points @ R.T + position,
+                axes=np.broadcast_to(R, (n, 3, 3)), widths=np.broadcast_to(scale, (n, 3)),
+                colors=colors[:n])
+
+
+def _arrow(marker, position, R, scale, points, colors):
+    if len(points):
+        if len(points) != 2:
+            raise MarkerError(f"an arrow has two points or none, but got {len(points)}")
+        ends = points @ R.T + position
+        shaft, head, length = scale
+    else:
+        ends = np.array([position, position + scale[0] * R[:, 0]])
+        shaft, head, length = scale[1], 2.0 * scale[1], 0.0
+    length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
+    return Look("arrow", *(round(float(x), 4) for x in (shaft, head, length)), ends=ends[None],
+                colors=colors[:1], shaft=shaft, head=head, length=length)
+
+
+def _strip(marker, position, R, scale, points, colors):
+    return _lines(np.stack([points[:-1], points[1:]], axis=1),
+                  np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
+
+
+def _list(marker, position, R, scale, points, colors):
+    if len(points) % 2:
+        raise MarkerError(f"a list of lines has two points for each, but got {len(points)}")
+    return _lines(points.reshape(-1, 2, 3), colors[:len(points)].reshape(-1, 2, 4), position, R,
+                  scale)
+
+
+def _lines(ends, colors, position, R, scale):
+    return Look("line", float(scale[0]), ends=ends @ R.T + position, colors=colors[:len(ends)],
+                width=float(scale[0]))
+
+
+def _text(marker, position, R, scale, points, colors):
+    return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
+
+
+def _triangles(marker, position, R, scale, points, colors):
+    if len(points) % 3:
+        raise MarkerError(f"a list of triangles has three points for each, but got {len(points)}")
+    return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
+                colors=colors[:len(points)])
+
+
+def _mesh(marker, position, R, scale, points, colors):
+    shape = Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
+                  marker.mesh_resource)
+    return Look("mesh", alone=True, shape=shape, turn=matrix_quaternion(R), position=position)
+
+
+READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_STRIP: _strip,
+           LINE_LIST: _list, CUBE_LIST: _solids, SPHERE_LIST: _solids, POINTS: _solids,
+           TEXT_VIEW_FACING: _text, MESH_RESOURCE: _mesh, TRIANGLE_LIST: _triangles}
+
+
+# Drawing: the first time a node is added, then its values are set
+
+
+def _draw_solids(scene, node, values, folders):
+    colors = values["colors"]
+    given = {"batched_wxyzs": np.roll(matrix_quaternion(values["axes"]), 1, axis=-1),
+             "batched_positions": values["centers"], "batched_scales": values["widths"],
+             "batched_colors": _bytes(colors), "batched_opacities": colors[:, 3]}
+    if not _set(node, given, len(colors)):
+        vertices, faces = UNIT[node.kind]
+        node.handle = scene.add_batched_meshes_simple(
+            node.name, vertices, faces, lod="off", flat_shading=node.kind == "cube", opacity=1.0,
+            cast_shadow=False, receive_shadow=False, **given)
+
+
+def _draw_arrows(scene, node, values, folders):
+    given = {"points": values["ends"], "colors": _bytes(values["colors"])}
+    if not _set(node, given, len(values["ends"])):
+        node.handle = scene.add_arrows(
+            node.name, **given, shaft_radius=0.5 * values["shaft"],
+            head_radius=0.5 * values["head"], head_length=values["length"])
+
+
+def _draw_lines(scene, node, values, folders):
+    given = {"points": values["ends"], "colors": _bytes(values["colors"])}
+    if not _set(node, given, len(values["ends"])):
+        node.handle = scene.add_line_segments(node.name, thickness=values["width"], **given)
+
+
+def _draw_text(scene, node, values, folders):
+    node.handle = scene.add_label(
+        node.name, values["text"], position=values["position"], font_size_mode="scene",
+        font_scene_height=values["height"], anchor="center-center")
+
+
+def _draw_triangles(scene, node, values, folders):
+    import trimesh
+
+    vertices = values["vertices"]
+    mesh = trimesh.Trimesh(vertices, np.arange(len(vertices)).reshape(-1, 3), process=False,
+                           vertex_colors=np.round(255 * values["colors"]).astype(np.uint8))
+    node.handle = scene.add_mesh_trimesh(node.name, mesh)
+
+
+def _draw_mesh(scene, node, values, folders):
+    shape = values["shape"]
+    data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+    node.handle = scene.add_glb(
+        node.name, data, scale=shape.size, position=values["position"],
+        wxyz=np.roll(values["turn"], 1))
+
+
+def _set(node, given, count):
+    """Set the values of a node that has as many instances; False where it is to be added."""
+    if node.handle is None or node.count != count:
+        node.count = count
+        return False
+    for name, value in given.items():
+        setattr(node.handle, name, value)
+    return True
+
+
+def _bytes(colors):
+    return np.round(255.0 * np.clip(colors[..., :3], 0.0, 1.0)).astype(np.uint8)
+
+
+def _cube():
+    corners = np.array(np.meshgrid(*[[-0.5, 0.5]] * 3, indexing="ij")).reshape(3, -1).T
+    faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return corners, np.array([t for a, b, c, d in faces for t in ((a, b, c), (a, c, d))])
+
+
+def _surface(profile, around=24):
+    """A body of revolution about z, from a profile of (radius, z)."""
+    angles = np.linspace(0.0, 2.0 * np.pi, around, endpoint=False)
+    vertices = [(r * math.cos(a), r * math.sin(a), z) for r, z in profile for a in angles]
+    faces = []
+    for ring in range(len(profile) - 1):
+        for i in range(around):
+            a, b = ring * around + i, ring * around + (i + 1) % around
+            faces += [(a, b, b + around), (a, b + around, a + around)]
+    return np.array(vertices), np.array(faces)
+
+
+def _sphere(rings=16):
+    angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rings + 1)
+    return _surface([(0.5 * math.cos(a), 0.5 * math.sin(a)) for a in angles])
+
+
+UNIT = {"cube": _cube(), "sphere": _sphere(),
+        "cylinder": _surface([(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5),
+                              (0.0, 0.5)])}
+DRAWS = {"cube": _draw_solids, "sphere": _draw_solids, "cylinder": _draw_solids,
+         "arrow": _draw_arrows, "line": _draw_lines, "text": _draw_text,
+         "triangles": _draw_triangles, "mesh": _draw_mesh}

@@ -1,0 +1,252 @@
+"""What stands beside the robot: sliders, numbers, plots, what markers to see, what to push."""
+import math
+from collections import deque
+from html import escape
+from queue import SimpleQueue
+
+import numpy as np
+
+CURVES = {"gravity": "#1c7ed6", "nle": "#2f9e44", "effort": "#e8590c", "constraint": "#9c36b5"}
+"""What is told of each joint, and the color of its curve."""
+
+ON_A_PAGE = 8           # plots that are shown at once: a browser draws no more of them smoothly
+PLOT_HEIGHT = 92        # [px]
+TURN, SLIDE = math.pi, 1.0          # reach of a slider where a joint has no limits [rad, m]
+NOTHING = "nothing"
+
+
+class Panel:
+    """The panels of a page, for one robot.
+
+    What people do there comes out of `events`: ("slide", slot, position), ("play",), ("pause",),
+    ("push", link), ("let go",), ("see", topic, namespace, visible).
+
+    Parameters
+    ----------
+    gui : viser.GuiApi
+    name : str
+        Of the robot.
+    joints : list of dyn_ros.model.urdf.Joint
+        Those that have a slider and a plot.
+    links : list of str
+        What can be pushed.
+    seconds : float
+        Of the plots.
+    rate : float
+        How often `sample` is called [Hz].
+    plays : bool
+        Whether something moves the robot that can be told to stop.
+    """
+
+    def __init__(self, gui, name, joints, links, seconds, rate, plays):
+        self.events = SimpleQueue()
+        self._gui, self._joints = gui, joints
+        self._samples = deque(maxlen=max(2, round(seconds * rate)))
+        self._seconds = seconds
+        self._told = ""
+        gui.reset()
+        gui.set_panel_label(name or "robot")
+        gui.main_panel.dock_left()
+        gui.main_panel.set_width(300)
+        self._status = gui.add_html("")
+        self._add_play(plays)
+        self._add_sliders()
+        with gui.add_folder("Push", expand_by_default=True):
+            self._add_push(links)
+        self._seen = {}
+        self._see = gui.add_folder("Markers", visible=False)
+        self._side = gui.add_panel()
+        self._side.dock_right()
+        self._side.set_width(330)
+        with self._side.add_tab("Torques"):
+            self._add_plots()
+
+    # Joints
+
+    def _add_play(self, plays):
+        self._play = self._gui.add_button("Pause", visible=plays)
+        self._plays = True
+
+        @self._play.on_click
+        def _(event):
+            self.events.put(("pause",) if self._plays else ("play",))
+
+    def show_playing(self, plays):
+        """Whether the robot moves by itself."""
+        self._plays = plays
+        self._play.label = "Pause" if plays else "Move by itself"
+
+    def _add_sliders(self):
+        self._sliders = []
+        with self._gui.add_folder("Joints"):
+            for slot, joint in enumerate(self._joints):
+                lower, upper = _range(joint)
+                slider = self._gui.add_slider(
+                    joint.name, lower, upper, max(1e-3, round((upper - lower) / 1000, 3)),
+                    min(max(0.0, lower), upper), hint=_unit(joint, "rad", "m"))
+                slider.on_update(lambda event, slot=slot: self._slid(slot, event))
+                self._sliders.append(slider)
+
+    def _slid(self, slot, event):
+        if event.client is not None:        # a person, not the robot
+            self.events.put(("slide", slot, event.target.value))
+
+    @property
+    def positions(self):
+        """Where the sliders are."""
+        return np.array([slider.value for slider in self._sliders])
+
+    def show_positions(self, q):
+        """Put the sliders there, as far as they reach."""
+        for slider, x in zip(self._sliders, q.tolist()):
+            if math.isfinite(x):
+                slider.value = min(max(round(x, 3), slider.min), slider.max)
+
+    def enable(self, enabled):
+        """Let sliders be moved, or only show."""
+        for slider in self._sliders:
+            slider.disabled = not enabled
+
+    # Pushing and markers
+
+    def _add_push(self, links):
+        self._link = self._gui.add_dropdown(
+            "link", [NOTHING, *links], initial_value=links[-1])
+        self._force = self._gui.add_html("")
+        self._link.on_update(lambda event: self.events.put(("push", self.pushed_link)))
+        self._gui.add_button("Let go").on_click(lambda event: self.events.put(("let go",)))
+        self.show_force(None)
+
+    @property
+    def pushed_link(self):
+        """Name of the link, or None."""
+        return None if self._link.value == NOTHING else self._link.value
+
+    def show_force(self, force):
+        """In N, (3,); None: there is none."""
+        if force is None or not np.any(force):
+            text = "drag the handle at that link"
+        else:
+            text = "force {:.0f} N ({:.0f}, {:.0f}, {:.0f})".format(np.linalg.norm(force), *force)
+        self._force.content = _line(text)
+
+    def show_namespaces(self, namespaces):
+        """Have a check box for each (topic, namespace)."""
+        for topic, ns in namespaces:
+            if (topic, ns) not in self._seen:
+                self._see.visible = True
+                with self._see:
+                    box = self._gui.add_checkbox(ns or topic, True, hint=topic)
+                box.on_update(lambda event, what=(topic, ns): self.events.put(
+                    ("see", *what, event.target.value)))
+                self._seen[topic, ns] = box
+
+    # Numbers
+
+    def show_status(self, text, problems):
+        """A line about the robot, and lines about what is wrong."""
+        lines = [_line(text)] + [
+            _line(problem, "color:#c92a2a; overflow-wrap:anywhere") for problem in problems]
+        content = "".join(lines)
+        if content != self._told:
+            self._told = self._status.content = content
+
+    def _add_plots(self):
+        legend = " &nbsp; ".join(
+            f'<span style="color:{color}">&#9632; {name}</span>' for name, color in CURVES.items())
+        self._gui.add_html(f'<div style="{STYLE}">{legend}</div>')
+        self._pages = [range(first, min(first + ON_A_PAGE, len(self._joints)))
+                       for first in range(0, len(self._joints), ON_A_PAGE)]
+        names = [f"{self._joints[page[0]].name} .. {self._joints[page[-1]].name}"
+                 for page in self._pages]
+        self._page = self._gui.add_dropdown("joints", names or [NOTHING], visible=len(names) > 1)
+        self._plots = [_Plot(self._gui, self._seconds)
+                       for _ in (self._pages[0] if self._pages else ())]
+
+    def sample(self, now, values):
+        """Keep the latest numbers: of each curve (n,), NaN where unknown; at a time [s].
+
+        Where something becomes known or unknown the curves start anew, as a plot has no gaps.
+        """
+        values = np.array([values[name] for name in CURVES])
+        if self._samples and (np.isnan(values) != np.isnan(self._samples[-1][1])).any():
+            self._samples.clear()
+        self._samples.append((now, values))
+
+    def show_numbers(self):
+        """Write the latest sample, and draw all of them."""
+        if not self._samples or not self._pages:
+            return
+        now, latest = self._samples[-1]
+        page = self._pages[self._page.options.index(self._page.value)]
+        times = np.array([time for time, _ in self._samples]) - now
+        samples = np.array([values for _, values in self._samples])
+        for place, plot in enumerate(self._plots):
+            if place < len(page):
+                slot = page[place]
+                plot.show(_numbers(self._joints[slot], latest[:, slot]), times, samples[:, :, slot])
+            else:
+                plot.hide()
+
+
+class _Plot:
+    """A joint's numbers, and below them their curves."""
+
+    def __init__(self, gui, seconds):
+        self._known = (False,) * len(CURVES)
+        self._text = gui.add_html("")
+        self._plot = gui.add_uplot(
+            (np.zeros(0),) * (1 + len(CURVES)), self._series(), height=PLOT_HEIGHT,
+            legend={"show": False}, padding=(4, 6, 4, 0), axes=({"show": False}, {"size": 38}),
+            scales={"x": {"time": False, "range": (-seconds, 0.0)}})
+
+    def _series(self):
+        return ({}, *({"label": name, "stroke": color, "width": 1.5, "show": known}
+                      for known, (name, color) in zip(self._known, CURVES.items())))
+
+    def show(self, text, times, samples):
+        """Of times (k,), values (k, curves): curves that are unknown, NaN, are left out."""
+        self._text.visible = self._plot.visible = True
+        self._text.content = text
+        known = tuple(np.isfinite(samples[-1]).tolist())
+        if known != self._known:
+            self._known = known
+            self._plot.series = self._series()
+        self._plot.data = (times, *np.nan_to_num(samples).T)
+
+    def hide(self):
+        """On a page that has fewer joints."""
+        self._text.visible = self._plot.visible = False
+
+
+STYLE = "font-size:12px; line-height:1.35; padding:2px 12px 0"
+
+
+def _line(text, style=""):
+    return f'<div style="{STYLE}; {style}">{escape(text)}</div>'
+
+
+def _numbers(joint, values):
+    """A joint's name and its torques, each in its curve's color."""
+    told = "".join(
+        f' <span class="{name}" style="color:{color}; display:inline-block; min-width:3.4em; '
+        f'text-align:right">{value + 0.0:.2f}</span>'
+        for (name, color), value in zip(CURVES.items(), values.tolist()) if math.isfinite(value))
+    unit = _unit(joint, "N m", "N")
+    name = escape(joint.name)
+    return (f'<div style="{STYLE}; font-variant-numeric:tabular-nums" data-joint="{name}">'
+            f'<b>{name}</b>{told} {unit if told else ""}</div>')
+
+
+def _unit(joint, turning, sliding):
+    return sliding if joint.kind == "prismatic" else turning
+
+
+def _range(joint):
+    """What a slider reaches: a joint's limits, where it has some that make sense."""
+    reach = _unit(joint, TURN, SLIDE)
+    lower = joint.lower if math.isfinite(joint.lower) else -reach
+    upper = joint.upper if math.isfinite(joint.upper) else reach
+    if lower >= upper:
+        lower, upper = upper - reach, lower + reach
+    return float(lower), float(upper)

@@ -1,0 +1,239 @@
+"""A robot as a tree of viser's scene nodes: the browser computes where its links are.
+
+Each moving joint is a node below that of the joint that carries it, so that a state is sent as
+one turn or one shift for each joint that moved, whatever hangs on it.
+"""
+import math
+
+import numpy as np
+
+from ..model.urdf import ONE_DOF
+from ..spatial.lie import matrix_quaternion
+from .visuals import MeshError, find_mesh, load_mesh, read_shapes
+
+MOVED = 1e-6            # a joint that moved less is not sent [rad, m]
+GREY = (0.75, 0.75, 0.78, 1.0)
+BONE = (235, 140, 40)
+WORLD = ""              # node of what is told in the world
+
+
+def wxyz(R):
+    """Unit quaternion (..., 4), scalar first, of rotation matrices (..., 3, 3)."""
+    return np.roll(matrix_quaternion(np.asarray(R)), 1, axis=-1)
+
+
+class RobotScene:
+    """Shows a robot, and moves it.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    tree : dyn_ros.model.urdf.Tree
+        As `read_urdf` gives it without a root joint.
+    xml : str
+        The description that it came from.
+    folders : sequence of path-like
+        Where meshes are looked for, see `find_mesh`.
+
+    Attributes
+    ----------
+    names : list of str
+        Joints with a position of their own: of one degree of freedom, no mimic joints.
+    joints : list of dyn_ros.model.urdf.Joint
+        The same.
+    reach : float
+        Largest distance of a link's origin from the root's, all joints stretched [m].
+    problems : list of str
+        What is not shown, and why.
+    """
+
+    def __init__(self, scene, tree, xml, folders=()):
+        self._scene, self._tree, self._folders = scene, tree, folders
+        self._root = scene.add_frame("/robot", show_axes=False)
+        self._moving = list(tree.joints)
+        own = [i for i, joint in enumerate(self._moving)
+               if joint.kind in ONE_DOF and joint.mimic is None]
+        self.joints = [self._moving[i] for i in own]
+        self.names = [joint.name for joint in self.joints]
+        self._slots = {name: slot for slot, name in enumerate(self.names)}
+        self._follow(own)
+        self._nodes = self._add_joints()
+        self._frames = {frame.name: frame for frame in tree.frames}
+        self._added = {}
+        self.problems = []
+        self._add_shapes(xml)
+        self.reach = self._measure()
+        self.move(np.zeros(len(own)))
+
+    def _follow(self, own):
+        """How the position of every joint follows from those of the own ones."""
+        self._source = np.zeros(len(self._moving), int)
+        self._ratio, self._offset = np.zeros((2, len(self._moving)))
+        for i, joint in enumerate(self._moving):
+            if joint.mimic is not None and joint.mimic.joint in own:
+                self._source[i] = own.index(joint.mimic.joint)
+                self._ratio[i], self._offset[i] = joint.mimic.multiplier, joint.mimic.offset
+            elif i in own:
+                self._source[i], self._ratio[i] = own.index(i), 1.0
+
+    def _add_joints(self):
+        self._paths, nodes = [], []
+        for i, joint in enumerate(self._moving):
+            self._paths.append(f"{self._path(joint.parent)}/{i}")
+            nodes.append(self._scene.add_frame(
+                self._paths[i], show_axes=False, wxyz=wxyz(joint.placement[:3, :3]),
+                position=joint.placement[:3, 3]))
+        placements = np.array([joint.placement for joint in self._moving]).reshape(-1, 4, 4)
+        axes = np.array([joint.axis for joint in self._moving]).reshape(-1, 3)
+        self._turn, self._axes = wxyz(placements[:, :3, :3]), axes
+        self._origin = placements[:, :3, 3]
+        self._slide = (placements[:, :3, :3] @ axes[..., None])[..., 0]
+        self._slides = [joint.kind == "prismatic" for joint in self._moving]
+        self._shown = np.zeros(len(self._moving))
+        return nodes
+
+    def _path(self, joint):
+        """Name of the node of a joint; -1: of the root link."""
+        return self._paths[joint] if joint >= 0 else "/robot"
+
+    # Shapes
+
+    def _add_shapes(self, xml):
+        visual, collision, problems = read_shapes(xml)
+        self.problems += problems
+        drawn, bare = set(), set()
+        for frame in self._tree.frames:
+            if frame.kind != "body":
+                continue
+            shapes = visual.get(frame.name, []), collision.get(frame.name, [])
+            for kind, of_link in zip(("visual", "collision"), shapes):
+                if any([self._add_shape(frame, f"{kind}{i}", shape)
+                        for i, shape in enumerate(of_link)]):
+                    drawn.add(frame.parent)
+                    break
+            else:
+                if any(shapes):
+                    bare.add(frame.parent)
+        for joint in sorted(bare - drawn if drawn else range(-1, len(self._moving))):
+            self._add_bones(joint)
+
+    def _add_shape(self, frame, name, shape):
+        """Show a shape; returns whether that could be done."""
+        placed = frame.placement @ shape.placement
+        name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
+        place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
+        try:
+            draw_shape(self._scene, name, shape, self._folders, **place)
+        except MeshError as error:
+            self.problems.append(f"link '{frame.name}': {error}")
+            return False
+        return True
+
+    def _add_bones(self, joint):
+        """A ball at a joint (-1: at the root) and lines to all that hangs on it."""
+        ends = [each.placement[:3, 3] for each in self._moving if each.parent == joint]
+        ends += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
+        ends = np.array([end for end in ends if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
+        path = self._path(joint)
+        width = 0.1 * max([0.1, *np.linalg.norm(ends, axis=1)])
+        self._scene.add_icosphere(f"{path}/bone", radius=width, color=BONE, subdivisions=2)
+        if len(ends):
+            self._scene.add_line_segments(
+                f"{path}/bones", np.stack([np.zeros_like(ends), ends], axis=1), BONE,
+                thickness=0.5 * width)
+
+    def _measure(self):
+        reach = np.zeros(len(self._moving) + 1)         # the last one: of the root link
+        for i, joint in enumerate(self._moving):
+            stroke = 0.0
+            if joint.kind == "prismatic" and math.isfinite(joint.lower + joint.upper):
+                stroke = max(abs(joint.lower), abs(joint.upper))
+            reach[i] = reach[joint.parent] + np.linalg.norm(joint.placement[:3, 3]) + stroke
+        return max((reach[frame.parent] + np.linalg.norm(frame.placement[:3, 3])
+                    for frame in self._tree.frames), default=0.0)
+
+    # What others need
+
+    @property
+    def links(self):
+        """Names of the links, in their order in the tree."""
+        return [frame.name for frame in self._tree.frames if frame.kind == "body"]
+
+    @property
+    def root_link(self):
+        return self.links[0]
+
+    def node(self, frame):
+        """Name of the node of a link or joint: what is below it moves with it.
+
+        Raises
+        ------
+        ValueError
+            There is none.
+        """
+        if frame not in self._frames:
+            raise ValueError(f"there is no frame '{frame}' on the robot")
+        at = self._frames[frame]
+        path = self._path(at.parent)
+        if np.array_equal(at.placement, np.eye(4)):
+            return path
+        if frame not in self._added:
+            path = f"{path}/frame{list(self._frames).index(frame)}"
+            self._added[frame] = self._scene.add_frame(
+                path, show_axes=False, wxyz=wxyz(at.placement[:3, :3]),
+                position=at.placement[:3, 3])
+        return self._added[frame].name
+
+    # Motion
+
+    def slot(self, name):
+        """Number of a joint among `names`, None if it has none."""
+        return self._slots.get(name)
+
+    def move(self, q):
+        """Put the joints there, (n,) in the order of `names`; sends those that moved."""
+        if not self._moving:
+            return
+        q = np.append(q, 0.0)[self._source] * self._ratio + self._offset
+        moved = np.flatnonzero(abs(q - self._shown) > MOVED)
+        if not len(moved):
+            return
+        half = 0.5 * q[moved, None]
+        turns = _product(self._turn[moved],
+                         np.hstack([np.cos(half), np.sin(half) * self._axes[moved]]))
+        shifts = self._origin[moved] + q[moved, None] * self._slide[moved]
+        for i, turn, shift in zip(moved, turns, shifts):
+            if self._slides[i]:
+                self._nodes[i].position = shift
+            else:
+                self._nodes[i].wxyz = turn
+        self._shown[moved] = q[moved]
+
+    def place(self, position, quaternion):
+        """Put the root link there in the world: x y z, and qw qx qy qz of norm 1."""
+        self._root.position, self._root.wxyz = position, quaternion
+
+    def remove(self):
+        """Take the robot away, and what hangs on its links."""
+        self._root.remove()
+
+
+def _product(a, b):
+    """Of quaternions (n, 4), scalar first."""
+    w = a[:, :1] * b[:, :1] - np.sum(a[:, 1:] * b[:, 1:], axis=1, keepdims=True)
+    return np.hstack([w, a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:] + np.cross(a[:, 1:], b[:, 1:])])
+
+
+def draw_shape(scene, name, shape, folders, **place):
+    """Draw a shape as a node; a MeshError says why a mesh is not drawn."""
+    if shape.kind == "mesh":
+        data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+        return scene.add_glb(name, data, scale=shape.size, **place)
+    *rgb, alpha = shape.color or GREY
+    paint = {"color": tuple(round(255 * x) for x in rgb),
+             "opacity": alpha if alpha < 1.0 else None, **place}
+    if shape.kind == "box":
+        return scene.add_box(name, dimensions=shape.size, **paint)
+    if shape.kind == "cylinder":
+        return scene.add_cylinder(name, radius=shape.size[0], height=shape.size[1], **paint)
+    return scene.add_icosphere(name, radius=shape.size[0], **paint)

@@ -1,0 +1,226 @@
+"""What a robot looks like: the shapes and meshes of a description (URDF)."""
+import math
+import os
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from ..model.urdf import parse_elements, placement
+
+LARGEST_MESH = 100_000_000
+"""A larger file is not shown [bytes]: a browser would take minutes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """One shape of a link.
+
+    Attributes
+    ----------
+    kind : {"box", "cylinder", "sphere", "mesh"}
+    placement : (4, 4) ndarray
+        In the link's frame, homogeneous.
+    size : tuple of float
+        Widths of a box; radius and length of a cylinder, along z; radius of a sphere; scale of a
+        mesh. In m, but for the scale.
+    color : tuple of four float, or None
+        Red, green, blue, alpha from 0 to 1; None where the description gives none.
+    uri : str
+        Of a mesh.
+    """
+
+    kind: str
+    placement: np.ndarray
+    size: tuple
+    color: tuple | None = None
+    uri: str = ""
+
+
+class MeshError(ValueError):
+    """A mesh that cannot be shown; the message names it and says what would do."""
+
+
+def read_shapes(xml):
+    """The shapes of each link.
+
+    Parameters
+    ----------
+    xml : str or bytes
+        The URDF text.
+
+    Returns
+    -------
+    visual, collision : dict of str to list of Shape
+        By the link's name.
+    problems : list of str
+        What could not be read, which is left out.
+
+    Raises
+    ------
+    dyn_ros.UrdfError
+        It is no URDF.
+    """
+    robot, problems = parse_elements(xml), []
+    colors = {}
+    for material in _children(robot, "material"):
+        colors[material.get("name", "")] = _color(material, {}, problems)
+    shapes = {"visual": {}, "collision": {}}
+    for link in _children(robot, "link"):
+        for kind, of_link in shapes.items():
+            for element in _children(link, kind):
+                try:
+                    shape = _shape(element, colors, problems)
+                except ValueError as error:
+                    problems.append(f"a {kind} of link '{link.get('name')}' is left out: {error}")
+                else:
+                    of_link.setdefault(link.get("name", ""), []).append(shape)
+    return shapes["visual"], shapes["collision"], problems
+
+
+def _children(element, tag):
+    return [child for child in element if child.tag.rpartition("}")[2] == tag]
+
+
+def _child(element, tag):
+    return next(iter(_children(element, tag)), None)
+
+
+def _shape(element, colors, problems):
+    origin, geometry = _child(element, "origin"), _child(element, "geometry")
+    placed = np.eye(4)
+    if origin is not None:
+        placed = placement(*(_numbers(origin.get(each, "0 0 0"), 3) for each in ("xyz", "rpy")))
+    material = _child(element, "material")
+    color = None if material is None else _color(material, colors, problems)
+    form = next(iter(geometry), None) if geometry is not None else None
+    if form is None:
+        raise ValueError("it has no geometry")
+    kind = form.tag.rpartition("}")[2]
+    if kind == "mesh":
+        scale = _numbers(form.get("scale", "1 1 1"), 3)
+        return Shape(kind, placed, scale, color, form.get("filename", ""))
+    if kind not in _SIZES:
+        raise ValueError(f"a {kind} is not shown; box, cylinder, sphere and mesh are")
+    size = tuple(number for attribute, count in _SIZES[kind]
+                 for number in _numbers(form.get(attribute, ""), count))
+    if min(size) < 0.0:
+        raise ValueError(f"the size of the {kind} is negative: {size}")
+    return Shape(kind, placed, size, color)
+
+
+_SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)),
+          "sphere": (("radius", 1),)}
+
+
+def _color(material, known, problems):
+    color = _child(material, "color")
+    if color is None:
+        return known.get(material.get("name", ""))
+    try:
+        return tuple(min(max(x, 0.0), 1.0) for x in _numbers(color.get("rgba", ""), 4))
+    except ValueError as error:
+        problems.append(f"the color of material '{material.get('name')}' is not used: {error}")
+        return None
+
+
+def _numbers(text, count):
+    try:
+        numbers = tuple(float(word) for word in text.split())
+    except ValueError:
+        numbers = ()
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"expected {count} finite numbers, got '{text}'")
+    return numbers
+
+
+def find_mesh(uri, folders=()):
+    """The file that a description means.
+
+    Parameters
+    ----------
+    uri : str
+        package://<package>/<path>, file://<path>, or a path.
+    folders : sequence of path-like
+        Where packages, and files without a package, are looked for besides the prefixes of ROS.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    MeshError
+        There is no such file, or the URI is of another kind.
+    """
+    parts = urlsplit(uri)
+    path = unquote(parts.path)
+    if parts.scheme == "package":
+        places = [place / path.lstrip("/") for place in _package(parts.netloc, folders)]
+        advice = (f"source the workspace that has the package '{parts.netloc}', or name the "
+                  "folder it lies in (parameter mesh_paths)")
+    elif parts.scheme in ("file", ""):
+        places = [Path(path)] if path.startswith("/") else [Path(each) / path for each in folders]
+        advice = "look at where the file is"
+    else:
+        raise MeshError(f"mesh '{uri}': only package://, file:// and paths are read")
+    for place in places:
+        if place.is_file():
+            return place
+    raise MeshError(f"mesh '{uri}' is not found; {advice}")
+
+
+def _package(name, folders):
+    """Folders that a package may be."""
+    prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    sources = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
+    yield from (Path(prefix) / "share" / name for prefix in (*prefixes, sys.prefix) if prefix)
+    yield from (Path(folder) / name for folder in (*sources, *folders) if folder)
+
+
+@lru_cache(maxsize=256)
+def load_mesh(path, color=None):
+    """A mesh file as glTF, in m.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        STL, OBJ, PLY, glTF or COLLADA.
+    color : tuple of four float, optional
+        For all of it, where the file itself gives none.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    MeshError
+        The file cannot be read.
+    """
+    import trimesh
+
+    try:
+        if path.stat().st_size > LARGEST_MESH:
+            raise MeshError(f"it has more than {LARGEST_MESH / 1e6:.0f} MB; take a coarser one")
+        scene = trimesh.load_scene(path)
+        if path.suffix.lower() == ".dae" and scene.units:
+            scene = scene.convert_units("meters")
+        for mesh in scene.geometry.values():
+            if not mesh.visual.defined or path.suffix.lower() == ".stl":
+                _paint(mesh, color or (0.7, 0.7, 0.7, 1.0))
+        return scene.export(file_type="glb")
+    except Exception as error:              # a library for each kind of file raises its own
+        raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
+
+
+def _paint(mesh, color):
+    from trimesh.visual import TextureVisuals
+    from trimesh.visual.material import PBRMaterial
+
+    mesh.visual = TextureVisuals(material=PBRMaterial(
+        baseColorFactor=color, metallicFactor=0.1, roughnessFactor=0.8,
+        alphaMode="BLEND" if color[3] < 1.0 else None))
