@@ -426,7 +426,7 @@ class ViewerNode(Node):
         lasting = self._robot.problems[:MOST_PROBLEMS]
         self._panel.show_status(text, [*lasting, *dict.fromkeys(
             problem for _, problem in self._problems if problem not in lasting)])
-        self._panel.show_namespaces(self._drawing.namespaces)
+        self._panel.show_families(self._drawing.families)
 
     def problem(self, key, text):
         """Tell that something cannot be shown: on the page, and (throttled) in the log."""

@@ -40,9 +40,9 @@ class Drawing:
         self._where = {}        # of each marker (topic, ns, id): the node it is in
         self._nodes = {}        # of each key (topic, ns, parent, look ..): Node
         self._changed = set()
-        self._hidden = set()    # (topic, ns)
+        self._hidden = set()    # (topic, family)
         self._count = itertools.count()
-        self.namespaces = {}    # (topic, ns) of all that were seen, in the order they came
+        self.families = {}      # (topic, family) of all that were seen, in the order they came
 
     def __len__(self):
         return len(self._where)
@@ -97,7 +97,7 @@ class Drawing:
             self._delete(key)
             self._where[key] = at
         if at not in self._nodes:
-            self.namespaces[key[:2]] = True
+            self.families[family(at)] = True
             self._nodes[at] = Node(f"{at[2]}/markers{next(self._count)}", look.style[0])
         self._nodes[at].markers[key] = look, now + lifetime if lifetime > 0.0 else math.inf
         self._changed.add(at)
@@ -108,11 +108,11 @@ class Drawing:
             del self._nodes[at].markers[key]
             self._changed.add(at)
 
-    def show(self, topic, ns, visible):
-        """Show or hide the markers of a namespace."""
-        (self._hidden.discard if visible else self._hidden.add)((topic, ns))
+    def show(self, topic, name, visible):
+        """Show or hide the markers of a family."""
+        (self._hidden.discard if visible else self._hidden.add)((topic, name))
         for at, node in self._nodes.items():
-            if at[:2] == (topic, ns) and node.handle is not None:
+            if family(at) == (topic, name) and node.handle is not None:
                 node.handle.visible = visible
 
     def draw(self, now):
@@ -123,7 +123,7 @@ class Drawing:
         problems = []
         for at in self._changed:
             try:
-                self._draw(self._nodes[at], visible=at[:2] not in self._hidden)
+                self._draw(self._nodes[at], visible=family(at) not in self._hidden)
             except MeshError as error:
                 problems.append(f"marker {at[1]} of {at[0]}: {error}")
             if not self._nodes[at].markers:
@@ -142,6 +142,11 @@ class Drawing:
         DRAWS[node.kind](self._scene, node, values, self._folders)
         if node.handle.visible != visible:
             node.handle.visible = visible
+
+
+def family(at):
+    """Topic, and namespace up to its first slash: what people show and hide."""
+    return at[0], at[1].partition("/")[0]
 
 
 class Node:

@@ -19,7 +19,7 @@ class Panel:
     """The panels of a page, for one robot.
 
     What people do there comes out of `events`: ("slide", slot, position), ("play",), ("pause",),
-    ("push", link), ("let go",), ("see", topic, namespace, visible).
+    ("push", link), ("let go",), ("see", topic, family, visible).
 
     Parameters
     ----------
@@ -130,16 +130,16 @@ class Panel:
             text = "force {:.0f} N ({:.0f}, {:.0f}, {:.0f})".format(np.linalg.norm(force), *force)
         self._force.content = _line(text)
 
-    def show_namespaces(self, namespaces):
-        """Have a check box for each (topic, namespace)."""
-        for topic, ns in namespaces:
-            if (topic, ns) not in self._seen:
+    def show_families(self, families):
+        """Have a check box for each (topic, family) of markers."""
+        for topic, name in families:
+            if (topic, name) not in self._seen:
                 self._see.visible = True
                 with self._see:
-                    box = self._gui.add_checkbox(ns or topic, True, hint=topic)
-                box.on_update(lambda event, what=(topic, ns): self.events.put(
+                    box = self._gui.add_checkbox(name or topic, True, hint=topic)
+                box.on_update(lambda event, what=(topic, name): self.events.put(
                     ("see", *what, event.target.value)))
-                self._seen[topic, ns] = box
+                self._seen[topic, name] = box
 
     # Numbers
 

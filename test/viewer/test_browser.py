@@ -1,0 +1,190 @@
+"""The demo in a real browser: it loads, a slider moves, torques change."""
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from queue import Empty, Queue
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import dyn_ros
+from dyn_ros.demo.run import ADDRESS, ARM
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("viser", reason="no viser: pip install viser")
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("no Chromium: apt install chromium", allow_module_level=True)
+
+START = 120.0      # seconds; the first start on a machine compiles
+SLOW = 60_000      # ms: pictures are drawn without a graphics card
+SWITCHES = """--no-sandbox --disable-gpu --use-gl=angle --use-angle=swiftshader
+  --enable-unsafe-swiftshader --disable-quic --no-first-run --disable-background-networking
+  --disable-component-update --disable-sync""".split()
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """The address of a running demo's page, and its domain."""
+    domain = (int(os.environ.get("ROS_DOMAIN_ID", "0")) + 51) % 101
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dyn_ros.cli", "demo", "--port", "0", "--rate", "100"],
+        env=dict(os.environ, ROS_DOMAIN_ID=str(domain), PYTHONUNBUFFERED="1"), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines, said = Queue(), []
+
+    def read():
+        for line in process.stdout:
+            lines.put(line)
+    threading.Thread(target=read, daemon=True).start()
+    end = time.monotonic() + START
+    address = ""
+    try:
+        while not address:
+            try:
+                said.append(lines.get(timeout=1.0))
+            except Empty:
+                assert process.poll() is None and time.monotonic() < end, "".join(said)
+                continue
+            match = ADDRESS.search(said[-1])
+            address = match.group().rstrip(":") if match else ""
+        yield address, domain
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, demo):
+    """The page, and all that it asked for."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.set_default_timeout(SLOW)
+    page.asked, page.faults = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("websocket", lambda socket: page.asked.append(socket.url))
+    page.on("pageerror", lambda error: page.faults.append(str(error)))
+    page.goto(demo[0])
+    page.wait_for_selector("[data-joint=wrist_roll] .gravity")
+    yield page
+    assert not page.faults
+    hosts = {urlsplit(url.removeprefix("blob:")).hostname for url in page.asked
+             if not url.startswith("data:")}
+    assert hosts == {"localhost"}
+    page.close()
+
+
+class Ear:
+    """Hears joint states in the demo's domain."""
+
+    def __init__(self, domain):
+        import rclpy
+        from sensor_msgs.msg import JointState
+        self._rclpy, self._context = rclpy, rclpy.Context()
+        rclpy.init(context=self._context, domain_id=domain)
+        self._node = rclpy.create_node("ear", context=self._context)
+        self._executor = rclpy.executors.SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self.states = []
+        self._node.create_subscription(JointState, "joint_states", self.states.append, 10)
+
+    def latest(self):
+        """The newest joint state, as a dict of positions."""
+        self.states.clear()
+        end = time.monotonic() + START
+        while len(self.states) < 20:
+            self._executor.spin_once(0.1)
+            assert time.monotonic() < end, "no joint states"
+        message = self.states[-1]
+        return dict(zip(message.name, message.position))
+
+    def close(self):
+        self._executor.shutdown()
+        self._node.destroy_node()
+        self._rclpy.shutdown(context=self._context)
+
+
+@pytest.fixture
+def ear(demo):
+    ear = Ear(demo[1])
+    yield ear
+    ear.close()
+
+
+def numbers(page, kind):
+    """What the page tells of each joint."""
+    return {name: float(page.locator(f"[data-joint={name}] .{kind}").inner_text())
+            for name in dyn_ros.Model.from_urdf_file(ARM).joint_names}
+
+
+def until(ready, what):
+    end = time.monotonic() + START
+    while not (result := ready()):
+        assert time.monotonic() < end, what() if callable(what) else what
+        time.sleep(0.2)
+    return result
+
+
+def gravity(positions):
+    model = dyn_ros.Model.from_urdf_file(ARM)
+    q = np.array([positions[name] for name in model.joint_names])
+    return dict(zip(model.joint_names,
+                    dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q).tolist()))
+
+
+def test_the_robot_moves_by_itself(page, ear):
+    before, there = numbers(page, "gravity"), ear.latest()
+    until(lambda: numbers(page, "gravity") != before, "the torques stay")
+    until(lambda: ear.latest() != there, "the joints stay")
+    assert page.locator("canvas").count() >= 8         # the robot, and a plot of each joint
+
+
+def test_a_slider_moves_the_joint_and_its_torques(page, ear):
+    slider = page.get_by_role("slider").nth(1)
+    assert page.get_by_text("shoulder_pitch").count() >= 1
+    slider.focus()
+    slider.press("End")                                 # its upper limit
+    page.get_by_role("button", name="Move by itself").wait_for()
+    until(lambda: abs(ear.latest()["shoulder_pitch"] - 1.9) < 1e-3, ear.latest)
+    # it stands still: the page tells gravity where it stands
+    told = gravity(ear.latest())
+    until(lambda: all(abs(x - told[name]) <= 0.01 for name, x in
+                      numbers(page, "gravity").items()), lambda: (numbers(page, "gravity"), told))
+    before = numbers(page, "gravity")["shoulder_pitch"]
+    slider.press("Home")
+    until(lambda: abs(ear.latest()["shoulder_pitch"] + 1.9) < 1e-3, ear.latest)
+    until(lambda: numbers(page, "gravity")["shoulder_pitch"] < 0 < before
+          or before < 0 < numbers(page, "gravity")["shoulder_pitch"], "the torque stays")
+    page.get_by_role("button", name="Move by itself").click()
+    there = ear.latest()
+    until(lambda: ear.latest() != there, "the joints stay")
+
+
+def test_two_browsers_see_the_same(page, browser, demo):
+    other = browser.new_page()
+    other.set_default_timeout(SLOW)
+    try:
+        other.goto(demo[0])
+        other.wait_for_selector("[data-joint=wrist_roll] .gravity")
+        page.get_by_role("button", name="Pause").click()
+        other.get_by_role("button", name="Move by itself").wait_for()
+        other.get_by_role("button", name="Move by itself").click()
+        page.get_by_role("button", name="Pause").wait_for()
+    finally:
+        other.close()

@@ -1,0 +1,63 @@
+"""Joints that follow sliders, and the motion that goes on from there."""
+import numpy as np
+import pytest
+
+from dyn_ros.demo.motion import Motion, Resumed
+from dyn_ros.demo.run import ARM
+from dyn_ros.model.urdf import read_urdf
+from dyn_ros.viewer.hand import STIFFNESS, Hand
+
+
+def test_it_rests_until_a_slider_moves():
+    hand = Hand([0.3, -0.2])
+    hand.step(1.0)
+    np.testing.assert_array_equal(hand.position, [0.3, -0.2])
+    np.testing.assert_array_equal(hand.velocity, [0.0, 0.0])
+
+
+def test_it_comes_to_the_slider_without_going_past():
+    hand, before = Hand([0.0]), 0.0
+    hand.target[0] = 1.0
+    for _ in range(200):
+        hand.step(0.02)
+        assert before <= hand.position[0] <= 1.0
+        before = hand.position[0]
+    assert hand.position[0] == pytest.approx(1.0, abs=1e-9)
+    assert abs(hand.velocity[0]) < 1e-8
+
+
+def test_steps_of_any_length_are_the_same_motion():
+    one, many = Hand([0.0, 1.0]), Hand([0.0, 1.0])
+    for hand in (one, many):
+        hand.target[:] = 2.0, -1.0
+    one.step(0.3)
+    for _ in range(100):
+        many.step(0.003)
+    np.testing.assert_allclose(many.position, one.position, rtol=1e-12)
+    np.testing.assert_allclose(many.velocity, one.velocity, rtol=1e-12)
+
+
+def test_its_velocity_is_the_derivative_and_the_spring_pulls():
+    h = 1e-5
+    hand = Hand([0.2])
+    hand.velocity[0], hand.target[0] = -0.7, 1.5
+    states = []
+    for _ in range(3):
+        hand.step(h)
+        states.append((hand.position[0], hand.velocity[0]))
+    (x0, v0), (x1, v1), (x2, v2) = states
+    assert (x2 - x0) / (2 * h) == pytest.approx(v1, rel=1e-7)
+    spring = -STIFFNESS ** 2 * (x1 - 1.5) - 2 * STIFFNESS * v1
+    assert (v2 - v0) / (2 * h) == pytest.approx(spring, rel=1e-7)
+
+
+def test_a_motion_goes_on_from_where_a_hand_left_it():
+    motion = Motion(read_urdf(ARM.read_text()).joints)
+    left = motion.at(0.0)[0] + np.linspace(-0.5, 0.5, 7)
+    resumed = Resumed(motion, left)
+    np.testing.assert_allclose(resumed.at(0.0)[0], left, atol=1e-15)
+    np.testing.assert_array_equal(resumed.at(0.0)[1], 0.0)
+    for time in (0.3, 2.0):
+        (before, _), (_, velocity), (after, _) = map(resumed.at, (time - 1e-5, time, time + 1e-5))
+        np.testing.assert_allclose((after - before) / 2e-5, velocity, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(resumed.at(30.0), motion.at(30.0), atol=1e-12)

@@ -1,0 +1,241 @@
+"""Markers on the page: every type, what takes them away, and bad ones."""
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+messages = pytest.importorskip("visualization_msgs.msg", reason="no ROS: run `make test`")
+
+from geometry_msgs.msg import Point  # noqa: E402
+from std_msgs.msg import ColorRGBA  # noqa: E402
+
+from dyn_ros.viewer import markers  # noqa: E402
+from dyn_ros.viewer.markers import Drawing  # noqa: E402
+
+Marker, MarkerArray = messages.Marker, messages.MarkerArray
+POINTS = [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 0.0, 2.0)]
+
+
+def frames(name):
+    if name not in ("base", "hand"):
+        raise ValueError(f"there is no frame '{name}'")
+    return {"base": "", "hand": "/hand"}[name]
+
+
+def marker(type=Marker.SPHERE, id=0, ns="kind", frame="base", points=(), colors=(), **fields):
+    made = Marker(type=type, id=id, ns=ns, **fields)
+    made.header.frame_id = frame
+    made.scale.x, made.scale.y, made.scale.z = 0.1, 0.2, 0.3
+    made.color = ColorRGBA(r=1.0, g=0.5, b=0.0, a=0.4)
+    made.pose.position.x = 3.0
+    made.points = [Point(x=x, y=y, z=z) for x, y, z in points]
+    made.colors = [ColorRGBA(r=r, g=g, b=b, a=a) for r, g, b, a in colors]
+    return made
+
+
+@pytest.fixture
+def drawing(server):
+    server.scene.add_frame("/hand", show_axes=False, position=(0.0, 0.0, 9.0))
+    return Drawing(server.scene)
+
+
+def take(drawing, *all, now=0.0, topic="markers"):
+    """Take and draw; gives what could not be shown."""
+    told = drawing.take(topic, MarkerArray(markers=list(all)), frames, now)
+    return told + drawing.draw(now)
+
+
+def nodes(drawing):
+    return [node.handle for node in drawing._nodes.values()]
+
+
+def test_the_types_are_those_of_the_message():
+    for name in ("ARROW", "CUBE", "SPHERE", "CYLINDER", "LINE_STRIP", "LINE_LIST", "CUBE_LIST",
+                 "SPHERE_LIST", "POINTS", "TEXT_VIEW_FACING", "MESH_RESOURCE", "TRIANGLE_LIST",
+                 "ADD", "DELETE", "DELETEALL"):
+        assert getattr(markers, name) == getattr(Marker, name)
+
+
+@pytest.mark.parametrize("type", [Marker.SPHERE, Marker.CUBE, Marker.CYLINDER])
+def test_solids(drawing, type):
+    one, other = marker(type), marker(type, id=1)
+    other.pose.orientation.w, other.pose.orientation.z = math.sqrt(0.5), math.sqrt(0.5)
+    assert not take(drawing, one, other)
+    node, = nodes(drawing)
+    np.testing.assert_allclose(node.batched_positions, [(3, 0, 0)] * 2)
+    np.testing.assert_allclose(node.batched_scales, [(0.1, 0.2, 0.3)] * 2, rtol=1e-6)
+    np.testing.assert_allclose(node.batched_wxyzs,
+                               [(1, 0, 0, 0), (math.sqrt(0.5), 0, 0, math.sqrt(0.5))], atol=1e-6)
+    np.testing.assert_array_equal(node.batched_colors, [(255, 128, 0)] * 2)
+    np.testing.assert_allclose(node.batched_opacities, [0.4] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["sphere", "cube", "cylinder"])
+def test_solids_of_size_one_face_outwards(kind):
+    trimesh = pytest.importorskip("trimesh")
+    mesh = trimesh.Trimesh(*markers.UNIT[kind])
+    np.testing.assert_allclose(mesh.bounds, [(-0.5,) * 3, (0.5,) * 3], atol=1e-12)
+    volume = {"cube": 1.0, "sphere": math.pi / 6, "cylinder": math.pi / 4}[kind]
+    assert mesh.volume == pytest.approx(volume, rel=0.03)
+
+
+@pytest.mark.parametrize("type", [Marker.SPHERE_LIST, Marker.CUBE_LIST, Marker.POINTS])
+def test_lists_of_solids(drawing, type):
+    colors = [(0.0, 0.0, 1.0, 1.0)] * 4
+    assert not take(drawing, marker(type, points=POINTS, colors=colors))
+    node, = nodes(drawing)
+    np.testing.assert_allclose(node.batched_positions, np.array(POINTS) + (3, 0, 0))
+    np.testing.assert_array_equal(node.batched_colors, [(0, 0, 255)] * 4)
+    assert len(node.batched_scales) == 4
+
+
+def test_arrows(drawing):
+    by_points = marker(Marker.ARROW, points=POINTS[:2])
+    by_pose = marker(Marker.ARROW, id=1)
+    by_pose.pose.orientation.w, by_pose.pose.orientation.z = math.sqrt(0.5), math.sqrt(0.5)
+    assert not take(drawing, by_points, by_pose)
+    first, second = nodes(drawing)
+    np.testing.assert_allclose(first.points, [[(3, 0, 0), (4, 0, 0)]])
+    assert (first.shaft_radius, first.head_radius, first.head_length) == (0.05, 0.1, 0.3)
+    np.testing.assert_allclose(second.points, [[(3, 0, 0), (3, 0.1, 0)]], atol=1e-6)
+    assert (second.shaft_radius, second.head_radius) == (0.1, 0.2)
+
+
+def test_lines(drawing):
+    strip = marker(Marker.LINE_STRIP, points=POINTS)
+    pairs = marker(Marker.LINE_LIST, id=1, points=POINTS)
+    assert not take(drawing, strip, pairs)
+    node, = nodes(drawing)
+    assert node.thickness == pytest.approx(0.1)
+    ends = np.array(POINTS) + (3, 0, 0)
+    np.testing.assert_allclose(node.points, [*zip(ends[:-1], ends[1:]), ends[:2], ends[2:]])
+    assert node.colors.shape == node.points.shape
+
+
+def test_a_text(drawing):
+    text = marker(Marker.TEXT_VIEW_FACING, text="3 kg")
+    assert not take(drawing, text)
+    node, = nodes(drawing)
+    assert (node.text, node.font_scene_height) == ("3 kg", 0.3)
+    text.text = "4 kg"
+    take(drawing, text)
+    assert nodes(drawing)[0].text == "4 kg"
+
+
+def test_triangles(drawing):
+    assert not take(drawing, marker(Marker.TRIANGLE_LIST, points=POINTS[:3]))
+    assert len(nodes(drawing)) == 1
+
+
+def test_a_mesh(drawing, tmp_path):
+    path = tmp_path / "a.stl"
+    path.write_text("solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\n"
+                    "vertex 0 1 0\nendloop\nendfacet\nendsolid a\n")
+    assert not take(drawing, marker(Marker.MESH_RESOURCE, mesh_resource=path.as_uri()))
+    node, = nodes(drawing)
+    np.testing.assert_allclose(node.position, (3, 0, 0))
+    told, = take(drawing, marker(Marker.MESH_RESOURCE, id=1, mesh_resource="package://no/a.stl"))
+    assert "package://no/a.stl" in told
+
+
+def test_many_that_look_alike_are_one_node(drawing):
+    assert not take(drawing, *(marker(id=i) for i in range(100)))
+    node, = nodes(drawing)
+    assert len(node.batched_positions) == 100
+
+
+def test_a_change_is_sent_alone(drawing, monkeypatch):
+    take(drawing, *(marker(id=i) for i in range(3)))
+    sent = []
+    monkeypatch.setattr(type(drawing._scene), "_queue_scene_message",
+                        lambda self, message: sent.append(message))
+    take(drawing, *(marker(id=i) for i in range(3)))
+    assert not sent
+    moved = marker(id=1)
+    moved.pose.position.y = 1.0
+    take(drawing, moved)
+    update, = sent
+    assert list(update.updates) == ["batched_positions"]
+
+
+def test_delete_and_delete_all(drawing):
+    take(drawing, marker(id=0), marker(id=1), marker(id=2, ns="other"))
+    take(drawing, marker(id=3), topic="another")
+    take(drawing, marker(id=0, action=Marker.DELETE), marker(id=9, action=Marker.DELETE))
+    assert [len(node.batched_positions) for node in nodes(drawing)] == [1, 1, 1]
+    take(drawing, Marker(action=Marker.DELETEALL))
+    assert len(drawing) == 1 and len(nodes(drawing)) == 1
+    take(drawing, Marker(action=Marker.DELETEALL), topic="another")
+    assert len(drawing) == 0 and not nodes(drawing)
+    assert not [name for name in drawing._scene._handle_from_node_name if "markers" in name]
+
+
+def test_lifetime(drawing):
+    brief, lasting = marker(id=0), marker(id=1)
+    brief.lifetime.sec, brief.lifetime.nanosec = 1, 500_000_000
+    take(drawing, brief, lasting, now=10.0)
+    drawing.draw(11.4)
+    assert len(drawing) == 2
+    take(drawing, brief, now=11.4)
+    drawing.draw(12.8)
+    assert len(drawing) == 2
+    drawing.draw(13.0)
+    assert len(drawing) == 1
+    assert len(nodes(drawing)[0].batched_positions) == 1
+
+
+def test_they_move_with_their_frame(drawing):
+    take(drawing, marker(frame="hand"))
+    assert nodes(drawing)[0].name.startswith("/hand/")
+    take(drawing, marker(frame="base"))
+    node, = nodes(drawing)
+    assert not node.name.startswith("/hand/")
+
+
+@pytest.mark.parametrize("spoil, words", [
+    (lambda m: setattr(m.pose.position, "y", math.nan), "a number of it is not finite"),
+    (lambda m: setattr(m.scale, "x", math.inf), "a number of it is not finite"),
+    (lambda m: setattr(m.pose.orientation, "w", math.nan), "orientation is not finite"),
+    (lambda m: setattr(m.color, "r", math.nan), "a number of it is not finite"),
+    (lambda m: setattr(m.header, "frame_id", "nowhere"), "nowhere"),
+    (lambda m: setattr(m, "type", 77), "77"),
+    (lambda m: setattr(m, "action", 77), "77"),
+    (lambda m: (setattr(m, "type", Marker.LINE_LIST), setattr(m, "points", [Point()])), "1"),
+    (lambda m: (setattr(m, "type", Marker.TRIANGLE_LIST), setattr(m, "points", [Point()])), "1"),
+    (lambda m: (setattr(m, "type", Marker.ARROW), setattr(m, "points", [Point()])), "1"),
+    (lambda m: (setattr(m, "type", Marker.POINTS), setattr(m, "points", [Point()]),
+                setattr(m, "colors", [ColorRGBA()] * 2)), "2 colors"),
+    (lambda m: (setattr(m, "type", Marker.LINE_STRIP),
+                setattr(m, "points", [Point(), Point(x=math.nan)])), "a point"),
+])
+def test_a_bad_marker_is_told_and_the_others_are_shown(drawing, spoil, words):
+    bad = marker(id=1)
+    spoil(bad)
+    told, = take(drawing, marker(id=0), bad, marker(id=2))
+    assert "kind/1 of markers" in told and words in told
+    assert len(drawing) == 2
+
+
+@pytest.mark.parametrize("type", range(12))
+def test_an_empty_one_of_each_type_is_harmless(drawing, type):
+    take(drawing, Marker(type=type, header=marker().header))
+    take(drawing, Marker(type=type, header=marker().header))
+
+
+def test_a_quaternion_that_nobody_set_is_no_turn(drawing):
+    unset = marker()
+    unset.pose.orientation.w = 0.0
+    assert not take(drawing, unset)
+    np.testing.assert_allclose(nodes(drawing)[0].batched_wxyzs, [(1, 0, 0, 0)])
+
+
+def test_hidden_ones_stay_hidden(drawing):
+    take(drawing, marker(), marker(ns="kind/part"), marker(ns="other"))
+    assert list(drawing.families) == [("markers", "kind"), ("markers", "other")]
+    drawing.show("markers", "kind", False)
+    assert [node.visible for node in nodes(drawing)] == [False, False, True]
+    take(drawing, marker(id=1), marker(Marker.CUBE, ns="kind/more"))
+    assert [node.visible for node in nodes(drawing)] == [False, False, True, False]
+    drawing.show("markers", "kind", True)
+    assert all(node.visible for node in nodes(drawing))
