@@ -24,7 +24,7 @@ def ran(monkeypatch):
 
 def test_demo_has_defaults(ran):
     assert cli.main(["demo"]) == 0
-    (urdf, root_joint, rate, duration, snapshot), = ran
+    (urdf, root_joint, rate, duration, snapshot, browser, port), = ran
     assert urdf.name == "arm7.urdf" and urdf.is_file()
     assert (root_joint, rate, duration, snapshot) == ("fixed", 500.0, None, None)
 
@@ -32,8 +32,9 @@ def test_demo_has_defaults(ran):
 def test_demo_takes_its_options(ran, tmp_path):
     robot, picture = tmp_path / "own.urdf", tmp_path / "picture.svg"
     assert cli.main(["demo", "--robot", str(robot), "--root-joint", "floating", "--rate", "50",
-                     "--duration", "2.5", "--snapshot", str(picture)]) == 0
-    assert ran == [(robot, "floating", 50.0, 2.5, picture)]
+                     "--duration", "2.5", "--snapshot", str(picture), "--no-browser", "--port",
+                     "9000"]) == 0
+    assert ran == [(robot, "floating", 50.0, 2.5, picture, False, 9000)]
 
 
 @pytest.mark.parametrize("arguments, rate", [
