@@ -16,8 +16,7 @@ class Server(viser.ViserServer):
     """viser's server, which never opens a tunnel to the world."""
 
     def request_share_url(self, verbose=True):
-        """Give none: a robot's page stays on its machine."""
-        return None
+        """Open none: a robot's page stays on its machine."""
 
 
 def serve(host, port, title):

@@ -107,8 +107,9 @@ class RobotScene:
                 continue
             shapes = visual.get(frame.name, []), collision.get(frame.name, [])
             for kind, of_link in zip(("visual", "collision"), shapes):
-                if any([self._add_shape(frame, f"{kind}{i}", shape)
-                        for i, shape in enumerate(of_link)]):
+                shown = [self._add_shape(frame, f"{kind}{i}", shape)
+                         for i, shape in enumerate(of_link)]
+                if any(shown):
                     drawn.add(frame.parent)
                     break
             else:

@@ -27,6 +27,7 @@ def test_demo_has_defaults(ran):
     (urdf, root_joint, rate, duration, snapshot, browser, port), = ran
     assert urdf.name == "arm7.urdf" and urdf.is_file()
     assert (root_joint, rate, duration, snapshot) == ("fixed", 500.0, None, None)
+    assert (browser, port) == (True, 8080)
 
 
 def test_demo_takes_its_options(ran, tmp_path):

@@ -23,9 +23,10 @@ if CHROMIUM is None:
 
 START = 120.0      # seconds; the first start on a machine compiles
 SLOW = 60_000      # ms: pictures are drawn without a graphics card
-SWITCHES = """--no-sandbox --disable-gpu --use-gl=angle --use-angle=swiftshader
-  --enable-unsafe-swiftshader --disable-quic --no-first-run --disable-background-networking
-  --disable-component-update --disable-sync""".split()
+SWITCHES = [f"--{each}" for each in (
+    "no-sandbox", "disable-gpu", "use-gl=angle", "use-angle=swiftshader",
+    "enable-unsafe-swiftshader", "disable-quic", "no-first-run", "disable-background-networking",
+    "disable-component-update", "disable-sync")]
 
 
 @pytest.fixture(scope="module")

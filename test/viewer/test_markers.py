@@ -1,5 +1,6 @@
 """Markers on the page: every type, what takes them away, and bad ones."""
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_lines(drawing):
     node, = nodes(drawing)
     assert node.thickness == pytest.approx(0.1)
     ends = np.array(POINTS) + (3, 0, 0)
-    np.testing.assert_allclose(node.points, [*zip(ends[:-1], ends[1:]), ends[:2], ends[2:]])
+    np.testing.assert_allclose(node.points, [*pairwise(ends), ends[:2], ends[2:]])
     assert node.colors.shape == node.points.shape
 
 

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer import page  # noqa: E402
+from dyn_ros.viewer import page
 
 
 def test_a_port_that_is_taken_is_passed_over(server):

@@ -11,7 +11,7 @@ from dyn_ros.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.scene import RobotScene  # noqa: E402
+from dyn_ros.viewer.scene import RobotScene
 
 EVERY_JOINT = Path(__file__).parents[1] / "robots" / "every_joint.urdf"
 SHAPES = "<visual><geometry><{}/></geometry></visual>"
