@@ -500,13 +500,18 @@ def _(a, i, count, x):
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
 _COS = tuple((-1) ** n / math.factorial(2 * n) for n in range(1, 11))
 _PI_HIGH, _PI_LOW = 3.141592653589793116, 1.2246467991473532e-16
+_FARTHEST = 1e14                                # beyond, k is not sure to be the nearest number
 
 
 @kernel
 def sincos(x):
-    """(sin x, cos x), to 2e-16: x = k pi + r with |r| <= pi/2, then Taylor's series in r^2."""
+    """(sin x, cos x), to 2e-16: x = k pi + r with |r| <= pi/2, then Taylor's series in r^2.
+
+    NaN for an x of 1e14 or more.
+    """
     k = rint(x * (1.0 / _PI_HIGH))
     r = fma(k, -_PI_LOW, fma(k, -_PI_HIGH, x))
+    r = select_above(_FARTHEST * _FARTHEST, x * x, r, math.nan)
     z = r * r
     s = z * _SIN[8]
     for i in range(7, -1, -1):

@@ -101,6 +101,14 @@ def test_sine_and_cosine():
             assert np.abs(c - np.cos(x)).max() < 4e-16
 
 
+def test_sine_and_cosine_of_an_angle_too_large_to_turn_back_are_nan():
+    x = np.array([1e13, -9.9e13, 1e14, -2e14, 1e17, 1e18, -1e100, 1e300])
+    for s, c in compiled(lambda x, y: sincos(x))(x, Y):
+        assert np.abs(s[:2] - np.sin(x[:2])).max() < 4e-16
+        assert np.abs(c[:2] - np.cos(x[:2])).max() < 4e-16
+        assert np.isnan(s[2:]).all() and np.isnan(c[2:]).all()
+
+
 def test_nan_and_infinity_show():
     x = X.copy()
     x[2], x[5] = np.nan, np.inf
