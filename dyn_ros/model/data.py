@@ -141,7 +141,8 @@ class Data:
         return _restored, (self.model, self._work.copy())
 
     def __deepcopy__(self, memo):
-        return _restored(self.model, self._work)
+        """For the same model, unless what is copied holds the model and Data is met behind it."""
+        return _restored(memo.setdefault(id(self.model), self.model), self._work)
 
     __copy__ = None
 

@@ -55,6 +55,16 @@ def test_placements_are_placements_before_any_call():
     assert len(pair.data.oMf) == len(pair.model.frame_names)
 
 
+def test_model_and_data_that_are_copied_together_stay_together():
+    pair = peer.new_pair("solo12", "floating")
+    q = pair.state(1)[0]
+    expected = dyn_ros.crba(pair.model, pair.data, q).copy()
+    for both in ((pair.model, pair.data), (pair.data, pair.model)):
+        for copied in (copy.deepcopy(both), pickle.loads(pickle.dumps(both))):
+            model, data = sorted(copied, key=lambda each: isinstance(each, dyn_ros.Data))
+            assert np.array_equal(dyn_ros.crba(model, data, q), expected)
+
+
 def test_what_was_computed_survives_copies():
     pair = peer.new_pair("solo12", "floating")
     q = pair.state(1)[0]
