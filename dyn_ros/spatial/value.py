@@ -88,6 +88,7 @@ def blocks(A: ArrayLike, B: ArrayLike, C: ArrayLike, D: ArrayLike) -> Array:
     return rows.swapaxes(1, 2).reshape(6, 6)
 
 
+_NUMBERS = (int, float, np.integer, np.floating)
 ZERO = (0.0,) * 9
 """The 3 x 3 matrix of zeros."""
 
@@ -182,15 +183,12 @@ def _close(a, b, rtol, atol):
 
 
 def scalar(factor: object) -> float | None:
-    """A number to multiply by, or None where it is none."""
-    if isinstance(factor, (int, float, np.integer, np.floating)):
-        return float(factor)
-    return None
+    """A finite number to multiply by, or None where it is no number."""
+    return require_finite("factor", factor) if isinstance(factor, _NUMBERS) else None
 
 
 def require_finite(name: str, value: object) -> float:
     """A finite Python float."""
-    factor = scalar(value)
-    if factor is None or not math.isfinite(factor):
+    if not isinstance(value, _NUMBERS) or not math.isfinite(value):
         raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")
-    return factor
+    return float(value)

@@ -54,6 +54,15 @@ def test_a_value_never_changes(value, parts, shape):
     assert np.array_equal(np.asarray(value), before)
 
 
+@pytest.mark.parametrize("value", [Motion([1.0] * 6), Force([1.0] * 6), TransformDerivative.zero(),
+                                   TransformSecondDerivative.zero()])
+@pytest.mark.parametrize("factor", [np.nan, np.inf, np.float32("-inf")])
+def test_a_factor_that_is_not_finite_is_refused(value, factor):
+    for multiply in (lambda: factor * value, lambda: value * factor):
+        with pytest.raises(ValueError, match="factor: expected a finite number, got .*(nan|inf)"):
+            multiply()
+
+
 def test_a_value_keeps_no_array_of_the_callers():
     numbers = np.arange(6.0)
     m = Motion(numbers)
