@@ -65,6 +65,17 @@ class Inputs:
     def __contains__(self, topic):
         return topic in self._open
 
+    def check(self, wanted):
+        """Refused where one of these topics, as for `listen`, cannot be listened to."""
+        for topic in wanted.keys() - self._open.keys():
+            kind, _, qos = wanted[topic]
+            try:
+                trial = self._node.create_subscription(kind, topic, lambda message: None, qos)
+            except Exception as error:
+                raise Refused(f"cannot listen to {topic!r:.80}, which should tell a "
+                              f"{kind.__name__}: {error}") from None
+            self._node.destroy_subscription(trial)
+
     def listen(self, wanted):
         """To these topics alone: of each the type, what reads it (see `Inlet`), and its QoS."""
         for topic in self._open.keys() - wanted.keys():

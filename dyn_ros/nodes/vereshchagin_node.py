@@ -97,11 +97,11 @@ class VereshchaginNode(RobotNode):
     def wanted_inputs(self, values):
         """Those of the constraints, of the feed-forward and of wrenches."""
         wanted = wrenches(values["wrench_topics"])
-        if values["constraints"] == "topic":
-            wanted["~/constraints"] = AccelerationConstraints, from_message, TOLD
-        if values["feedforward"] == "topic":
-            wanted["~/feedforward"] = JointState, _efforts, TOLD
-        return wanted
+        own = {"~/constraints": (AccelerationConstraints, from_message, TOLD),
+               "~/feedforward": (JointState, _efforts, TOLD)}
+        for topic in own.keys() & wanted.keys():
+            raise Refused(f"wrench_topics: {topic} tells no wrench")
+        return wanted | {topic: how for topic, how in own.items() if values[topic[2:]] == "topic"}
 
     def _numbers(self, topic, robot):
         return self.inputs.numbers(topic, robot, self.parameters.values["input_timeout"])

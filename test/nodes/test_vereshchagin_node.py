@@ -292,7 +292,11 @@ def test_free_along_an_axis_of_a_link(robot, settings, axis_frame):
     ("out of range", {"singularity_tolerance": -1.0}),
     ("out of range", {"input_timeout": -1.0}),
     ("expected one of constraint, external_force", {"priority": "me"}),
-    ("Invalid topic name: topic name must not contain", {"wrench_topics": ["no topic"]})])
+    ("Invalid topic name: topic name must not contain", {"wrench_topics": ["no topic"]}),
+    ("cannot listen to 'hand//wrench'", {"wrench_topics": ["wrench", "hand//wrench"]}),
+    ("cannot listen to 'joint_states', which should tell a WrenchStamped",
+     {"wrench_topics": ["joint_states"]}),
+    ("wrench_topics: ~/constraints tells no wrench", {"wrench_topics": ["~/constraints"]})])
 def test_a_bad_parameter_is_refused(client, node, robot, settings, reason, values):
     settings(constraints="hold_position", tip_frame="tool")
     before = robot.ask()[1].torque
