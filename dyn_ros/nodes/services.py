@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import conversions
-from .state import Refused, some
+from .state import Refused, some, twice
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def vector(robot, field, names, values):
                       + ", ".join(there))
     if len(set(rows)) != len(rows):
         raise Refused(f"{field}: names occur twice: "
-                      + some(sorted({name for name in names if names.count(name) > 1})))
+                      + some(twice(names)))
     for name, value in zip(names, values):
         if not math.isfinite(value):
             raise Refused(f"{field} is not finite: {name} = {value:g}")
@@ -163,6 +163,8 @@ def _given(robot, given):
 
 def _latest(node, robot):
     state = robot.state
+    if state.constant:
+        return State(state.q, state.v, 0, [])
     if not state.complete:
         raise Refused(f"the latest position is unknown or stale of {some(state.missing())}: {GIVE}")
     age = time.perf_counter() - robot.received

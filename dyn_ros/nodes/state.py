@@ -1,5 +1,6 @@
 """Collect a robot's state from joint states and odometry: by name, checked, fresh. No ROS here."""
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,8 @@ class StateCollector:
         The state, as the model orders it; overwritten by the next message.
     stamp : int
         The newest stamp in it [ns].
+    constant : bool
+        Whether there is nothing for messages to tell: no joint, and no base but one by parameter.
     needs_odometry : bool
         Whether the base's pose and twist are to come by `odometry`.
     complete : bool
@@ -84,7 +87,6 @@ class StateCollector:
         self.q = np.array(model.neutral(), float)
         self.v = np.zeros(model.nv)
         self.stamp = NEVER
-        self.complete = self.velocity_known = False
         self.takes_effort = False
         self.tau = np.zeros(model.nv)
         self.differences = None
@@ -115,6 +117,8 @@ class StateCollector:
                 self._velocities[0] = True
         given = self._base is not None and not self.needs_odometry
         self._live = self._stamps[given:]        # a view: the stamps of all that messages tell
+        self.complete = self.constant = not len(self._live)
+        self.velocity_known = self.constant
 
     @property
     def staleness(self):
@@ -205,8 +209,7 @@ class StateCollector:
         if not names:
             raise Refused("no joint names")
         if len(set(names)) != len(names):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            raise Refused("joint names occur twice: " + ", ".join(twice[:10]))
+            raise Refused(f"joint names occur twice: {some(twice(names))}")
         if len(self._layouts) >= MAX_LAYOUTS:
             self._layouts.clear()
             self._parts.clear()
@@ -301,6 +304,11 @@ class StateCollector:
         norm = math.hypot(qx, qy, qz, qw)
         self.q[:7] = x, y, z, qx / norm, qy / norm, qz / norm, qw / norm
         self.v[:6] = twist
+
+
+def twice(names):
+    """Those that occur more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def some(names):

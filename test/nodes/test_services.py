@@ -502,6 +502,16 @@ def test_a_joint_that_moves_nothing_is_named():
     own.ask("get_inverse_dynamics", state=state)
 
 
+def test_a_robot_without_joints_needs_no_joint_states():
+    own = node("""<robot name="statue"><link name="floor"/><link name="statue"/>
+      <joint name="foot" type="fixed"><parent link="floor"/><child link="statue"/>
+        <origin xyz="0 0 0.5"/></joint></robot>""")
+    answer = own.ask("get_frame_state", frame="statue")
+    assert answer.pose.position.z == 0.5 and answer.velocity_valid
+    assert own.ask("get_jacobian", frame="statue").jacobian.cols == 0
+    assert list(own.ask("get_inverse_dynamics").effort) == []
+
+
 @pytest.mark.parametrize("name", [each.name[2:] for each in SERVICES])
 def test_an_inactive_node_and_one_without_a_robot_say_so(ur5, name):
     ur5.active = False

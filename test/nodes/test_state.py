@@ -146,6 +146,21 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(
     assert tell(collector, arm.joint_names, 1.1)
 
 
+def test_a_hundred_thousand_equal_names_do_not_stop_the_node(collector):
+    with pytest.raises(Refused, match="occur twice: shoulder_yaw$"):
+        collector.joint_states(["shoulder_yaw"] * 100_000, [0.0] * 100_000, [], [], SECOND)
+
+
+def test_a_base_by_parameter_alone_is_a_state():
+    model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>', "floating")
+    base = [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0], [0.5] * 6
+    alone = StateCollector(model, 0.5, base)
+    assert alone.constant and alone.complete and alone.velocity_known
+    assert not alone.missing() and not alone.missing_velocity()
+    told = StateCollector(model, 0.5)
+    assert not (told.constant or told.complete or told.velocity_known)
+
+
 def test_values_of_unknown_joints_are_not_looked_at(collector, arm):
     names = [*arm.joint_names, "other"]
     assert collector.joint_states(names, [0.0] * 7 + [math.nan], [0.0] * 7 + [math.inf], [], SECOND)
