@@ -20,7 +20,6 @@ from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
-from rclpy.validate_topic_name import validate_topic_name
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
@@ -96,7 +95,8 @@ def guarded(callback):
         try:
             callback(self, *given)
         except Exception as error:
-            self.refuse(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")
+            if self.context.ok():       # else a signal came meanwhile, and nothing works any more
+                self.refuse(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")
     return call
 
 
@@ -225,11 +225,11 @@ class RobotNode(LifecycleNode):
             if not self.context.ok():
                 raise KeyboardInterrupt
             if done < total and time.monotonic() - started > 1.0:
-                busy = f"compiling {name}, {done + 1} of {total}"
+                busy = f"loading {name}, {done + 1} of {total}"
                 self.get_logger().info(busy)
                 self._diagnose(busy)
 
-        self._diagnose("compiling")
+        self._diagnose("loading functions")
         with _interruptible():
             compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress)
         if compiled:
@@ -286,8 +286,7 @@ class RobotNode(LifecycleNode):
     def _accept_parameters(self, values, changed):
         """Refuse what does not fit the robot; keep the robot that the new values make."""
         self._candidate = None
-        for topic in self.wanted_inputs(values):
-            validate_topic_name(topic)
+        self.inputs.check(self.wanted_inputs(values))
         if any(spec.robot and spec.name in changed for spec in SPECS):
             self._accept_robot(values, changed)
         if self.robot and any(spec.name in changed for spec in self._markers.specs):
@@ -488,6 +487,7 @@ class RobotNode(LifecycleNode):
             return "no state came in the last second"
         return ""
 
+    @guarded
     def _diagnose(self, busy=""):
         """Publish the diagnostics of the last second, and count anew."""
         count, label = self._count, self._state_machine.current_state[1]
@@ -597,11 +597,15 @@ def _executor():
 
 def run(node_class, name, args=None):
     """Run a node until it is told to end; returns the exit code for the process."""
+    begun = False
     try:
         try:
             rclpy.init(args=args)
+            begun = True
             node = node_class(name)
         except Exception as error:      # arguments, names or parameters that rclpy itself refuses
+            if begun and not rclpy.ok():
+                return 0                # a signal came meanwhile
             print(f"{name}: {error}", file=sys.stderr)
             return 1
         node.start()
@@ -614,6 +618,8 @@ def run(node_class, name, args=None):
             except ExternalShutdownException:
                 raise
             except Exception as error:
+                if not rclpy.ok():
+                    break
                 if "Transition is not registered" in str(error):    # jazzy lets that through
                     node.refuse("change_state", "there is no such transition from that state; "
                                 "`ros2 lifecycle list` with the node's name tells those there are")
@@ -626,6 +632,9 @@ def run(node_class, name, args=None):
         os._exit(0)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except Exception:
+        if rclpy.ok():                  # else a signal came meanwhile, and nothing works any more
+            raise
     finally:
         _shut_down()
     return 0

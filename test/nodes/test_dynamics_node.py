@@ -1,6 +1,8 @@
 """dynamics_node as a process of its own, spoken to over DDS."""
 import math
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -589,3 +591,41 @@ def test_ends_cleanly_while_it_compiles(client, start, monkeypatch, tmp_path, de
     assert node.stop() == 0
     assert "Traceback" not in node.output()
     assert "active" not in node.output()
+
+
+ENDED_IN = """
+import os, signal, sys, time
+from dyn_ros.nodes.base import RobotNode, run
+
+def end(node):
+    os.kill(os.getpid(), signal.SIGTERM)
+    while node.context.ok():
+        time.sleep(0.01)
+
+class Node(RobotNode):
+    def __init__(self, *given):
+        super().__init__(*given)
+        if sys.argv[1] == "construction":
+            end(self)
+            self.create_rate(1.0)
+
+    def on_activate(self, state):
+        if sys.argv[1] == "activation":
+            end(self)
+        return super().on_activate(state)
+
+    def _waiting_for(self):
+        if sys.argv[1] == "timer":
+            end(self)
+        return super()._waiting_for()
+
+raise SystemExit(run(Node, "ended", []))
+"""
+
+
+@pytest.mark.parametrize("stage", ["construction", "activation", "timer"])
+def test_ends_cleanly_whatever_it_is_doing(stage):
+    done = subprocess.run([sys.executable, "-c", ENDED_IN, stage], capture_output=True, text=True,
+                          timeout=60.0)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
