@@ -1,0 +1,346 @@
+"""The commands in the documentation: each is run, or looked at as closely as it can be here.
+
+What needs a ROS installation goes to the same nodes through rclpy: a service call is made, a
+parameter set, a topic listened to; of a launch file the arguments are looked up. A command of no
+known kind fails.
+"""
+import array
+import configparser
+import importlib
+import re
+import runpy
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+import yaml
+
+pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
+
+from dyn_ros import cli
+
+from .test_pages import generate
+
+ROOT = Path(__file__).resolve().parents[2]
+ARM7 = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
+PAGES = generate.PAGES
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(?:\A|\n)\n((?: {4,}\S.*\n?)+)")
+ROBOT = "my_robot.urdf"
+
+
+def commands(page):
+    """Those of a page: what is indented or fenced as bash, a line each."""
+    text = page.read_text()
+    fenced = [code for language, code in FENCE.findall(text) if language == "bash"]
+    for block in [*fenced, *BLOCK.findall(FENCE.sub("", text))]:
+        for line in re.sub(r"\\\n\s*", "", block).splitlines():
+            if shlex.split(line, comments=True):
+                yield line.strip()
+
+
+def followed():
+    """The steps of the tutorial, which test_tutorial.py takes."""
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    steps = re.findall(r"^Terminals? [\d, ]+:\n\n((?: {4}.*\n)+)", tutorial, re.MULTILINE)
+    return {line.strip() for step in steps for line in step.splitlines()}
+
+
+COMMANDS = [pytest.param(command, id=f"{page.name}: {command[:60]}")
+            for page in PAGES for command in dict.fromkeys(commands(page))
+            if not (page.name == "tutorial.md" and command in followed())]
+
+
+@pytest.fixture(scope="module")
+def graph(client, start):
+    """All nodes with the arm of the examples, its tool held, and somebody who speaks its joints."""
+    process = start("-p", "vereshchagin:tip_frame:=tool",
+                    "-p", "vereshchagin:constraints:=hold_pose",
+                    module="dyn_ros.nodes.dyn_ros_node")
+    return Graph(client, process)
+
+
+class Graph:
+    """The started nodes, under the names that the documentation gives them."""
+
+    def __init__(self, client, process):
+        self.client, self.process = client, process
+        self.model = importlib.import_module("dyn_ros").Model.from_urdf_file(ARM7)
+
+    def name(self, name):
+        """Of a node, topic or service, where the nodes are."""
+        assert name.startswith("/")
+        return name if name == "/diagnostics" else self.process.namespace + name
+
+    def node(self, name):
+        return SimpleNamespace(name=self.name(name), output=self.process.output)
+
+    def speak(self):
+        from sensor_msgs.msg import JointState
+        message = JointState(name=self.model.joint_names, position=[0.3] * 7, velocity=[0.1] * 7)
+        self.client.publisher(JointState, self.name("/joint_states")).publish(message)
+
+    def there(self, topic):
+        """The type of a topic that some node has."""
+        types = {}
+
+        def found():
+            types.update(self.client.node.get_topic_names_and_types())
+            return self.name(topic) in types
+        self.client.wait(found, topic)
+        return interface(types[self.name(topic)][0])
+
+    def listen(self, topic):
+        kind = self.there(topic)
+        messages = self.client.listen(kind, self.name(topic))
+        self.client.wait(lambda: messages, topic, again=self.speak, every=0.1)
+        self.client.stop_listening(messages)
+
+    def set(self, node, name, value):
+        done, reason = self.client.set_parameters(self.node(node), **{name: value})
+        assert done, reason
+
+    def ask(self, service, kind, given):
+        request, futures, soon = fill(kind.Request(), given), [], 0.0
+
+        def again():
+            nonlocal soon
+            self.speak()
+            if time.monotonic() > soon:         # an answer may be lost
+                soon = time.monotonic() + 5.0
+                futures.append(self.client.send(kind, self.name(service), request))
+        self.client.wait(lambda: any(each.done() for each in futures), service, again, every=0.1)
+        return next(each.result() for each in futures if each.done())
+
+
+def interface(name):
+    """The class of a type such as dyn_ros/srv/GetJacobian."""
+    package, folder, kind = name.split("/")
+    return getattr(importlib.import_module(f"{package}.{folder}"), kind)
+
+
+def fill(message, values):
+    """Set fields of a message from what YAML gives, as `ros2` does."""
+    for field, value in values.items():
+        now = getattr(message, field)
+        if isinstance(value, dict):
+            fill(now, value)
+        elif isinstance(now, array.array):
+            setattr(message, field, array.array(now.typecode, value))
+        else:
+            setattr(message, field, float(value) if isinstance(now, float) else value)
+    return message
+
+
+# Each kind of command: what its words begin with, and a test of the others.
+
+KINDS = {}
+
+
+def kind(*begins):
+    def keep(test):
+        KINDS.update({tuple(begin.split()): test for begin in begins})
+        return test
+    return keep
+
+
+def options(words, *known):
+    """The words without these options, (those with a value end in =)."""
+    rest, words = [], list(words)
+    while words:
+        word = words.pop(0)
+        if f"{word}=" in known:
+            words.pop(0)
+        elif word not in known:
+            assert not word.startswith("-"), f"{word}: not known"
+            rest.append(word)
+    return rest
+
+
+@kind("ros2 topic echo", "ros2 topic hz")
+def _listened_to(graph, words):
+    [topic] = options(words, "--once")
+    graph.listen(topic)
+
+
+@kind("ros2 topic info")
+def _there(graph, words):
+    [topic] = options(words, "-v")
+    graph.there(topic)
+
+
+@kind("ros2 topic pub")
+def _published(graph, words):
+    topic, name, text = options(words, "-r=", "--once")
+    graph.set("/vereshchagin", "constraints", "topic")      # as a node begins
+    try:
+        message = fill(interface(name)(), yaml.safe_load(text))
+        refused = []
+        for _ in range(3):
+            graph.client.publisher(type(message), graph.name(topic)).publish(message)
+            node = graph.node(topic.rsplit("/", 1)[0])
+            refused.append(graph.client.diagnostics(node)[1]["messages refused"])
+        assert len(set(refused)) == 1, graph.process.output()
+    finally:
+        graph.set("/vereshchagin", "constraints", "hold_pose")
+
+
+@kind("ros2 service call")
+def _called(graph, words):
+    service, name, *text = words
+    response = graph.ask(service, interface(name), yaml.safe_load(text[0]) if text else {})
+    assert response.success, response.message
+
+
+@kind("ros2 param set")
+def _set(graph, words):
+    node, name, value = words
+    graph.set(node, name, yaml.safe_load(value))
+
+
+@kind("ros2 param get", "ros2 param describe")
+def _parameter(graph, words):
+    node, name = words
+    from rcl_interfaces.srv import DescribeParameters
+    request = DescribeParameters.Request(names=[name])
+    [found] = graph.client.call(
+        DescribeParameters, graph.name(node) + "/describe_parameters", request).descriptors
+    assert found.description
+
+
+@kind("ros2 lifecycle set")
+def _transition(graph, words):
+    from lifecycle_msgs.srv import GetAvailableTransitions
+    node, label = words
+    answer = graph.client.call(GetAvailableTransitions, graph.name(node) + "/get_transition_graph",
+                               GetAvailableTransitions.Request())
+    assert label in [each.transition.label for each in answer.available_transitions]
+
+
+@kind("ros2 lifecycle get")
+def _state(graph, words):
+    from lifecycle_msgs.srv import GetState
+    [node] = words
+    answer = graph.client.call(GetState, graph.name(node) + "/get_state", GetState.Request())
+    assert answer.current_state.label == "active"
+
+
+@kind("ros2 interface show")
+def _interface(graph, words):
+    [name] = words
+    interface(name)
+
+
+@kind("ros2 node", "ros2 daemon")
+def _of_ros(graph, words):
+    assert words in (["list"], ["stop"])
+
+
+@kind("ros2 run dyn_ros")
+def _executable(graph, words):
+    name, *rest = words
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    assert re.search(rf"^{name} = ", "\n".join(
+        setup["options.entry_points"].values()), re.MULTILINE)
+    if rest:
+        ros, *pairs = rest
+        assert ros == "--ros-args"
+        with generate.opened(name.removesuffix("_node")) as node:
+            for flag, pair in zip(pairs[::2], pairs[1::2], strict=True):
+                parameter, value = pair.split(":=", 1)
+                assert flag == "-p"
+                assert node.parameters.specs[parameter].fault(yaml.safe_load(value)) == ""
+
+
+@kind("ros2 launch dyn_ros")
+def _launched(graph, words):
+    file, *arguments = words
+    declared = arguments_of(ROOT / "launch" / file)
+    for argument in arguments:
+        assert argument == "--show-args" or argument.split(":=")[0] in declared
+
+
+def arguments_of(file):
+    """Names of the arguments that a launch file declares, found without launch."""
+    if file.suffix == ".xml":
+        return re.findall(r'<arg name="(\w+)"', file.read_text())
+    if file.suffix == ".yaml":
+        return [each["arg"]["name"] for each in yaml.safe_load(file.read_text())["launch"]
+                if "arg" in each]
+    names, launch = [], mock.MagicMock()
+    launch.DeclareLaunchArgument = lambda name, **_: names.append(name)
+    modules = ("launch", "launch.actions", "launch.substitutions", "launch_ros",
+               "launch_ros.actions", "launch_ros.parameter_descriptions",
+               "launch_ros.substitutions", "launch.conditions", "launch.event_handlers",
+               "launch.events", "launch.utilities")
+    with mock.patch.dict(sys.modules, dict.fromkeys(modules, launch)):
+        sys.modules.pop("dyn_ros.nodes.launch_file", None)
+        runpy.run_path(str(file))["generate_launch_description"]()
+    assert names
+    return names
+
+
+@kind("rviz2 -d")
+def _rviz(graph, words):
+    [file] = words
+    assert (ROOT / file.removeprefix("$ROS2_PKG_PREFIX/")).exists()
+
+
+@kind("dyn_ros")
+def _own_command(graph, words):
+    if words[0] in ("demo", "precompile", "view"):      # tests of their own
+        cli._parser().parse_args(words)
+    else:
+        assert cli.main(words) == 0
+
+
+@kind("make")
+def _made(graph, words):
+    makefile = (ROOT / "Makefile").read_text()
+    [target] = [word for word in words if "=" not in word]
+    assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    for name, value in (word.split("=", 1) for word in words if "=" in word):
+        assert re.search(rf"^{name}=", makefile, re.MULTILINE), "not in its help"
+        if name == "ARGS" and target == "demo":
+            cli._parser().parse_args(["demo", *shlex.split(value)])
+        elif name == "ARGS":
+            assert all((ROOT / path).exists() for path in shlex.split(value)
+                       if not path.startswith("-"))
+        elif name == "ROS":
+            assert (ROOT / f"requirements-{value}.txt").exists()
+
+
+@kind("python", "python3", ".venv-jazzy/bin/python")
+def _script(graph, words):
+    assert (ROOT / words[0]).exists()
+
+
+@kind("rosdep install", "colcon build", "source install/setup.bash")
+def _built(graph, words):
+    """By other packages' tools, which are told that this is a package for colcon."""
+    assert words in ([], ["--from-paths", "src", "--ignore-src"])
+    assert "<build_type>ament_cmake</build_type>" in (ROOT / "package.xml").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_it_does(graph, tmp_path, monkeypatch, command):
+    shutil.copy(ARM7, tmp_path / ROBOT)
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(command.replace("$(ros2 pkg prefix --share dyn_ros)", "$ROS2_PKG_PREFIX"),
+                        comments=True)
+    begin = next((begin for begin in KINDS if tuple(words[:len(begin)]) == begin), None)
+    assert begin, f"{command}: say in KINDS how this is tested"
+    KINDS[begin](graph, words[len(begin):])
+
+
+def test_every_fence_has_a_language_that_is_tested():
+    """Python runs in test_docs.py; text is looked at where it is somebody's output."""
+    for page in PAGES:
+        languages = {language for language, _ in FENCE.findall(page.read_text())}
+        assert languages <= {"python", "bash", "text", "ini"}, page
