@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ARM7 = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 PAGES = generate.PAGES
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-BLOCK = re.compile(r"(?:\A|\n)\n((?: {4,}\S.*\n?)+)")
+BLOCK = re.compile(r"(?<=\n\n)((?: {4,}\S.*\n?)+)")
 ROBOT = "my_robot.urdf"
 
 
@@ -59,10 +59,9 @@ COMMANDS = [pytest.param(command, id=f"{page.name}: {command[:60]}")
 @pytest.fixture(scope="module")
 def graph(client, start):
     """All nodes with the arm of the examples, its tool held, and somebody who speaks its joints."""
-    process = start("-p", "vereshchagin:tip_frame:=tool",
-                    "-p", "vereshchagin:constraints:=hold_pose",
-                    module="dyn_ros.nodes.dyn_ros_node")
-    return Graph(client, process)
+    graph = Graph(client, start(module="dyn_ros.nodes.dyn_ros_node"))
+    graph.set("/vereshchagin", tip_frame="tool", constraints="hold_pose")
+    return graph
 
 
 class Graph:
@@ -76,6 +75,11 @@ class Graph:
         """Of a node, topic or service, where the nodes are."""
         assert name.startswith("/")
         return name if name == "/diagnostics" else self.process.namespace + name
+
+    def owner(self, node, parameter):
+        """The node of a parameter: in one process that of the robot's is another."""
+        shared = any(spec.robot and spec.name == parameter for spec in generate.SPECS)
+        return "/dyn_ros" if shared else node
 
     def node(self, name):
         return SimpleNamespace(name=self.name(name), output=self.process.output)
@@ -101,8 +105,8 @@ class Graph:
         self.client.wait(lambda: messages, topic, again=self.speak, every=0.1)
         self.client.stop_listening(messages)
 
-    def set(self, node, name, value):
-        done, reason = self.client.set_parameters(self.node(node), **{name: value})
+    def set(self, node, **values):
+        done, reason = self.client.set_parameters(self.node(node), **values)
         assert done, reason
 
     def ask(self, service, kind, given):
@@ -177,7 +181,7 @@ def _there(graph, words):
 @kind("ros2 topic pub")
 def _published(graph, words):
     topic, name, text = options(words, "-r=", "--once")
-    graph.set("/vereshchagin", "constraints", "topic")      # as a node begins
+    graph.set("/vereshchagin", constraints="topic")         # as a node begins
     try:
         message = fill(interface(name)(), yaml.safe_load(text))
         refused = []
@@ -187,7 +191,7 @@ def _published(graph, words):
             refused.append(graph.client.diagnostics(node)[1]["messages refused"])
         assert len(set(refused)) == 1, graph.process.output()
     finally:
-        graph.set("/vereshchagin", "constraints", "hold_pose")
+        graph.set("/vereshchagin", constraints="hold_pose")
 
 
 @kind("ros2 service call")
@@ -200,7 +204,7 @@ def _called(graph, words):
 @kind("ros2 param set")
 def _set(graph, words):
     node, name, value = words
-    graph.set(node, name, yaml.safe_load(value))
+    graph.set(graph.owner(node, name), **{name: yaml.safe_load(value)})
 
 
 @kind("ros2 param get", "ros2 param describe")
@@ -208,8 +212,9 @@ def _parameter(graph, words):
     node, name = words
     from rcl_interfaces.srv import DescribeParameters
     request = DescribeParameters.Request(names=[name])
+    owner = graph.name(graph.owner(node, name))
     [found] = graph.client.call(
-        DescribeParameters, graph.name(node) + "/describe_parameters", request).descriptors
+        DescribeParameters, owner + "/describe_parameters", request).descriptors
     assert found.description
 
 
