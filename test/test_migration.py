@@ -1,0 +1,210 @@
+"""docs/migration.md: every call in it is made, and theirs and ours give the same numbers."""
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pinocchio
+import pytest
+
+import dyn_ros
+import peer
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "migration.md").read_text()
+TABLES = dict(re.findall(r"^##+ (.*?)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
+ONE_DOF = 6                          # joints at the end of either robot
+COMPARED = ("Model and configurations", "Algorithms", "Derivatives", "Values")
+
+
+def rows(*titles):
+    """pytest parameters ``theirs, ours``: lists of pieces of code, the last one has the value."""
+    found = [re.split(r" \| ", line.strip("| "))[:2] for title in titles
+             for line in re.findall(r"^\| .*`.*$", TABLES[title], re.MULTILINE)]
+    return pytest.mark.parametrize("theirs, ours", [
+        pytest.param(*(re.findall(r"`([^`]+)`", cell) for cell in row), id=row[1].strip("`"))
+        for row in found])
+
+
+def value(code, names):
+    """Of the last piece, after the others."""
+    for piece in code[:-1]:
+        eval(piece, names)
+    return eval(code[-1], names)
+
+
+def test_no_row_is_left_out():
+    assert {title for title, text in TABLES.items() if "\n| " in text} == {
+        *COMPARED, "Not in Pinocchio's Python", "KDL", "iDynTree"}
+
+
+# --- what both are asked about
+
+def spatial(seed):
+    """Numbers for values, the same for both sides."""
+    rng = np.random.default_rng(seed)
+    x, y = (np.asarray(dyn_ros.SE3.exp(rng.normal(size=6))) for _ in range(2))
+    A = rng.normal(size=(3, 3))
+    m, f = rng.normal(size=(2, 6))
+    return SimpleNamespace(X=x, Y=y, m=m, f=f, S=A @ A.T, R=x[:3, :3], p=x[:3, 3])
+
+
+def ours_of(model, state):
+    """The names in our column."""
+    q, v, a, tau = state
+    given = spatial(3)
+    X, m = dyn_ros.SE3.from_homogeneous(given.X), dyn_ros.Motion(given.m)
+    c = given.p
+    return {
+        "dyn_ros": dyn_ros, "np": np, "model": model, "data": dyn_ros.Data(model),
+        "rng": np.random.default_rng(0), "q": q, "v": v, "a": a, "tau": tau,
+        "zero": np.zeros(model.nv), "q1": model.integrate(q, v),
+        "frame": "tool", "joint": model.joint_names[2],
+        **{each.name: each for each in dyn_ros.ReferenceFrame},
+        "X": X, "Y": dyn_ros.SE3.from_homogeneous(given.Y), "m": m, "f": dyn_ros.Force(given.f),
+        "I": dyn_ros.Inertia(2.0, given.p, given.S), "R": given.R, "p": given.p, "S": given.S,
+        "quaternion": X.as_quaternion(), "linear": given.m[:3], "angular": given.m[3:],
+        "dX": dyn_ros.TransformDerivative.from_body_twist(X, dyn_ros.Motion(given.f)),
+        "about_com": given.S - 2.0 * (c @ c * np.eye(3) - np.outer(c, c)),
+    }
+
+
+@pytest.fixture(params=[("ur5", None), ("solo12", "floating")], ids=["ur5", "solo12"])
+def both(request):
+    """The names in Pinocchio's column, and those in ours."""
+    robot, root_joint = request.param
+    pair = peer.new_pair(robot, root_joint)
+    path = peer.EXAMPLE_ROBOTS / peer.FILES[robot]
+    state, f_ext = pair.state(5), pair.wrenches(6)
+    ours = ours_of(pair.model, state)
+    ours |= {"path": str(path), "xml": path.read_text(), "f_ext": f_ext,
+             "frame": pair.model.frame_names[-1], "frame_name": pair.model.frame_names[-1],
+             "joint_name": ours["joint"]}
+    given = spatial(3)
+    theirs = {key: ours[key] for key in ("np", "path", "xml", "q", "v", "a", "tau", "q1", "R", "p",
+                                         "S", "quaternion")}
+    theirs |= {
+        "pin": pinocchio, "model": pair.pin, "data": pair.pin_data, "f_ext": pair.to_pin_f(f_ext),
+        "frame": pair.pin.getFrameId(ours["frame"]), "joint": pair.pin.getJointId(ours["joint"]),
+        "frame_name": ours["frame"], "joint_name": ours["joint"],
+        "X": pinocchio.SE3(given.X), "Y": pinocchio.SE3(given.Y), "m": pinocchio.Motion(given.m),
+        "f": pinocchio.Force(given.f), "I": pinocchio.Inertia(2.0, given.p, given.S),
+    }
+    return theirs, ours
+
+
+def plain(x):
+    """A value of either side as something to compare; Pinocchio's lists begin with the universe."""
+    if hasattr(x, "baseWrench"):
+        return np.hstack([x.baseWrench().toNumPy(), x.jointTorques().toNumPy()])
+    for attribute in ("vector", "homogeneous", "toNumPy", "asHomogeneousTransform",
+                      "asHomogeneousTransformDerivative", "asMatrix"):
+        if hasattr(x, attribute):
+            found = getattr(x, attribute)
+            return plain(found()) if callable(found) else found
+    if isinstance(x, pinocchio.Inertia):
+        return x.matrix()
+    if isinstance(x, (pinocchio.Model, dyn_ros.Model)):
+        return x.nq, x.nv
+    if isinstance(x, (pinocchio.Data, dyn_ros.Data)):
+        return ()
+    if isinstance(x, (tuple, list)):
+        return list(x)
+    if type(x).__name__.startswith("StdVec"):
+        return list(x)[1:]
+    return x
+
+
+def agree(theirs, ours):
+    theirs, ours = plain(theirs), plain(ours)
+    if isinstance(theirs, (tuple, list)):
+        assert len(theirs) == len(ours)
+        for one, other in zip(theirs, ours):
+            agree(one, other)
+    elif isinstance(theirs, str):
+        assert ours == theirs
+    else:
+        peer.close(ours, theirs, 1e-9)
+
+
+@rows(*COMPARED)
+def test_pinocchios_call_and_ours_agree(both, theirs, ours):
+    one, other = value(theirs, both[0]), value(ours, both[1])
+    if "random" in theirs[-1]:
+        one, other = len(one), len(other)
+    if "Limit" in theirs[-1]:                       # a floating joint's are told in another way
+        one, other = one[-ONE_DOF:], other[-ONE_DOF:]
+    agree(one, other)
+
+
+# --- KDL has no wheel: ours answer, with finite numbers (test_vereshchagin.py has KDL's own)
+
+@pytest.fixture
+def arm():
+    """The names in our column, for the arm of the package."""
+    path = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+    model = dyn_ros.Model.from_urdf_file(path)
+    state = model.random_configuration(np.random.default_rng(1)), *np.random.default_rng(
+        2).normal(size=(3, model.nv))
+    ours = ours_of(model, state)
+    rng = np.random.default_rng(3)
+    return ours | {"xml": path.read_text(), "f_ext": rng.normal(size=(model.njoints, 6)),
+                   "wrench": rng.normal(size=6), "alpha": np.eye(6)[:, :2], "beta": np.zeros(2),
+                   "root_acc": np.array([0.0, 0.0, 9.81, 0.0, 0.0, 0.0])}
+
+
+def finite(x):
+    if isinstance(x, (tuple, list)):
+        return all(map(finite, x))
+    return isinstance(x, (dyn_ros.Model, dyn_ros.Data)) or bool(np.isfinite(np.asarray(x)).all())
+
+
+@rows("Not in Pinocchio's Python", "KDL")
+def test_our_call_answers(arm, theirs, ours):
+    assert finite(value(ours, arm))
+
+
+# --- iDynTree
+
+@pytest.fixture
+def with_idyntree():
+    """The names in iDynTree's column, and those in ours; of a floating robot."""
+    idyn = pytest.importorskip("idyntree.swig", reason="no wheel of iDynTree for this Python")
+    xml = peer.urdf("solo12")
+    model = dyn_ros.Model.from_urdf(xml, "floating")
+    state = peer.pair("solo12", "floating").state(5)
+    q, v, a, _ = state
+    ours = ours_of(model, state) | {"frame": model.frame_names[-1]}
+    loader = idyn.ModelLoader()
+    assert loader.loadReducedModelFromString(xml, list(model.joint_names[1:]))
+    kindyn = idyn.KinDynComputations()
+    assert kindyn.loadRobotModel(loader.model())
+    assert kindyn.setFrameVelocityRepresentation(idyn.BODY_FIXED_REPRESENTATION)
+    base = dyn_ros.SE3.from_quaternion(q[3:7], q[:3])
+    ours |= {"base": base, "turn": dyn_ros.SE3(base.rotation)}
+    assert kindyn.setRobotState(base.as_homogeneous(), q[7:], v[:6], v[6:], model.gravity)
+    given = spatial(3)
+    theirs = {
+        "iDynTree": idyn, "kindyn": kindyn, "loader": loader, "model": loader.model(),
+        "frame": ours["frame"], "base_acceleration": a[:6], "joint_accelerations": a[6:],
+        "no_wrenches": idyn.LinkWrenches(loader.model()),
+        "jacobian": idyn.MatrixDynSize(6, model.nv),
+        "mass_matrix": idyn.MatrixDynSize(model.nv, model.nv),
+        "forces": idyn.FreeFloatingGeneralizedTorques(loader.model()),
+        "R": idyn.Rotation(given.R), "p": idyn.Position(given.p),
+        "S": idyn.RotationalInertia(given.S),
+    }
+    theirs["no_wrenches"].zero()
+    theirs["X"] = idyn.Transform(theirs["R"], theirs["p"])
+    theirs["dX"] = idyn.TransformDerivative()
+    theirs["dX"].setRotationDerivative(idyn.Matrix3x3(np.array(ours["dX"].rotation)))
+    theirs["dX"].setPositionDerivative(idyn.Vector3(np.array(ours["dX"].translation)))
+    theirs["m"], theirs["f"] = idyn.SpatialMotionVector(), idyn.SpatialForceVector()
+    for k in range(6):
+        theirs["m"].setVal(k, given.m[k])
+        theirs["f"].setVal(k, given.f[k])
+    return theirs, ours
+
+
+@rows("iDynTree")
+def test_idyntrees_call_and_ours_agree(with_idyntree, theirs, ours):
+    agree(value(theirs, with_idyntree[0]), value(ours, with_idyntree[1]))
