@@ -150,8 +150,20 @@ def test_package_xml_names_what_is_imported():
                 if name in ("rclpy", "launch", "launch_ros", "ament_index_python")
                 or re.search(r"_(msgs|srvs|interfaces)$", name)}
     stated = {element.text for tag in ("depend", "exec_depend") for element in PACKAGE.iter(tag)}
-    assert imported - {"builtin_interfaces"} <= stated
+    assert imported <= stated
     assert "rclpy" in imported
+
+
+ROOMS = ("spatial", "model", "algorithms", "viewer", "nodes", "demo")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_point_one_way(room):
+    above = ROOMS[:ROOMS.index(room)]
+    for path in (ROOT / "dyn_ros" / room).rglob("*.py"):
+        known = re.findall(r"^ *from (?:\.\.|dyn_ros\.)(\w+)[\w.]* import", path.read_text(),
+                           re.MULTILINE)
+        assert {name for name in known if name in ROOMS} <= {*above, room}, path
 
 
 def tool(name):
