@@ -94,6 +94,8 @@ def guarded(callback):
     def call(self, *given):
         try:
             callback(self, *given)
+        except Refused as error:
+            self.refuse(callback.__name__.strip("_"), error)
         except Exception as error:
             if self.context.ok():       # else a signal came meanwhile, and nothing works any more
                 self.refuse(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")

@@ -13,9 +13,10 @@ from .derivative_services import SPEC as DERIVATIVES
 from .differences import Differences
 from .markers import CENTROIDAL
 from .parameters import Spec
-from .state import some
+from .state import Refused, some
 
 UNKNOWN = (math.nan,) * 6
+TOO_LARGE = "the numbers of the state are too large to compute with"
 
 
 class CentroidalNode(RobotNode):
@@ -100,8 +101,11 @@ class CentroidalNode(RobotNode):
     def _forward_dynamics(self, robot):
         state = robot.state
         try:
-            return dyn_ros.aba(robot.model, robot.data, state.q, state.v, state.tau)
-        except np.linalg.LinAlgError as error:
+            a = dyn_ros.aba(robot.model, robot.data, state.q, state.v, state.tau)
+            if np.isfinite(a).all():
+                return a
+            raise Refused(TOO_LARGE)
+        except (np.linalg.LinAlgError, Refused) as error:
             self.refuse("acceleration_source forward_dynamics", error)
             return None
 
@@ -120,7 +124,10 @@ def _whole(robot):
     model, data, state = robot.model, robot.data, robot.state
     known = state.velocity_known
     _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else np.zeros(model.nv))
-    whole = moving = dyn_ros.Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
+    try:
+        whole = moving = dyn_ros.Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
+    except ValueError:
+        raise Refused(TOO_LARGE) from None
     base = model.base_inertia
     if base.mass > 0.0:
         whole = moving + base

@@ -171,6 +171,9 @@ def _latest(node, robot):
     clock = node.get_clock()
     if age > state.staleness and clock.ros_time_is_active:      # a simulation may be paused
         age = 1e-9 * (clock.now().nanoseconds - state.stamp)
+        if age < -state.staleness:
+            raise Refused(f"the latest state is {-age:.3f} s ahead of the time, which was set "
+                          f"back: {GIVE}")
     if age > state.staleness:
         raise Refused(f"the latest state is {age:.3f} s old, more than the parameter staleness "
                       f"({state.staleness:g} s) allows: {GIVE}")

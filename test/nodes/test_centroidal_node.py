@@ -391,6 +391,20 @@ def test_a_missing_effort_is_told_and_the_rest_comes(
     client.diagnostics(node, lambda status, values: "effort" not in status.message)
 
 
+def test_numbers_that_are_too_large_are_told_in_words(client, node, state, speak, settings, arm):
+    settings(acceleration_source="forward_dynamics")
+    for _ in range(2):
+        [fast] = speak.ask(speak.message(arm.joint_names, POSITION, [1e200] * 7, [1.0] * 7), state)
+    assert fast.velocity_valid and not fast.rates_valid
+    assert_unknown(fast, "com_acceleration")
+    speak.send(speak.message(arm.joint_names, [1e300] * 7, VELOCITY, [1.0] * 7))
+    [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY, [1.0] * 7), state)
+    assert answer.rates_valid
+    for what in ("acceleration_source forward_dynamics", "publish"):
+        assert f"{what} refused: the numbers of the state are too large" in node.output()
+    assert "Traceback" not in node.output()
+
+
 def test_a_robot_without_accelerations_gives_the_rest(client, start):
     node = start(module=MODULE, robot_description_file=None,
                  acceleration_source="forward_dynamics")

@@ -344,12 +344,13 @@ def test_a_part_that_is_behind_is_named(ur5):
 
 
 def test_a_stale_state_is_refused_by_the_time_since_it_came(ur5):
+    ur5.robot.state.staleness = 600.0
     tell(ur5, Q, V)
-    ur5.robot.received -= 0.4
+    ur5.robot.received -= 300.0
     ur5.ask("get_frame_state", frame="tool0")
-    ur5.robot.received -= 0.2
+    ur5.robot.received -= 700.0
     told = ur5.refusal("get_frame_state", frame="tool0")
-    assert re.search(r"0\.6\d\d s old, more than the parameter staleness \(0\.5 s\)", told)
+    assert re.search(r"1\d\d\d\.\d* s old, more than the parameter staleness \(600 s\)", told)
     ur5.ask("get_frame_state", frame="tool0", state=state_message(ur5.robot.model, Q))
 
 
@@ -360,6 +361,10 @@ def test_under_simulated_time_a_state_ages_by_its_stamp(ur5):
     ur5.ask("get_jacobian", frame="tool0")
     ur5.sim_time = 101 * NS
     assert "1.000 s old" in ur5.refusal("get_jacobian", frame="tool0")
+    ur5.sim_time = 99 * NS + 3 * NS // 4
+    ur5.ask("get_jacobian", frame="tool0")      # a stamp may be somewhat ahead of the clock
+    ur5.sim_time = 10 * NS                      # but not so far: the simulation was reset
+    assert "90.000 s ahead of the time" in ur5.refusal("get_jacobian", frame="tool0")
 
 
 def test_an_unknown_velocity_is_refused_only_where_it_counts(ur5):
