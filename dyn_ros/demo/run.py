@@ -185,6 +185,8 @@ def node(name, root_joint, **parameters):
     given = {"root_joint": root_joint, "base_source": "parameter", **parameters}
     if name != "vereshchagin":
         given["derivatives"] = "false"
+    if name == "dynamics":
+        given["markers.torque.scale"] = 0.15
     arguments = [word for key, value in given.items() for word in ("-p", f"{key}:={value}")]
     return Child(f"{name}_node", f"dyn_ros.nodes.{name}_node", "--ros-args", *arguments)
 

@@ -207,12 +207,12 @@ class ViewerNode(Node):
         self._odometry_frame = message.header.frame_id
 
     def _on_markers(self, topic, message):
+        if self._robot is None:
+            return
         for problem in self._drawing.take(topic, message, self._node_of, time.monotonic()):
             self.problem(f"marker {topic}", problem)
 
     def _node_of(self, frame):
-        if self._robot is None:
-            raise ValueError("there is no robot yet")
         if frame == self._odometry_frame or frame in self.parameters.values["world_frames"]:
             return ""
         return self._robot.node(frame)
@@ -271,8 +271,8 @@ class ViewerNode(Node):
     def _place_camera(self):
         reach = max(self._robot.reach, 0.1)
         camera = self._server.initial_camera
-        camera.position = tuple(reach * x for x in (0.95, 0.75, 0.75))
-        camera.look_at = (0.0, 0.0, 0.38 * reach)
+        camera.position = tuple(reach * x for x in (0.72, 0.56, 0.6))
+        camera.look_at = (0.0, 0.0, 0.36 * reach)
 
     # Hands
 
