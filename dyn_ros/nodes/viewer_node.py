@@ -271,8 +271,9 @@ class ViewerNode(Node):
     def _place_camera(self):
         reach = max(self._robot.reach, 0.1)
         camera = self._server.initial_camera
-        camera.position = tuple(reach * x for x in (0.72, 0.56, 0.6))
-        camera.look_at = (0.0, 0.0, 0.36 * reach)
+        camera.fov = math.radians(50.0)
+        camera.position = tuple(reach * x for x in (1.4, 1.1, 1.0))
+        camera.look_at = (0.0, 0.0, 0.4 * reach)
 
     # Hands
 
