@@ -18,7 +18,13 @@ from dyn_ros.demo.run import ADDRESS
 
 PICTURE = Path(__file__).parent / "images" / "browser.png"
 SIZE = {"width": 1280, "height": 800}
-SECONDS = 14.0          # until the plots are full, and then on to a pose worth showing
+SECONDS = 10.0          # until the plots are full
+PAUSE_IN_A_GOOD_POSE = """() => {
+    const q = [...document.querySelectorAll(".mantine-NumberInput-input")].map(x => +x.value);
+    const good = q[1] > -1.0 && q[1] < -0.3 && q[3] > 1.0 && q[3] < 2.0;
+    if (good) [...document.querySelectorAll("button")].find(x => x.innerText == "Pause").click();
+    return good;
+}"""
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader",
             "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -41,6 +47,8 @@ def main():
             page.wait_for_selector(".constraint")           # all nodes have started
             page.locator(".mantine-Notification-closeButton").first.click()
             time.sleep(SECONDS)
+            page.wait_for_function(PAUSE_IN_A_GOOD_POSE)
+            time.sleep(2.0)                                 # all that is drawn is of one instant
             page.screenshot(path=picture)
             browser.close()
     finally:

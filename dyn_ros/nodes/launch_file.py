@@ -41,6 +41,18 @@ def view_description():
                               OpaqueFunction(function=_view)])
 
 
+def viewer_description():
+    """Declare the arguments, then start all nodes, and the one that shows them in a browser.
+
+    Returns
+    -------
+    launch.LaunchDescription
+    """
+    return LaunchDescription([
+        *_declared((*_arguments("dyn_ros.yaml", None), *_viewer_arguments())),
+        OpaqueFunction(function=_viewer)])
+
+
 def _declared(arguments):
     return [DeclareLaunchArgument(name, default_value=default, description=description)
             for name, default, description in arguments]
@@ -76,6 +88,14 @@ def _view_arguments():
     )
 
 
+def _viewer_arguments():
+    return (
+        ("nodes", "true", "Start the nodes of this package; false: they run already."),
+        ("host", "127.0.0.1", "Address that the page is served on; 127.0.0.1: this machine alone."),
+        ("port", "8080", "First port to try for the page."),
+    )
+
+
 def _value(context, argument):
     return LaunchConfiguration(argument).perform(context)
 
@@ -96,6 +116,10 @@ def _node(context, executable, name):
         parameters["robot_description"] = _robot_description(path)
     elif path:
         parameters["robot_description_file"] = path
+    if executable == "viewer_node":
+        del parameters["autostart"]
+        parameters.update(host=LaunchConfiguration("host"),
+                          port=ParameterValue(LaunchConfiguration("port"), value_type=int))
     return [Node(
         package="dyn_ros",
         executable=executable,
@@ -113,6 +137,12 @@ def _robot_description(path):
     if path.endswith(".xacro"):
         return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
     return ParameterValue(Path(path).read_text(encoding="utf-8"), value_type=str)
+
+
+def _viewer(context):
+    """The viewer, and the nodes that are asked for, once the arguments are known."""
+    nodes = _node(context, "dyn_ros_node", None) if _is_on(context, "nodes") else []
+    return [*nodes, *_node(context, "viewer_node", None)]
 
 
 def _view(context):

@@ -272,7 +272,7 @@ class ViewerNode(Node):
         reach = max(self._robot.reach, 0.1)
         camera = self._server.initial_camera
         camera.fov = math.radians(50.0)
-        camera.position = tuple(reach * x for x in (1.4, 1.1, 1.0))
+        camera.position = tuple(reach * x for x in (1.15, 0.9, 0.85))
         camera.look_at = (0.0, 0.0, 0.4 * reach)
 
     # Hands

@@ -197,7 +197,7 @@ class _Plot:
         self._text = gui.add_html("")
         self._plot = gui.add_uplot(
             (np.zeros(0),) * (1 + len(CURVES)), self._series(), height=PLOT_HEIGHT,
-            legend={"show": False}, padding=(4, 6, 4, 0), axes=({"show": False}, {"size": 38}),
+            legend={"show": False}, padding=(4, 6, 4, 0), axes=({"show": False}, {"size": 46}),
             scales={"x": {"time": False, "range": (-seconds, 0.0)}})
 
     def _series(self):

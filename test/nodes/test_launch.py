@@ -54,14 +54,15 @@ def describe(file):
 
 def test_each_file_is_tested():
     assert {path.name for path in LAUNCH.glob("*.launch.*")} == {
-        *(f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view")),
+        *(f"{file}.launch.py" for file in (*ONE_NODE, "dyn_ros", "view", "viewer")),
         "example.launch.xml", "two_robots.launch.yaml"}
 
 
-@pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros", "view"])
+@pytest.mark.parametrize("file", [*ONE_NODE, "dyn_ros", "view", "viewer"])
 def test_every_argument_is_described(file):
     arguments = {each.name: each for each in describe(file).get_launch_arguments()}
-    of_view = {"rviz_config", "fixed_frame", "nodes", "gui"} if file == "view" else set()
+    of_view = {"view": {"rviz_config", "fixed_frame", "nodes", "gui"},
+               "viewer": {"nodes", "host", "port"}}.get(file, set())
     assert set(arguments) - {"name"} == {
         "namespace", "params_file", "robot_description_file", "use_sim_time", "autostart",
         "log_level", "respawn"} | of_view
@@ -136,6 +137,17 @@ def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     assert [state[0].header.frame_id for state in states] == ["somewhere"] * 3
     assert "[DEBUG]" in log()
     client.stop_listening()
+
+
+def test_the_viewer_shows_what_the_nodes_tell(client, launch):
+    pytest.importorskip("viser", reason="no viser: pip install viser")
+    _, log = launch("viewer", namespace="seen", robot_description_file=ARM7, port=0)
+    client.wait(lambda: "the robot is at http://localhost:" in log(), log)
+    client.wait(lambda: "robot 'arm7': 9 links" in log(), log)
+    nodes = {"/seen/dyn_ros", "/seen/dynamics", "/seen/centroidal", "/seen/vereshchagin",
+             "/seen/viewer"}
+    client.wait(lambda: nodes <= {f"{namespace}/{name}" for name, namespace in
+                                  client.node.get_node_names_and_namespaces()}, log)
 
 
 @pytest.mark.parametrize("file, names", [

@@ -287,3 +287,8 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
     panel.show_numbers()
     assert "j08" in panel._plots[0]._text.content
     assert [plot._text.visible for plot in panel._plots] == [True] * 3 + [False] * 5
+
+
+def test_each_parameter_is_on_its_page():
+    page = (Path(__file__).parents[2] / "docs" / "viewer.md").read_text()
+    assert [spec.name for spec in viewer_node.SPECS if f"`{spec.name}`" not in page] == []
