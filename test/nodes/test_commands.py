@@ -40,7 +40,7 @@ def commands(page):
     fenced = [code for language, code in FENCE.findall(text) if language == "bash"]
     for block in [*fenced, *BLOCK.findall(FENCE.sub("", text))]:
         for line in re.sub(r"\\\n\s*", "", block).splitlines():
-            if shlex.split(line, comments=True):
+            if not line.lstrip().startswith("#"):
                 yield line.strip()
 
 

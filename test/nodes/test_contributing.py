@@ -95,4 +95,4 @@ def test_every_snippet_has_a_test():
     tested = [code for before, _, code in SNIPPETS
               if re.search(r"`(dyn_ros/\S+\.py|setup\.cfg)`", before) or "def get_gravity" in code]
     assert len(tested) == len(SNIPPETS) == sum(
-        len(re.findall("^```[a-z]", page.read_text(), re.MULTILINE)) for page in PAGES)
+        len(re.findall("^```(?:python|ini)", page.read_text(), re.MULTILINE)) for page in PAGES)
