@@ -141,10 +141,11 @@ def _link(field, robot, name):
 
 def _across(name, axis):
     """Two unit vectors (2, 3) at right angles to an axis and to each other."""
-    length = np.linalg.norm(axis)
-    if not length > 0.0:
+    largest = abs(axis).max()
+    if not largest > 0.0:
         raise Refused(f"{name} is zero and has no direction")
-    axis = axis / length
+    axis = axis / largest               # squares of it neither overflow nor vanish
+    axis /= np.linalg.norm(axis)
     least = np.argmin(abs(axis))
     first = np.eye(3)[least] - axis[least] * axis
     first /= np.linalg.norm(first)

@@ -272,6 +272,14 @@ def test_free_along_an_axis_of_a_link(robot, settings, axis_frame):
     assert abs(axis @ a[:3]) > 1.0      # it is free there
 
 
+@pytest.mark.parametrize("length", [1e-320, 1e300])
+def test_the_axis_may_have_any_length(robot, settings, length):
+    settings(constraints="free_along_axis", tip_frame="tool", axis=[0.0, 0.0, 1.0])
+    expected = robot.ask()[1].constraints.directions.data
+    settings(axis=[0.0, 0.0, length])
+    assert robot.ask()[1].constraints.directions.data == expected
+
+
 @pytest.mark.parametrize("reason, values", [
     ("expected one of topic, hold_pose", {"constraints": "hold"}),
     ("tip_frame: no joint moves a frame named ''; what joints move: shoulder_yaw, ",
