@@ -39,10 +39,10 @@ DDQ_DV = field("ddq_dv", ("nv", "nv"), "Joint accelerations by velocity [rad/s2,
 
 
 @kernel
-def less_minverse_times(r, X, B):
-    """X = -M^-1 B for nv x nv matrices at offsets, eight rows of X at a time.
+def less_minverse_times(r, X, Y, B, C):
+    """X = -M^-1 B and Y = -M^-1 C for nv x nv matrices at offsets, eight rows at a time.
 
-    Column k of B is zero but on k's way to the root and behind k.
+    Column k of B and C is zero but on k's way to the root and behind k.
     """
     n, W = nv(r), at(r, MINV)
     for i in range(0, n, 8):
@@ -51,18 +51,18 @@ def less_minverse_times(r, X, B):
             for j in range(k, min(k + neighbours(r.work), n)):
                 end = max(end, velocity_end(r, j))
             zero = 0.0 * load_neighbours(r.work, B + k, n - k)
-            total = (zero, zero, zero, zero, zero, zero, zero, zero)
-            for j in range(k, end):
-                total = add_scaled(total, load_eight(r.work, W + n * j + i),
-                                   load_neighbours(r.work, B + n * j + k, n - k))
-            j = velocity_parent(r, k)
+            x = (zero, zero, zero, zero, zero, zero, zero, zero)
+            y = x
+            j = end - 1
             while j >= 0:
-                total = add_scaled(total, load_eight(r.work, W + n * j + i),
-                                   load_neighbours(r.work, B + n * j + k, n - k))
-                j = velocity_parent(r, j)
+                row = load_eight(r.work, W + n * j + i)
+                x = add_scaled(x, row, load_neighbours(r.work, B + n * j + k, n - k))
+                y = add_scaled(y, row, load_neighbours(r.work, C + n * j + k, n - k))
+                j = j - 1 if j > k else velocity_parent(r, j)
             for t in range(8):
                 if i + t < n:
-                    store_neighbours(r.work, X + n * (i + t) + k, n - k, -total[t])
+                    store_neighbours(r.work, X + n * (i + t) + k, n - k, -x[t])
+                    store_neighbours(r.work, Y + n * (i + t) + k, n - k, -y[t])
 
 
 @kernel
@@ -78,8 +78,7 @@ def differentiate(r):
         inverse_after_elimination(r)
     outward(r)
     inward(r)
-    less_minverse_times(r, at(r, DDQ_DQ), at(r, DTAU_DQ))
-    less_minverse_times(r, at(r, DDQ_DV), at(r, DTAU_DV))
+    less_minverse_times(r, at(r, DDQ_DQ), at(r, DDQ_DV), at(r, DTAU_DQ), at(r, DTAU_DV))
 
 
 @kernel

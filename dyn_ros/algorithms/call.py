@@ -21,6 +21,7 @@ from numba.extending import NativeValue, intrinsic, models, register_model, unbo
 from ..model import layout
 from ..model.data import Data
 from ..model.inputs import as_array, require_sound
+from ..model.joints import turn_joints
 from ..model.layout import (
     GIVEN,
     MAX_CONSTRAINTS,
@@ -229,6 +230,7 @@ def _one_state(run, fields, optional):
                 return _REFUSED
         if load(r.ints, GIVEN) & required != required:
             return _REFUSED
+        turn_joints(r)
         run(r)
         return load(r.ints, STATUS)
     return one
@@ -383,7 +385,9 @@ class Algorithm:
                 start = ints[layout.OFFSET + field]
                 work[start:start + value.size] = value.ravel()
                 ints[GIVEN] |= 1 << field
-        self._run(Robot(ints, data.model._floats, work))
+        r = Robot(ints, data.model._floats, work)
+        turn_joints(r)
+        self._run(r)
         return ints[STATUS]
 
     def _run_batch(self, data, where, values, threads):

@@ -24,7 +24,17 @@ from ..spatial.algebra import (
     zero3,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import constant, lift, load, sincos
+from ..spatial.lanes import (
+    constant,
+    holds_lanes,
+    lift,
+    load,
+    load_neighbours,
+    neighbours,
+    sincos,
+    store,
+    store_neighbours,
+)
 from .layout import (
     PLACE,
     PLACE_COS,
@@ -41,12 +51,45 @@ from .layout import (
     at,
     axis,
     constants,
+    field,
     idx_q,
     idx_v,
     increase,
     kind,
+    njoints,
     ratio,
 )
+
+SINE = field("_sine", ("rows",))
+COSINE = field("_cosine", ("rows",))
+
+
+@kernel
+def displacement(r, i, x):
+    """Angle or travel of joint i, which hangs on coordinate x: a mimic's is not x itself."""
+    row = constants(i)
+    return constant(r.floats, row + RATIO) * x + constant(r.floats, row + SHIFT)
+
+
+@kernel
+def turn_joints(r):
+    """Sines and cosines for ``joint_placement`` of one state, several joints at a time."""
+    n, s, c = njoints(r), at(r, SINE), at(r, COSINE)
+    for i in range(1, n + 1):
+        x = load(r.work, at(r, Q) + idx_q(r, i))
+        store(r.work, c + i, displacement(r, i, x))
+    for i in range(1, n + 1, neighbours(r.work)):
+        sine, cosine = sincos(load_neighbours(r.work, c + i, n + 1 - i))
+        store_neighbours(r.work, s + i, n + 1 - i, sine)
+        store_neighbours(r.work, c + i, n + 1 - i, cosine)
+
+
+@kernel
+def sine_and_cosine(r, i, x):
+    """Of revolute joint i's angle; a batch has its eight states to take at a time."""
+    if holds_lanes(r.work):
+        return sincos(displacement(r, i, x))
+    return load(r.work, at(r, SINE) + i), load(r.work, at(r, COSINE) + i)
 
 
 @kernel
@@ -63,7 +106,7 @@ def joint_placement(r, i):
     x = load(r.work, n)
     k = kind(r, i)
     if k == REVOLUTE:
-        s, c = sincos(constant(r.floats, row + RATIO) * x + constant(r.floats, row + SHIFT))
+        s, c = sine_and_cosine(r, i, x)
         S = constant9(r.floats, row + PLACE_SIN)
         C = constant9(r.floats, row + PLACE_COS)
         return SE3((P[0] + s * S[0] + c * C[0], P[1] + s * S[1] + c * C[1],
@@ -72,7 +115,7 @@ def joint_placement(r, i):
                     P[6] + s * S[6] + c * C[6], P[7] + s * S[7] + c * C[7],
                     P[8] + s * S[8] + c * C[8]), lift3(p, x))
     if k == PRISMATIC:
-        d = constant(r.floats, row + RATIO) * x + constant(r.floats, row + SHIFT)
+        d = displacement(r, i, x)
         return SE3(lift9(P, x), add(p, scale(d, constant3(r.floats, row + SLIDE))))
     if k == PLANAR:
         s, c = sincos(load(r.work, n + 2))
