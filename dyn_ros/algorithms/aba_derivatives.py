@@ -19,7 +19,7 @@ from ..model.layout import (
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, load_neighbours, neighbours, store, store_neighbours
+from ..spatial.lanes import load, load_neighbours, neighbours, store
 from .aba import DDQ, aba_kernel
 from .call import Algorithm
 from .minverse import (
@@ -29,6 +29,7 @@ from .minverse import (
     load_eight,
     solve_for_root,
     square_root,
+    store_rows,
 )
 from .rnea_derivatives import DTAU_DQ, DTAU_DV, columns_in_world, inward, outward
 
@@ -56,13 +57,11 @@ def less_minverse_times(r, X, Y, B, C):
             j = end - 1
             while j >= 0:
                 row = load_eight(r.work, W + n * j + i)
-                x = add_scaled(x, row, load_neighbours(r.work, B + n * j + k, n - k))
-                y = add_scaled(y, row, load_neighbours(r.work, C + n * j + k, n - k))
+                x = add_scaled(x, row, -load_neighbours(r.work, B + n * j + k, n - k))
+                y = add_scaled(y, row, -load_neighbours(r.work, C + n * j + k, n - k))
                 j = j - 1 if j > k else velocity_parent(r, j)
-            for t in range(8):
-                if i + t < n:
-                    store_neighbours(r.work, X + n * (i + t) + k, n - k, -x[t])
-                    store_neighbours(r.work, Y + n * (i + t) + k, n - k, -y[t])
+            store_rows(r, X + n * i + k, n - i, n - k, x)
+            store_rows(r, Y + n * i + k, n - i, n - k, y)
 
 
 @kernel

@@ -139,25 +139,35 @@ def add_scaled(total, a, x):
 
 
 @kernel
+def store_rows(r, k, rows, columns, x):
+    """Write eight numbers below each other, from offset k of an nv x nv matrix to its end."""
+    for t in range(8):
+        if t < rows:
+            store_neighbours(r.work, k + nv(r) * t, columns, x[t])
+
+
+@kernel
 def square_root(r):
     """V' V: eight rows of it at a time, on and right of the diagonal; the rest mirrors it.
 
     Rows i to i + 7 of V' are zero but there and on the way of i to the root.
     """
-    n, w, V_, W = nv(r), padded(r), at(r, ROOT), at(r, MINV)
+    n, w, V_, W, some = nv(r), padded(r), at(r, ROOT), at(r, MINV), neighbours(r.work)
     for i in range(0, n, 8):
-        for c in range(i, n, neighbours(r.work)):
+        for c in range(i, n, 2 * some):
             zero = 0.0 * load_neighbours(r.work, V_ + c, LANES)
-            total = (zero, zero, zero, zero, zero, zero, zero, zero)
+            x = (zero, zero, zero, zero, zero, zero, zero, zero)
+            y = x
             j = min(i + 8, n) - 1
             while j >= 0:
                 if velocity_end(r, j) > c:
-                    total = add_scaled(total, load_eight(r.work, V_ + w * j + i),
-                                       load_neighbours(r.work, V_ + w * j + c, LANES))
+                    row, k = load_eight(r.work, V_ + w * j + i), V_ + w * j + c
+                    x = add_scaled(x, row, load_neighbours(r.work, k, LANES))
+                    y = add_scaled(y, row, load_neighbours(r.work, k + some, LANES))
                 j = j - 1 if j > i else velocity_parent(r, j)
-            for t in range(8):
-                if i + t < n:
-                    store_neighbours(r.work, W + n * (i + t) + c, n - c, total[t])
+            store_rows(r, W + n * i + c, n - i, n - c, x)
+            if c + some < n:
+                store_rows(r, W + n * i + c + some, n - i, n - c - some, y)
         for c in range(i + 1, n):
             for j in range(i, min(i + 8, c)):
                 store(r.work, W + n * c + j, load(r.work, W + n * j + c))
