@@ -59,6 +59,20 @@ def test_forward_kinematics_is_pinocchios(robot, root_joint):
     peer.close(oa, [X @ m for X, m in zip(world, vectors(pair.pin_data.a))])
 
 
+@pytest.mark.parametrize("robot", ["panda", "talos_reduced"])
+def test_angles_of_every_size(robot):
+    pair = peer.pair(robot)
+    angles = np.array([0.0, 1e-300, -1e-9, 0.5, np.pi / 2, np.pi, -np.pi, 2 * np.pi, 3e3, -1e5])
+    several = [np.resize(np.roll(angles, k), pair.model.nq) for k in range(len(angles))]
+    batch = dyn_ros.forward_kinematics(pair.model, pair.data, np.array(several))[1]
+    for q, of_batch in zip(several, batch):
+        liMi = dyn_ros.forward_kinematics(pair.model, pair.data, q)[1]
+        update(pair, q, 0.0 * q, 0.0 * q)
+        expected = homogeneous(list(pair.pin_data.liMi)[1:])[:, :3, :3]
+        assert np.abs(liMi[:, :3, :3] - expected).max() < 2e-15
+        assert np.abs(of_batch[:, :3, :3] - expected).max() < 2e-15
+
+
 @SOME
 def test_forward_kinematics_without_motion(robot, root_joint):
     pair = peer.pair(robot, root_joint)

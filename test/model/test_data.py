@@ -73,3 +73,14 @@ def test_what_was_computed_survives_copies():
         assert np.array_equal(other.J, J) and not np.shares_memory(other.J, J)
         dyn_ros.joint_jacobians(other.model, other, pair.state(2)[0])
         assert not np.array_equal(other.J, J)
+
+
+def test_a_result_that_no_cache_holds_is_that_of_its_parts():
+    pair = peer.new_pair("talos_reduced", "floating")
+    model, data, q = pair.model, pair.data, pair.states(5900)[0]
+    large = dyn_ros.crba(model, data, q, threads=2)
+    assert large.size > 1 << 23
+    assert large.flags.writeable and address(large) % 64 == 0 and address(large[1]) % 64 == 0
+    for rows in (slice(0, 9), slice(2944, 2960), slice(-13, None)):
+        assert np.array_equal(large[rows], dyn_ros.crba(model, data, q[rows]))
+    assert not dyn_ros.crba(model, data, q[0])[np.all(large == 0.0, axis=0)].any()
