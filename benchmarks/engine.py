@@ -216,7 +216,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", type=Path, help="also write the page to this file")
     path = parser.parse_args().write
-    dyn_ros.precompile()
+    dyn_ros.precompile(list(CASES))
     lines = []
     for line in report():
         print(line, flush=True)
