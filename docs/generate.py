@@ -19,6 +19,7 @@ from dyn_ros.nodes.centroidal_node import CentroidalNode
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.dynamics_node import DynamicsNode
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
+from dyn_ros.nodes.viewer_node import SPECS as VIEWER
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -40,7 +41,7 @@ INPUTS = {
     "~/feedforward": "what the joints give besides, while the parameter `feedforward` is `topic`",
     "wrench": "the topics that the parameter {} names: what acts on the robot",
 }
-TYPES = {bool: "bool", float: "double", str: "string",
+TYPES = {bool: "bool", int: "integer", float: "double", str: "string",
          Parameter.Type.STRING_ARRAY: "string array", Parameter.Type.DOUBLE_ARRAY: "double array"}
 
 
@@ -150,7 +151,7 @@ def _allowed(spec):
 
 def _type(default):
     if isinstance(default, list):
-        return TYPES[Parameter.Type.DOUBLE_ARRAY]
+        return TYPES[type(default[0])] + " array"
     return TYPES[default if isinstance(default, Parameter.Type) else type(default)]
 
 
@@ -160,7 +161,7 @@ def _default(value):
         return "[]"
     if isinstance(value, str):
         return value or '""'
-    return str(value).lower()
+    return str(value).lower().replace("'", "")
 
 
 def _parameters(specs):
@@ -197,6 +198,8 @@ def written(page):
     """The text of a page with its tables made anew."""
     def fill(place):
         begin, name, part, end = place.groups()
+        if (name, part) == ("viewer", "parameters"):    # a node that opens a page for a browser
+            return begin + _parameters(VIEWER) + end
         with opened(name) as node:
             return begin + TABLES[part](node) + end
     return PLACE.sub(fill, page.read_text())

@@ -39,3 +39,12 @@ def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
     assert text.endswith("|\n<!-- end -->\nafter\n"), text
     assert "\nold\n" not in text
     assert "| `~/gravity` | sensor_msgs/JointState | reliable, depth 10 |" in text
+
+
+def test_every_node_has_a_page():
+    setup = (generate.ROOT / "setup.cfg").read_text()
+    nodes = set(re.findall(r"^ *(\w+)_node = ", setup, re.MULTILINE))
+    told = "".join(page.read_text() for page in PAGES)
+    assert nodes == {*generate.NODES, "viewer"}
+    assert all(f"<!-- {name} parameters -->" in told or f"<!-- {name} members -->" in told
+               for name in nodes)
