@@ -186,8 +186,12 @@ class Screws:
 
     def show(self, ids, points, vectors):
         """At points (n, 3); (n, 6) in the same axes; returns the groups."""
-        points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
         arrows, turns = self.groups
+        if not len(ids):
+            arrows.show([])
+            turns.show([])
+            return self.groups
+        points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
         arrows.arrows(ids, points, self._scale * vectors[:, :3])
         sizes = np.linalg.norm(vectors[:, 3:], axis=-1)
         turning = np.flatnonzero(sizes > 0.0)
@@ -495,9 +499,11 @@ def wrench_of(topics, timeout):
             for id, topic in enumerate(values[topics]):
                 with suppress(ValueError):              # none came in time
                     told[id] = node.inputs.numbers(topic, robot, values[timeout])
-            oMf = dyn_ros.frame_placements(model, data, state.q)[[each.frame for each in
-                                                                  told.values()]]
-            numbers = np.reshape([each.numbers for each in told.values()], (-1, 6))
+            if not told:
+                return screws.show([], [], [])
+            frames = [each.frame for each in told.values()]
+            oMf = dyn_ros.frame_placements(model, data, state.q)[frames]
+            numbers = np.array([each.numbers for each in told.values()])
             return screws.show(list(told), oMf[:, :3, 3], _turned(oMf[:, :3, :3], numbers))
         return draw
     return make

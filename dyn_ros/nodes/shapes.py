@@ -4,10 +4,10 @@ import numpy as np
 ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid over the spread of its mass
 BOX = 12.0 ** 0.5               # the same of a box, its edge
 FULL_ARC = 1.5 * np.pi          # angle of the longest curved arrow [rad]
-ARC_STEP = np.radians(18.0)     # largest angle between two points of a curved arrow [rad]
+ARC_STEP = FULL_ARC / 12.0      # largest angle between two points of a curved arrow [rad]
 FLATTEST = 0.02                 # shortest axis of a force ellipsoid over its longest, at least
 
-_STEPS = np.arange(1 + np.ceil(FULL_ARC / ARC_STEP))
+_STEPS = np.arange(1 + round(FULL_ARC / ARC_STEP))
 
 
 def principal_spread(mass, rotational):
@@ -69,12 +69,16 @@ def force_half_axes(half):
 
 
 def across(axes):
-    """Two unit vectors, (n, 3) each, that make right-handed axes with unit vectors (n, 3)."""
-    axes = np.asarray(axes, float)
-    least = np.eye(3)[np.argmin(abs(axes), axis=-1)]
-    first = np.cross(least, axes)
-    first /= np.linalg.norm(first, axis=-1, keepdims=True)
-    return first, np.cross(axes, first)
+    """Two unit vectors, (n, 3) each, that make right-handed axes with unit vectors (n, 3).
+
+    Duff et al. (2017), Building an Orthonormal Basis, Revisited.
+    """
+    x, y, z = np.asarray(axes, float).T
+    up = np.copysign(1.0, z)
+    a = -1.0 / (up + z)
+    b = a * x * y
+    return (np.stack([1.0 + up * a * x * x, up * b, -up * x], axis=-1),
+            np.stack([b, up + a * y * y, -y], axis=-1))
 
 
 def curved_arrows(centers, first, second, radii, angles):

@@ -72,15 +72,17 @@ def matrix_quaternion(R):
 
     Each row of 4 q q' is a multiple of q; the longest one is exact at every angle.
     """
-    trace = np.trace(R, axis1=-2, axis2=-1)[..., None, None]
+    x, y, z = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
+    squares = np.stack([x - y - z, y - z - x, z - x - y, x + y + z], axis=-1)   # 4 q_i^2 - 1
     K = np.empty((*R.shape[:-2], 4, 4))
-    K[..., :3, :3] = R + np.swapaxes(R, -1, -2) + (1.0 - trace) * np.eye(3)
-    K[..., 3, :3] = (R - np.swapaxes(R, -1, -2))[..., [2, 0, 1], [1, 2, 0]]
-    K[..., :3, 3] = K[..., 3, :3]
-    K[..., 3:, 3:] = 1.0 + trace
-    longest = np.argmax(np.diagonal(K, axis1=-2, axis2=-1), -1)[..., None, None]
-    q = np.take_along_axis(K, longest, -2)[..., 0, :]
-    q = q / np.linalg.norm(q, axis=-1, keepdims=True)
+    K[..., :3, :3] = R + np.swapaxes(R, -1, -2)
+    for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        K[..., a, 3] = K[..., 3, a] = R[..., c, b] - R[..., b, c]
+    for i in range(4):
+        K[..., i, i] = 1.0 + squares[..., i]
+    rows = K.reshape(-1, 4, 4)
+    q = rows[np.arange(len(rows)), np.argmax(squares, -1).ravel()].reshape(squares.shape)
+    q = q / np.sqrt(np.sum(q * q, -1, keepdims=True))
     return np.where(q[..., 3:] < 0.0, -q, q)
 
 
