@@ -1,5 +1,6 @@
 """The demo as a person runs it: real processes, real DDS, a clean end."""
 import fcntl
+import io
 import math
 import os
 import pty
@@ -9,13 +10,15 @@ import subprocess
 import sys
 import termios
 import time
+import webbrowser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import dyn_ros
-from dyn_ros.demo.run import ARM, DISCOVERY_LIMIT
+from dyn_ros.demo.run import ARM, DISCOVERY_LIMIT, can_show, has_screen
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
@@ -232,3 +235,21 @@ def test_on_a_terminal(environment):
     assert "shoulder_yaw" in text and "wrist_roll" not in text
     assert "… and 4 more" in text
     assert "Traceback" not in text
+
+
+def test_without_viser_there_is_the_table_alone(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    console = Console(file=io.StringIO())
+    assert not can_show(console)
+    assert "pip install viser" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("display, browser, opens", [
+    ("", webbrowser.BackgroundBrowser("xdg-open"), False),
+    (":0", webbrowser.BackgroundBrowser("xdg-open"), True),
+    (":0", webbrowser.GenericBrowser("w3m"), False)])
+def test_a_browser_opens_on_a_screen_alone(monkeypatch, display, browser, opens):
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(webbrowser, "get", lambda: browser)
+    assert has_screen() == opens

@@ -1,5 +1,6 @@
 """The viewer's node without a browser: what it shows of what it hears, and what it tells."""
 import math
+import signal
 import time
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from dyn_ros.nodes import viewer_node
 from dyn_ros.nodes.viewer_node import ViewerNode, drain
+
+from .conftest import NodeProcess
 
 ARM7 = (Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf").read_text()
 BAR = """<robot name="bar"><link name="bar_base"/><link name="bar_tip"/>
@@ -292,3 +295,22 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
 def test_each_parameter_is_on_its_page():
     page = (Path(__file__).parents[2] / "docs" / "viewer.md").read_text()
     assert [spec.name for spec in viewer_node.SPECS if f"`{spec.name}`" not in page] == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_of_its_own_ends_cleanly(client, tmp_path, how):
+    node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node", port=0,
+                       robot_description_file=Path(__file__).parents[2] / "dyn_ros" / "robots"
+                       / "arm7.urdf")
+    try:
+        client.wait(lambda: "9 links" in node.output(), node.output)
+    finally:
+        code = node.stop(how)
+    assert code == 0 and "Traceback" not in node.output(), node.output()
+
+
+def test_a_host_that_is_none_ends_it_with_a_line(tmp_path):
+    node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node", host="no.such.host.invalid")
+    assert node.process.wait(60) == 1
+    assert "127.0.0.1 is this machine alone" in node.output()
+    assert "Traceback" not in node.output()
