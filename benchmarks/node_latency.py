@@ -20,18 +20,7 @@ import time
 from pathlib import Path
 
 ARM7 = Path(__file__).resolve().parents[1] / "dyn_ros" / "robots" / "arm7.urdf"
-ECHO = """
-import sys
-import rclpy
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from sensor_msgs.msg import JointState
-
-rclpy.init()
-node = rclpy.create_node("echo", namespace=sys.argv[1])
-publisher = node.create_publisher(JointState, "~/echo", 10)
-node.create_subscription(
-    JointState, "joint_states", publisher.publish,
-    QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+SPIN = """
 try:
     if sys.argv[2] == "events":
         from rclpy.experimental import EventsExecutor
@@ -44,6 +33,19 @@ try:
 except BaseException:
     pass
 """
+ECHO = """
+import sys
+import rclpy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+rclpy.init()
+node = rclpy.create_node("echo", namespace=sys.argv[1])
+publisher = node.create_publisher(JointState, "~/echo", 10)
+node.create_subscription(
+    JointState, "joint_states", publisher.publish,
+    QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+""" + SPIN
 
 
 def start_echo(namespace, executor):

@@ -11,7 +11,6 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,8 @@ import pinocchio
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "test"))
+from vereshchagin import fastest  # noqa: E402
+
 import dyn_ros  # noqa: E402
 import peer  # noqa: E402
 
@@ -50,16 +51,6 @@ def pinocchios(program, pair, state, folder):
     n = pair.model.nv
     tensors = np.fromfile(result).reshape(4, n, n, n)
     return float(told), [tensor.transpose(2, 1, 0) for tensor in tensors]   # column-major
-
-
-def fastest(call, repeats, rounds):
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        best = min(best, (time.perf_counter() - start) / repeats * 1e6)
-    return best
 
 
 def main():

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from node_latency import ARM7, percentile, start_node
+from node_latency import ARM7, SPIN, percentile, start_node
 
 EMPTY = """
 import sys
@@ -26,18 +26,7 @@ from dyn_ros.srv import GetJacobian
 rclpy.init()
 node = rclpy.create_node("empty", namespace=sys.argv[1])
 node.create_service(GetJacobian, "~/get_jacobian", lambda request, response: response)
-try:
-    if sys.argv[2] == "events":
-        from rclpy.experimental import EventsExecutor
-        executor = EventsExecutor()
-        executor.add_node(node)
-        while rclpy.ok():
-            executor.spin_once(1.0)
-    else:
-        rclpy.spin(node)
-except BaseException:
-    pass
-"""
+""" + SPIN
 
 
 def start_empty(namespace, executor):

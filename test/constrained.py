@@ -5,6 +5,11 @@ import numpy as np
 import pinocchio
 
 
+def copied(found):
+    """A ConstrainedMotion that no later call writes over."""
+    return found._replace(**{name: np.copy(x) for name, x in found._asdict().items()})
+
+
 def tip_terms(pair, q, v, frame):
     """(J, b, p): a frame accelerates with J ddq + b, in the root's axes at its origin p."""
     number = pair.model.frame_index(frame) + 1                     # Pinocchio's universe is 0

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..spatial.inertia import Inertia
+from ..spatial.plain import algebra as al
 from . import configuration, layout, payload
 from .frames import places
 from .inputs import finite_array
@@ -28,10 +29,6 @@ _KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
           "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING}
 
 
-def _skew(a):
-    return np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]])
-
-
 def _joint_constants(joint):
     """The row of floats of one joint (layout.PLACE ...)."""
     row = np.zeros(layout.FLOATS_ROW)
@@ -39,7 +36,7 @@ def _joint_constants(joint):
     place = R
     if _KINDS[joint.kind] == layout.REVOLUTE:
         place = R @ np.outer(u, u)
-        row[layout.PLACE_SIN:layout.PLACE_SIN + 9] = (R @ _skew(u)).ravel()
+        row[layout.PLACE_SIN:layout.PLACE_SIN + 9] = (R @ np.reshape(al.skew(u), (3, 3))).ravel()
         row[layout.PLACE_COS:layout.PLACE_COS + 9] = (R - place).ravel()
     row[layout.PLACE:layout.PLACE + 9] = place.ravel()
     row[layout.TRANSLATION:layout.TRANSLATION + 3] = joint.placement[:3, 3]

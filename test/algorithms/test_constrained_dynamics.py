@@ -2,6 +2,7 @@
 import numpy as np
 import pinocchio
 import pytest
+from constrained import copied
 
 import dyn_ros
 import peer
@@ -33,10 +34,6 @@ def task(robot, root_joint, frames, seed=0):
 
 def solve(pair, given, **options):
     return dyn_ros.constrained_dynamics(pair.model, pair.data, **given, **options)
-
-
-def copied(found):
-    return found._replace(**{name: np.copy(x) for name, x in found._asdict().items()})
 
 
 def classical(pair, q, v, ddq, frame):

@@ -9,6 +9,7 @@ from pathlib import Path
 import constrained
 import numpy as np
 import pytest
+from constrained import copied
 
 import dyn_ros
 import peer
@@ -60,10 +61,6 @@ def task(robot, root_joint, tips, seed=0):
 
 def solve(pair, given, **options):
     return dyn_ros.vereshchagin(pair.model, pair.data, **given, **options)
-
-
-def copied(found):
-    return found._replace(**{name: np.copy(x) for name, x in found._asdict().items()})
 
 
 def kdl_case(chain, case):
