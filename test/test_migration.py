@@ -9,6 +9,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.algorithms.call import ALGORITHMS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "migration.md").read_text()
 TABLES = dict(re.findall(r"^##+ (.*?)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -35,6 +36,10 @@ def value(code, names):
 def test_no_row_is_left_out():
     assert {title for title, text in TABLES.items() if "\n| " in text} == {
         *COMPARED, "Not in Pinocchio's Python", "KDL", "iDynTree"}
+
+
+def test_every_algorithm_has_a_row():
+    assert [name for name in ALGORITHMS if f"dyn_ros.{name}(" not in PAGE] == []
 
 
 # --- what both are asked about
