@@ -36,6 +36,11 @@ class NodeProcess:
     def output(self):
         return self.log.read_text()
 
+    def resident(self):
+        """Memory [MB]."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * 4096 / 1e6
+
     def stop(self, how=signal.SIGINT):
         """End it; return its exit code."""
         if self.process.poll() is None:
@@ -136,6 +141,23 @@ class Client:
         self.wait(lambda: any(future.done() for future in futures), name, every=5.0,
                   again=lambda: futures.append(self.send(kind, name, request)))
         return next(future.result() for future in futures if future.done())
+
+    def change_state(self, node, transition):
+        """Ask a lifecycle node for a transition; return whether it went well."""
+        from lifecycle_msgs.srv import ChangeState
+        request = ChangeState.Request()
+        request.transition.id = transition
+        return self.call(ChangeState, node.name + "/change_state", request).success
+
+    def descriptions(self, node):
+        """Of each of its parameters that rclpy has not made."""
+        from rcl_interfaces.srv import DescribeParameters, ListParameters
+        listed = self.call(ListParameters, node.name + "/list_parameters", ListParameters.Request())
+        names = [name for name in listed.result.names if not name.startswith(
+            ("qos_overrides", "use_sim_time", "start_type_description"))]
+        described = self.call(DescribeParameters, node.name + "/describe_parameters",
+                              DescribeParameters.Request(names=names))
+        return {each.name: each.description for each in described.descriptors}
 
     def set_parameters(self, node, **values):
         """Set parameters all at once; return (done, reason)."""

@@ -11,7 +11,6 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 import pinocchio
 from builtin_interfaces.msg import Time
 from nav_msgs.msg import Odometry
-from rcl_interfaces.srv import DescribeParameters, ListParameters
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from std_msgs.msg import String
@@ -446,14 +445,8 @@ def test_a_bad_parameter_is_refused(client, node, reason, values):
 
 
 def test_every_parameter_is_described(client, node):
-    names = client.call(
-        ListParameters, node.name + "/list_parameters", ListParameters.Request()).result.names
-    own = [name for name in names
-           if not name.startswith(("qos_overrides", "use_sim_time", "start_type_description"))]
-    descriptors = client.call(
-        DescribeParameters, node.name + "/describe_parameters",
-        DescribeParameters.Request(names=own)).descriptors
-    assert {"acceleration_source", "acceleration_cutoff", "world_frame"} < set(own)
-    assert all(descriptor.description for descriptor in descriptors)
+    described = client.descriptions(node)
+    assert {"acceleration_source", "acceleration_cutoff", "world_frame"} < set(described)
+    assert all(described.values())
     config = (Path(__file__).parents[2] / "config" / "centroidal.yaml").read_text()
-    assert [name for name in own if f" {name}:" not in config] == []
+    assert [name for name in described if f" {name}:" not in config] == []

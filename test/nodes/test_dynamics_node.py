@@ -15,7 +15,6 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from nav_msgs.msg import Odometry
-from rcl_interfaces.srv import DescribeParameters, ListParameters
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
@@ -370,9 +369,6 @@ def test_unknown_and_missing_names_are_told(client, start):
 
 
 def test_a_flood_neither_stops_nor_grows_the_node(client, node, speak, arm):
-    def resident():
-        pages = int(Path(f"/proc/{node.process.pid}/statm").read_text().split()[1])
-        return pages * 4096 / 1e6
     gravity = client.listen(JointState, node.name + "/gravity")
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
 
@@ -386,10 +382,10 @@ def test_a_flood_neither_stops_nor_grows_the_node(client, node, speak, arm):
                 client.executor.spin_once(0.0)
     flood(5000)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
-    before = resident()
+    before = node.resident()
     flood(20000)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
-    assert resident() < before + 10.0
+    assert node.resident() < before + 10.0
     assert node.output().count("is not finite") < 50
 
 
@@ -431,8 +427,8 @@ def test_bad_parameters_at_start_are_told_and_can_be_put_right(client, start, ar
     assert "max_rate" in status.message and "staleness" in status.message
     assert values["lifecycle state"] == "unconfigured"
     assert client.set_parameters(node, max_rate=0.0, staleness=0.5) == (True, "")
-    assert change(client, node, Transition.TRANSITION_CONFIGURE)
-    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    assert client.change_state(node, Transition.TRANSITION_CONFIGURE)
+    assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
     status, values = client.diagnostics(node, lambda status, values: values["last refusal"])
     assert "there is no joint 'nobody'" in values["last refusal"]
     done, why = client.set_parameters(node, joints=["nobody_else"])
@@ -453,17 +449,11 @@ def test_arguments_that_ros_refuses_end_it_with_one_line(client, start, argument
 
 
 def test_every_parameter_is_described(client, node):
-    names = client.call(
-        ListParameters, node.name + "/list_parameters", ListParameters.Request()).result.names
-    own = [name for name in names
-           if not name.startswith(("qos_overrides", "use_sim_time", "start_type_description"))]
-    descriptors = client.call(
-        DescribeParameters, node.name + "/describe_parameters",
-        DescribeParameters.Request(names=own)).descriptors
-    assert len(own) >= 15
-    assert all(descriptor.description for descriptor in descriptors)
+    described = client.descriptions(node)
+    assert len(described) >= 15
+    assert all(described.values())
     config = (Path(__file__).parents[2] / "config" / "dynamics.yaml").read_text()
-    assert [name for name in own if f" {name}:" not in config] == []
+    assert [name for name in described if f" {name}:" not in config] == []
 
 
 # The robot changes
@@ -522,12 +512,6 @@ def test_mimic_joints_can_be_ignored(client, start):
 # Lifecycle and end
 
 
-def change(client, node, transition):
-    request = ChangeState.Request()
-    request.transition.id = transition
-    return client.call(ChangeState, node.name + "/change_state", request).success
-
-
 def test_lifecycle(client, start, arm):
     node = start(autostart="false")
 
@@ -537,7 +521,7 @@ def test_lifecycle(client, start, arm):
 
     speak = client.speaker(node)
     assert state() == "unconfigured"
-    assert change(client, node, Transition.TRANSITION_CONFIGURE)
+    assert client.change_state(node, Transition.TRANSITION_CONFIGURE)
     assert state() == "inactive"
     gravity = client.listen(JointState, node.name + "/gravity")
     silent = []
@@ -551,16 +535,16 @@ def test_lifecycle(client, start, arm):
             return False
         client.diagnostics(node, taken)
     collect()
-    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
     assert state() == "active"
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert not any(map(gravity.at, silent))
-    assert change(client, node, Transition.TRANSITION_DEACTIVATE)
+    assert client.change_state(node, Transition.TRANSITION_DEACTIVATE)
     collect()
-    assert change(client, node, Transition.TRANSITION_CLEANUP)
+    assert client.change_state(node, Transition.TRANSITION_CLEANUP)
     assert state() == "unconfigured"
-    assert change(client, node, Transition.TRANSITION_CONFIGURE)
-    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    assert client.change_state(node, Transition.TRANSITION_CONFIGURE)
+    assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert not any(map(gravity.at, silent))
     impossible = ChangeState.Request()
@@ -570,7 +554,7 @@ def test_lifecycle(client, start, arm):
     assert not (answer.done() and answer.result().success)
     assert "Traceback" not in node.output()
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
-    assert change(client, node, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert client.change_state(node, Transition.TRANSITION_ACTIVE_SHUTDOWN)
     assert state() == "finalized"
 
 

@@ -10,7 +10,6 @@ pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make
 
 from geometry_msgs.msg import InertiaStamped, WrenchStamped
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -86,12 +85,6 @@ def loaded(*boxes):
 
 def gravity(model, q=Q):
     return dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
-
-
-def change(client, node, transition):
-    request = ChangeState.Request()
-    request.transition.id = transition
-    return client.call(ChangeState, node.name + "/change_state", request).success
 
 
 def test_answers_are_the_engines_of_the_latest_state(client, node, ask, arm):
@@ -193,24 +186,21 @@ def test_an_inactive_node_refuses_and_answers_again(client, start, arm):
     node = start(autostart="false")
     ask = asking(client, node.name)
     state = RobotState(name=list(arm.joint_names), position=Q.tolist())
-    assert change(client, node, Transition.TRANSITION_CONFIGURE)
+    assert client.change_state(node, Transition.TRANSITION_CONFIGURE)
     for name in NAMES:
         assert f"{node.name} is not active" in ask(name, False).message
-    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
     ask("set_payload", name="part", inertia=box("tool"))
-    assert change(client, node, Transition.TRANSITION_DEACTIVATE)
+    assert client.change_state(node, Transition.TRANSITION_DEACTIVATE)
     assert "not active" in ask("get_jacobian", False, frame="tool", state=state).message
-    assert change(client, node, Transition.TRANSITION_CLEANUP)
-    assert change(client, node, Transition.TRANSITION_CONFIGURE)
-    assert change(client, node, Transition.TRANSITION_ACTIVATE)
+    assert client.change_state(node, Transition.TRANSITION_CLEANUP)
+    assert client.change_state(node, Transition.TRANSITION_CONFIGURE)
+    assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
     close(ask("get_inverse_dynamics", state=state).effort, gravity(loaded(("tool", 2.0))))
     assert "Traceback" not in node.output()
 
 
 def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, node, ask, arm):
-    def resident():
-        pages = int(Path(f"/proc/{node.process.pid}/statm").read_text().split()[1])
-        return pages * 4096 / 1e6
     state = RobotState(name=list(arm.joint_names), position=Q.tolist())
     good = ask("get_jacobian", frame="tool", state=state)
     nan = RobotState(name=list(arm.joint_names), position=[math.nan] * 7)
@@ -232,9 +222,9 @@ def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, node, a
                 told = ask(name, False, **fields).message
                 assert why in told and len(told) < 1000
     rounds(20)
-    before = resident()
+    before = node.resident()
     rounds(60)
-    assert resident() < before + 10.0
+    assert node.resident() < before + 10.0
     assert ask("get_jacobian", frame="tool", state=state).jacobian == good.jacobian
     client.diagnostics(node, lambda status, values: "no payload named" in values["last refusal"])
     assert node.output().count("no payload named") < 30

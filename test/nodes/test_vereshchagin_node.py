@@ -14,7 +14,6 @@ import pinocchio
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rcl_interfaces.srv import DescribeParameters, ListParameters
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -777,17 +776,11 @@ def test_the_service_needs_an_active_node(client, node, solve):
 
 
 def test_every_parameter_is_described(client, node):
-    names = client.call(
-        ListParameters, node.name + "/list_parameters", ListParameters.Request()).result.names
-    own = [name for name in names
-           if not name.startswith(("qos_overrides", "use_sim_time", "start_type_description"))]
-    descriptors = client.call(
-        DescribeParameters, node.name + "/describe_parameters",
-        DescribeParameters.Request(names=own)).descriptors
-    assert {"constraints", "tip_frame", "wrench_topics", "input_timeout", "staleness"} < set(own)
-    assert all(descriptor.description for descriptor in descriptors)
+    described = client.descriptions(node)
+    assert {"constraints", "tip_frame", "wrench_topics", "input_timeout"} < set(described)
+    assert all(described.values())
     config = (Path(__file__).parents[2] / "config" / "vereshchagin.yaml").read_text()
-    assert [name for name in own if f" {name}:" not in config] == []
+    assert [name for name in described if f" {name}:" not in config] == []
 
 
 def test_it_ends_cleanly(client, start):
