@@ -65,6 +65,9 @@ CASES = {
     "dccrba": Case(pinocchio.dccrba, "qv", lambda d: (d.dAg,)),
     "centroidal_momentum_time_derivative": Case(
         pinocchio.computeCentroidalMomentumTimeVariation, "qva", lambda d: (d.dhg.vector,)),
+    "all_terms": Case(
+        pinocchio.computeAllTerms, "qv",
+        lambda d: (full(d.M), d.nle, d.g, d.J, d.Ag, d.hg.vector, d.Ig.matrix())),
     "coriolis_matrix": Case(pinocchio.computeCoriolisMatrix, "qv", lambda d: (d.C,)),
     "rnea_derivatives": Case(pinocchio.computeRNEADerivatives, "qva",
                              lambda d: (d.dtau_dq, d.dtau_dv, full(d.M))),

@@ -6,6 +6,7 @@ from .aba_derivatives import aba_derivatives as aba_derivatives
 from .aba_second_order import (
     aba_second_order_derivatives as aba_second_order_derivatives,
 )
+from .all_terms import all_terms as all_terms
 from .bodies import body_momenta as body_momenta
 from .bodies import joint_forces as joint_forces
 from .call import ALGORITHMS as _ALGORITHMS

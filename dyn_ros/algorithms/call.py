@@ -295,6 +295,18 @@ def _argument(field):
     return layout.FIELDS[field].name.lstrip("_")
 
 
+def getter(fields):
+    """Gives one state's results: views of Data's arrays, floats for its numbers."""
+    get = attrgetter(*[layout.FIELDS[f].name for f in fields])
+    numbers = [layout.FIELDS[f].shape == () for f in fields]
+    if not any(numbers):
+        return get
+    if len(numbers) == 1:
+        return lambda data: float(get(data))
+    return lambda data: tuple([float(x) if number else x
+                               for x, number in zip(get(data), numbers)])
+
+
 class Algorithm:
     """A kernel that can be called on one state or on a batch.
 
@@ -332,9 +344,12 @@ class Algorithm:
         entry = self._each if batch else self._one
         return entry.load(before_compiling)
 
-    def caller(self):
-        """What the public function calls: ``(model, data, threads, where, *inputs)``."""
-        results, one = self._getter(), None
+    def caller(self, results=None):
+        """What the public function calls: ``(model, data, threads, where, *inputs)``.
+
+        ``results(data)`` gives one state's results; if it is not told, all.
+        """
+        results, one = results or getter(self.results), None
 
         def call(model, data, threads, where, *inputs):
             nonlocal one
@@ -351,17 +366,6 @@ class Algorithm:
             return results(data)
 
         return call
-
-    def _getter(self):
-        """Gives one state's results: views of Data's arrays, floats for its numbers."""
-        get = attrgetter(*[layout.FIELDS[f].name for f in self.results])
-        numbers = [layout.FIELDS[f].shape == () for f in self.results]
-        if not any(numbers):
-            return get
-        if len(numbers) == 1:
-            return lambda data: float(get(data))
-        return lambda data: tuple([float(x) if number else x
-                                   for x, number in zip(get(data), numbers)])
 
     def _announce(self):
         _log.warning("dyn_ros: compiling %s for this machine, once; `dyn_ros precompile` "

@@ -87,10 +87,9 @@ def store_momentum(r, h):
 
 
 @kernel
-def ccrba_kernel(r):
-    place_bodies(r)
-    sum_up(r, COMPOSITE)
-    c, h = locate_com(r), no_momentum(r)
+def momentum_columns(r, c):
+    """Leave Ag, c being com from the first joint's origin; give the momentum, Ag v."""
+    h = no_momentum(r)
     clear_columns(r, AG)
     for i in range(1, njoints(r) + 1):
         Y, p = composite(r, i), sub(position(r, i), c)
@@ -99,7 +98,14 @@ def ccrba_kernel(r):
             f = force_moved(p, composite_column(r, i, d, Y))
             add_to_column(r, AG, k, f)
             h = force_add(h, force_scale(load(r.work, at(r, V) + k), f))
-    store_momentum(r, h)
+    return h
+
+
+@kernel
+def ccrba_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    store_momentum(r, momentum_columns(r, locate_com(r)))
 
 
 @kernel

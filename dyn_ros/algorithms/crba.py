@@ -58,13 +58,11 @@ def composite_column(r, i, c, Y):
 
 
 @kernel
-def crba_kernel(r):
+def inertia_matrix(r):
+    """Inward pass, after all bodies' inertias: leave M and the subtrees' inertias."""
     Y_, M_, n = at(r, COMPOSITE), at(r, M), nv(r)
-    set_root(r)
     clear(r.work, Y_, 10)
     clear_matrix(r, M_)
-    for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, Y_ + 10 * i, place(r, i))
     for i in range(njoints(r), 0, -1):
         Y = load_inertia(r.work, Y_ + 10 * i)
         y = Y_ + 10 * parent(r, i)
@@ -85,6 +83,14 @@ def crba_kernel(r):
                     put(r, M_ + k * n + idx_v(r, j) + d, x)
     for k in range(n):
         increase(r.work, M_ + k * n + k, armature(r, k))
+
+
+@kernel
+def crba_kernel(r):
+    set_root(r)
+    for i in range(1, njoints(r) + 1):
+        store_inertia(r.work, at(r, COMPOSITE) + 10 * i, place(r, i))
+    inertia_matrix(r)
 
 
 _crba = Algorithm("crba", crba_kernel, (Q,), (M,)).caller()

@@ -36,6 +36,15 @@ MECHANICAL = field("mechanical_energy", (), "Kinetic and potential energy [J].")
 
 
 @kernel
+def add_rotors(r, twice):
+    """Add the rotors' part to twice the kinetic energy."""
+    for k in range(nv(r)):
+        v_k = load(r.work, at(r, V) + k)
+        twice = twice + armature(r, k) * (v_k * v_k)
+    return twice
+
+
+@kernel
 def kinetic(r):
     """After the joints' placement; leaves their velocities."""
     clear(r.work, at(r, JOINT_V), 6)
@@ -43,10 +52,7 @@ def kinetic(r):
     for i in range(1, njoints(r) + 1):
         v = joint_velocity(r, i)
         twice = twice + power(momentum(body_inertia(r, i), v), v)
-    for k in range(nv(r)):
-        v_k = load(r.work, at(r, V) + k)
-        twice = twice + armature(r, k) * (v_k * v_k)
-    return 0.5 * twice
+    return 0.5 * add_rotors(r, twice)
 
 
 @kernel

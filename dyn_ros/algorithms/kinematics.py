@@ -156,11 +156,17 @@ def bias_acceleration_kernel(r):
 
 
 @kernel
-def frame_placements_kernel(r):
-    place_all(r)
+def place_frames(r):
+    """Leave oMf, after oMi."""
     for f in range(nframes(r)):
         X = load_se3(r.work, at(r, OMI) + 16 * frame_parent(r, f))
         store_se3(r.work, at(r, OMF) + 16 * f, compose(X, frame_placement(r, f)))
+
+
+@kernel
+def frame_placements_kernel(r):
+    place_all(r)
+    place_frames(r)
 
 
 _forward = Algorithm("forward_kinematics", forward_kinematics_kernel, (Q, V, A),

@@ -1,0 +1,355 @@
+"""What the equations of motion are made of, all from one pass over the kinematics.
+
+The joints are placed once, in the axes of the root (root_axes.py). Inward passes share what that
+leaves: the composite inertias give M, the momenta, the centre of mass and all that weight does
+(Featherstone, Rigid Body Dynamics Algorithms, 2008, table 6.2; Orin, Goswami and Lee, 2013), the
+forces of the velocities the rest of nle (table 5.1).
+"""
+import functools
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, overload
+
+from ..model.layout import (
+    GRAVITY,
+    OMI,
+    A,
+    Q,
+    V,
+    at,
+    clear,
+    field,
+    idx_column,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    parent,
+    where,
+    zero_unless_given,
+)
+from ..model.types import Array, ArrayLike, Data, Model, Scalar
+from ..spatial.algebra import (
+    SE3,
+    Force,
+    add,
+    constant3,
+    cross,
+    dot,
+    force_add,
+    force_cross,
+    force_moved,
+    lift3,
+    load3,
+    load9,
+    load_force,
+    momentum,
+    motion_moved,
+    power,
+    scale,
+    store3,
+    store_se3,
+    store_spatial,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+from .call import Algorithm, getter
+from .centroidal import AG, HG, IG, locate_com, momentum_columns, store_momentum
+from .com import (
+    COM,
+    JCOM,
+    MASS,
+    SUBTREE_COM,
+    SUBTREE_MASS,
+    VCOM,
+    over_mass,
+)
+from .composites import composite, place_bodies, sum_up
+from .crba import COMPOSITE, M, inertia_matrix
+from .energy import KINETIC, POTENTIAL, add_rotors
+from .jacobians import J
+from .kinematics import OMF, place_frames
+from .rnea import NLE, G
+from .root_axes import (
+    ORIGIN,
+    ROTATION,
+    acceleration,
+    arm,
+    dot_column,
+    load_column,
+    position,
+    velocity,
+)
+
+DHG_DRIFT = field("dhg_drift", (6,), "Rate of hg of zero joint accelerations, dAg v [N, N m].")
+FORCES = field("_velocity_force", ("rows", 6))
+
+FIELDS = (M, NLE, G, J, AG, HG, IG, DHG_DRIFT, COM, VCOM, MASS, JCOM, SUBTREE_COM, SUBTREE_MASS,
+          KINETIC, POTENTIAL, OMI, OMF)
+(_M, _NLE, _G, _J, _AG, _HG, _IG, _DHG_DRIFT, _COM, _VCOM, _MASS, _JCOM, _SUBTREE_COM,
+ _SUBTREE_MASS, _KINETIC, _POTENTIAL, _OMI, _OMF) = (1 << k for k in range(len(FIELDS)))
+_ALL = (1 << len(FIELDS)) - 1
+_FORCES = _NLE | _DHG_DRIFT
+_MOVING = _FORCES | _HG | _VCOM | _KINETIC
+_CARRIED = _ALL & ~(_J | _OMI | _OMF)
+
+
+@kernel
+def wanted(r, terms):
+    return where(r) & terms != 0
+
+
+@kernel
+def from_root(r, i):
+    """Joint i's origin from the root's."""
+    return add(load3(r.work, at(r, ORIGIN)), position(r, i))
+
+
+@kernel
+def leave_placements(r):
+    for i in range(1, njoints(r) + 1):
+        R = load9(r.work, at(r, ROTATION) + 9 * i)
+        store_se3(r.work, at(r, OMI) + 16 * i, SE3(R, from_root(r, i)))
+
+
+@kernel
+def leave_jacobian(r):
+    for i in range(1, njoints(r) + 1):
+        back = scale(-1.0, from_root(r, i))
+        for c in range(ncolumns(r, i)):
+            store_spatial(r.work, at(r, J) + 6 * (idx_column(r, i) + c),
+                          motion_moved(back, load_column(r, i, c)))
+
+
+@kernel
+def move_bodies(r):
+    """Outward pass: forces of the velocities and kinetic energy; give the momentum.
+
+    That is about the first joint's origin; forces are each about its joint's.
+    """
+    clear(r.work, at(r, A), nv(r))
+    zero = zero3(load(r.work, at(r, ORIGIN)))
+    total, twice = Force(zero, zero), zero[0]
+    for i in range(1, njoints(r) + 1):
+        Y, v = composite(r, i), velocity(r, i)
+        a, h = acceleration(r, i, v), momentum(Y, v)
+        total = force_add(total, force_moved(position(r, i), h))
+        twice = twice + power(h, v)
+        store_spatial(r.work, at(r, FORCES) + 6 * i,
+                      force_add(momentum(Y, a), force_cross(v, h)))
+    store(r.work, at(r, KINETIC), 0.5 * add_rotors(r, twice))
+    return total
+
+
+@kernel
+def leave_gravity(r):
+    """Each joint bears the weight of its subtree."""
+    clear(r.work, at(r, G), nv(r))
+    for i in range(1, njoints(r) + 1):
+        Y = composite(r, i)
+        up = scale(-1.0, lift3(constant3(r.floats, GRAVITY), Y.mass))
+        f = Force(scale(Y.mass, up), cross(Y.moment, up))
+        for c in range(ncolumns(r, i)):
+            increase(r.work, at(r, G) + idx_v(r, i) + c, dot_column(r, i, c, f))
+
+
+@kernel
+def leave_nonlinear_effects(r):
+    """Inward pass: g, and what each joint bears of the forces of the velocities."""
+    for k in range(nv(r)):
+        store(r.work, at(r, NLE) + k, load(r.work, at(r, G) + k))
+    clear(r.work, at(r, FORCES), 6)
+    for i in range(njoints(r), 0, -1):
+        f, p = load_force(r.work, at(r, FORCES) + 6 * i), at(r, FORCES) + 6 * parent(r, i)
+        for c in range(ncolumns(r, i)):
+            increase(r.work, at(r, NLE) + idx_v(r, i) + c, dot_column(r, i, c, f))
+        store_spatial(r.work, p, force_add(load_force(r.work, p), force_moved(arm(r, i), f)))
+
+
+@kernel
+def leave_subtrees(r):
+    for i in range(1, njoints(r) + 1):
+        Y = composite(r, i)
+        c = over_mass(Y.moment, Y.mass)             # of no mass: the joint's origin
+        store3(r.work, at(r, SUBTREE_COM) + 3 * i, add(from_root(r, i), c))
+        store(r.work, at(r, SUBTREE_MASS) + i, Y.mass)
+
+
+@kernel
+def leave_whole(r, h):
+    """What the whole robot has, h being its momentum about the first joint's origin."""
+    c = locate_com(r)
+    back = scale(-1.0, c)
+    if wanted(r, _AG | _JCOM):
+        momentum_columns(r, c)
+    store_momentum(r, force_moved(back, h))
+    if wanted(r, _FORCES):
+        f = load_force(r.work, at(r, FORCES))
+        store_spatial(r.work, at(r, DHG_DRIFT), force_moved(back, f))
+    weight = scale(load(r.work, at(r, MASS)), constant3(r.floats, GRAVITY))
+    store(r.work, at(r, POTENTIAL), -dot(weight, load3(r.work, at(r, COM))))
+    if wanted(r, _JCOM):
+        mass = load(r.work, at(r, MASS))
+        for k in range(nv(r)):
+            store3(r.work, at(r, JCOM) + 3 * k, over_mass(load3(r.work, at(r, AG) + 6 * k), mass))
+
+
+@kernel
+def all_terms_kernel(r):
+    place_bodies(r)
+    if wanted(r, _OMI | _OMF):
+        leave_placements(r)
+    if wanted(r, _OMF):
+        place_frames(r)
+    if wanted(r, _J):
+        leave_jacobian(r)
+    zero = zero3(load(r.work, at(r, ORIGIN)))
+    h = Force(zero, zero)
+    if wanted(r, _MOVING):
+        zero_unless_given(r, V)
+        h = move_bodies(r)
+    if wanted(r, _M):
+        inertia_matrix(r)
+    elif wanted(r, _CARRIED):
+        sum_up(r, COMPOSITE)
+    if wanted(r, _G | _FORCES):
+        leave_gravity(r)
+    if wanted(r, _FORCES):
+        leave_nonlinear_effects(r)
+    if wanted(r, _CARRIED):
+        leave_whole(r, h)
+    if wanted(r, _SUBTREE_COM | _SUBTREE_MASS):
+        leave_subtrees(r)
+
+
+class Terms(NamedTuple):
+    """What ``all_terms`` finds: results of other functions, under their names in ``Data``.
+
+    Attributes
+    ----------
+    M : (nv, nv) ndarray
+        Of ``crba`` [kg m2, kg m, kg].
+    nle, g : (nv,) ndarray
+        Of ``nonlinear_effects`` and ``generalized_gravity`` [N m, N].
+    J : (6, ncolumns) ndarray
+        Of ``joint_jacobians``.
+    Ag : (6, nv) ndarray
+        Of ``ccrba``, as the next two [kg, kg m, kg m2].
+    hg : (6,) ndarray
+        Momentum about the centre of mass [kg m/s, kg m2/s].
+    Ig : (6, 6) ndarray
+        Inertia about the centre of mass [kg, kg m2].
+    dhg_drift : (6,) ndarray
+        ``centroidal_momentum_time_derivative`` at zero accelerations: with accelerations a the
+        rate of hg is Ag a + dhg_drift [N, N m].
+    com, vcom : (3,) ndarray
+        Of ``center_of_mass``, as mass [m, m/s].
+    mass : float
+        [kg].
+    Jcom : (3, nv) ndarray
+        Of ``com_jacobian``.
+    subtree_com : (njoints, 3) ndarray
+        Of ``subtree_centers_of_mass``, as subtree_mass [m].
+    subtree_mass : (njoints,) ndarray
+        [kg].
+    kinetic_energy, potential_energy : float
+        Of the functions of these names [J].
+    oMi : (njoints, 4, 4) ndarray
+        Of ``forward_kinematics``: placement of each joint [m].
+    oMf : (nframes, 4, 4) ndarray
+        Of ``frame_placements``: placement of each frame [m].
+    """
+
+    M: Array
+    nle: Array
+    g: Array
+    J: Array
+    Ag: Array
+    hg: Array
+    Ig: Array
+    dhg_drift: Array
+    com: Array
+    vcom: Array
+    mass: Scalar
+    Jcom: Array
+    subtree_com: Array
+    subtree_mass: Array
+    kinetic_energy: Scalar
+    potential_energy: Scalar
+    oMi: Array
+    oMf: Array
+
+
+_call = Algorithm("all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(V,)).caller(
+    lambda data: data)
+
+
+@functools.lru_cache
+def _selection(only):
+    """The bits of terms, and how to take them from Data and from a batch's results."""
+    if only is None:
+        every = getter(FIELDS)
+        return _ALL, lambda data: Terms._make(every(data)), Terms._make
+    unknown = [name for name in only if name not in Terms._fields]
+    if unknown or not only:
+        raise ValueError(f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
+                         f"there are: {', '.join(Terms._fields)}")
+    numbers = [Terms._fields.index(name) for name in only]
+    return (sum(1 << k for k in set(numbers)), getter([FIELDS[k] for k in numbers]),
+            itemgetter(*numbers))
+
+
+@overload
+def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+              only: None = None, *, threads: int = 1) -> Terms: ...
+
+
+@overload
+def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *,
+              only: Sequence[str], threads: int = 1) -> Any: ...
+
+
+def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+              only: Sequence[str] | None = None, *, threads: int = 1) -> Any:
+    """Terms of the equations of motion, all from one pass over the kinematics.
+
+    The same numbers as from the functions that give one each, for less than they take together.
+    Featherstone, Rigid Body Dynamics Algorithms (2008), tables 5.1 and 6.2, and Orin, Goswami and
+    Lee (2013), on one placement of the joints; O(n d) for a tree of depth d, without M O(n). The
+    link on a fixed base does not count.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Made for the model. Keeps the results, until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
+        is not given.
+    only : sequence of str, optional
+        Names of the terms to compute, fields of ``Terms``; what else they leave in ``data`` is
+        not to be relied on. All where it is not given.
+    threads : int
+        How many threads share a batch.
+
+    Returns
+    -------
+    Terms
+        A named tuple; with ``only`` those terms in its order, one alone without a tuple. For one
+        state ``data.M`` and so on themselves; for a batch new arrays with the batch's axis in
+        front.
+
+    Raises
+    ------
+    ValueError
+        Names the argument, what was expected and what came: shape, dtype, a number that is not
+        finite, a quaternion that is not unit; names in ``only`` that are no terms, with those
+        there are.
+    """
+    terms, of_data, of_batch = _selection(None if only is None else tuple(only))
+    found = _call(model, data, threads, terms, q, v)
+    return of_data(data) if found is data else of_batch(found)
