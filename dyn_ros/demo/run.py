@@ -257,6 +257,7 @@ def has_screen():
 def watch(listener, screen, children, stopped, duration, page=None):
     """Show what the listener hears until a signal, the duration's end or a child's death."""
     start, end = time.monotonic(), None
+    settling = round(DISCOVERY_LIMIT / screen.period)     # in rounds: a busy machine takes longer
     while not stopped:
         listener.listen(screen.period)
         for child in children:
@@ -265,9 +266,10 @@ def watch(listener, screen, children, stopped, duration, page=None):
             page.tell()
         now = time.monotonic()
         # the one that came last gives way
-        if now < start + DISCOVERY_LIMIT and listener.robots() > 1:
+        if settling and listener.robots() > 1:
             raise DemoError("another robot publishes joint_states in this ROS domain: stop it, or "
                             "set ROS_DOMAIN_ID to a number of your own (0 to 101)")
+        settling = max(settling - 1, 0)
         if listener.message is None:
             if now > start + NODE_START_LIMIT:
                 raise DemoError(f"the node sent nothing in {NODE_START_LIMIT:.0f} s; its last "

@@ -19,6 +19,7 @@ from rich.console import Console
 
 import dyn_ros
 from dyn_ros.demo.run import ARM, DISCOVERY_LIMIT, can_show, has_screen
+from dyn_ros.demo.screens import Lines
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
@@ -206,7 +207,8 @@ def test_a_floating_base(environment):
 
 
 def test_a_second_robot_is_told(running, environment):
-    time.sleep(DISCOVERY_LIMIT)
+    for _ in range(round(DISCOVERY_LIMIT / Lines.period)):      # it gives way to none any more
+        until(running[0], "Hz")
     done = finished(environment)
     assert done.returncode == 2
     line, = done.stderr.splitlines()
