@@ -77,13 +77,16 @@ class Output:
     """A topic that a node publishes for each state.
 
     `make(robot)` returns a function without arguments that computes from `robot.state` and returns
-    the message, or None while it has to wait. `header(message)` is what is stamped later.
+    the message, or None while it has to wait. `terms` are the names of `dyn_ros.Terms` that it
+    takes from `robot.terms()`; a function that gives them is asked for each state, and where it
+    gives None that state is left out. `header(message)` is what is stamped later.
     `gone()` returns the message that takes away what the node has shown, when it stops.
     """
 
     topic: str
     type: type
     make: object
+    terms: object = ()
     header: object = attrgetter("header")
     gone: object = None
 
@@ -147,8 +150,9 @@ class RobotNode(LifecycleNode):
         self._markers = Markers(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
-            self.outputs = (*self.outputs, Output("~/markers", MarkerArray, self._markers.make,
-                                                  header_of, self._markers.gone))
+            self.outputs = (*self.outputs, Output(
+                "~/markers", MarkerArray, self._markers.make, self._markers.terms, header_of,
+                self._markers.gone))
             specs += self._markers.specs
         self.parameters = Parameters(
             self, specs, self._accept_parameters, self._parameters_changed)
@@ -404,7 +408,7 @@ class RobotNode(LifecycleNode):
             self.refuse("joint_states", error)
             return
         if due:
-            self._publish(robot, started)
+            self._take(robot, started)
 
     @guarded
     def _on_odometry(self, message):
@@ -425,34 +429,52 @@ class RobotNode(LifecycleNode):
             return
         robot.odometry_frame = message.header.frame_id
         if due:
-            self._publish(robot, started)
+            self._take(robot, started)
 
     def _stamp(self, message):
         """In ns; a message without a stamp counts from now."""
         return (conversions.nanoseconds(message.header.stamp)
                 or self.get_clock().now().nanoseconds)
 
-    @guarded
-    def _publish(self, robot, started):
-        robot.received = started
-        count = self._count
-        count.states += 1
-        if not self._running or not self._pace.due(started):
-            return
-        sec, nanosec = divmod(robot.state.stamp, 1_000_000_000)
+    def _take(self, robot, started):
+        """Publish what is listened to of a state, the members too, from terms they share."""
+        due = self._due(started)
+        nodes = [self, *(node for node in self.members if node._due(started))] if due else []
+        wanted = set()
+        listened = [node._listened(wanted) for node in nodes]
+        robot.take(started, wanted)
+        for node, outputs in zip(nodes, listened):
+            node._publish(robot, outputs)
+
+    def _due(self, now):
+        self._count.states += 1
+        return self._running and self._pace.due(now)
+
+    def _listened(self, wanted):
+        """What is to be published of a state; the terms that it takes are added to `wanted`."""
+        outputs = []
         for publisher, output, fill in zip(self._outlets, self.outputs, self._fills):
             if publisher.get_subscription_count():
-                message = fill()
-                if message is not None:
-                    stamp = output.header(message).stamp
-                    stamp.sec, stamp.nanosec = sec, nanosec
-                    publisher.publish(message)
-                    count.published += 1
+                terms = output.terms() if callable(output.terms) else output.terms
+                if terms is not None:
+                    wanted.update(terms)
+                    outputs.append((publisher, output, fill))
+        return outputs
+
+    @guarded
+    def _publish(self, robot, outputs):
+        started, count = time.perf_counter(), self._count
+        sec, nanosec = divmod(robot.state.stamp, 1_000_000_000)
+        for publisher, output, fill in outputs:
+            message = fill()
+            if message is not None:
+                stamp = output.header(message).stamp
+                stamp.sec, stamp.nanosec = sec, nanosec
+                publisher.publish(message)
+                count.published += 1
         took = time.perf_counter() - started
         count.took += took
         count.longest = max(count.longest, took)
-        for node in self.members:
-            node._publish(robot, time.perf_counter())
 
     # What people are told
 

@@ -11,7 +11,7 @@ from .base import Output, RobotNode, run
 from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .differences import Differences
-from .markers import CENTROIDAL
+from .markers import CENTROIDAL, WHOLE
 from .parameters import Spec
 from .state import Refused, some
 
@@ -22,7 +22,7 @@ TOO_LARGE = "the numbers of the state are too large to compute with"
 class CentroidalNode(RobotNode):
     """Publishes `~/state` and `~/markers`; answers `~/get_centroidal_derivatives`."""
 
-    kernels = ("ccrba", "centroidal_momentum_time_derivative", "aba")
+    kernels = ("all_terms", "aba")
     markers = CENTROIDAL
     specs = (
         Spec("acceleration_source", "none",
@@ -39,16 +39,19 @@ class CentroidalNode(RobotNode):
     )
 
     def __init__(self, name, source=None, **kwargs):
-        self.outputs = (Output("~/state", CentroidalState, self._make_state),)
+        self.outputs = (Output("~/state", CentroidalState, self._make_state, self._terms),)
         self._whole = None, None    # when a state was received, and what `whole` tells of it
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += CENTROIDAL_KERNELS
             self.offers += CENTROIDAL_SERVICES
 
+    def _terms(self):
+        rates = self.parameters.values["acceleration_source"] != "none"
+        return (*WHOLE, "Ag", "dhg_drift") if rates else WHOLE
+
     def _make_state(self, robot):
         """`~/state`: mass, center of mass, inertia; momentum and rates where they are known."""
-        model, data, state = robot.model, robot.data, robot.state
         message = CentroidalState()
         locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)
 
@@ -64,7 +67,8 @@ class CentroidalNode(RobotNode):
             a = self._acceleration(robot)
             message.rates_valid = a is not None
             if a is not None:
-                dh = dyn_ros.centroidal_momentum_time_derivative(model, data, state.q, state.v, a)
+                terms = robot.terms()
+                dh = terms.Ag @ a + terms.dhg_drift
             _set_momentum(whole.mass, UNKNOWN if a is None else _moved(lever, dh),
                           message.com_acceleration, message.linear_momentum_rate,
                           message.angular_momentum_rate)
@@ -121,18 +125,17 @@ class CentroidalNode(RobotNode):
 
 
 def _whole(robot):
-    model, data, state = robot.model, robot.data, robot.state
-    known = state.velocity_known
-    _, h, Ig = dyn_ros.ccrba(model, data, state.q, state.v if known else np.zeros(model.nv))
+    terms = robot.terms()
+    Ig = terms.Ig
     try:
-        whole = moving = dyn_ros.Inertia(Ig[0, 0], data.com, Ig[3:, 3:])
+        whole = moving = dyn_ros.Inertia(Ig[0, 0], terms.com, Ig[3:, 3:])
     except ValueError:
         raise Refused(TOO_LARGE) from None
-    base = model.base_inertia
+    base = robot.model.base_inertia
     if base.mass > 0.0:
         whole = moving + base
     lever = moving.com - whole.com
-    return whole, _moved(lever, h) if known else None, lever
+    return whole, _moved(lever, terms.hg) if robot.state.velocity_known else None, lever
 
 
 def _moved(lever, force):

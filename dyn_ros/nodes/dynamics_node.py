@@ -1,7 +1,6 @@
 """Publishes gravity, nonlinear effects and the inertia matrix of a robot as it moves."""
 from sensor_msgs.msg import JointState
 
-import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
 
 from . import conversions
@@ -18,8 +17,7 @@ def gravity(robot):
     message, effort = conversions.joint_effort(robot)
 
     def fill():
-        g = dyn_ros.generalized_gravity(robot.model, robot.data, robot.state.q)
-        effort[:] = g[robot.rows]
+        effort[:] = robot.terms().g[robot.rows]
         return message
     return fill
 
@@ -31,8 +29,7 @@ def nle(robot):
     def fill():
         if not robot.state.velocity_known:
             return None
-        h = dyn_ros.nonlinear_effects(robot.model, robot.data, robot.state.q, robot.state.v)
-        effort[:] = h[robot.rows]
+        effort[:] = robot.terms().nle[robot.rows]
         return message
     return fill
 
@@ -43,7 +40,7 @@ def inertia(robot):
     block = conversions.matrix(message.inertia, len(robot.names), len(robot.names))
 
     def fill():
-        block[:] = dyn_ros.crba(robot.model, robot.data, robot.state.q)[robot.block]
+        block[:] = robot.terms().M[robot.block]
         return message
     return fill
 
@@ -55,7 +52,7 @@ def state(robot):
 
 
 def _state(robot, velocity_valid):
-    model, data, state, size = robot.model, robot.data, robot.state, len(robot.names)
+    state, size = robot.state, len(robot.names)
     message = conversions.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
     message.velocity_valid = velocity_valid
@@ -68,11 +65,12 @@ def _state(robot, velocity_valid):
 
     def fill():
         position[:] = state.q[robot.position_rows]
-        g[:] = dyn_ros.generalized_gravity(model, data, state.q)[robot.rows]
-        M[:] = dyn_ros.crba(model, data, state.q)[robot.block]
+        terms = robot.terms()
+        g[:] = terms.g[robot.rows]
+        M[:] = terms.M[robot.block]
         if velocity_valid:
             v[:] = state.v[robot.rows]
-            h[:] = dyn_ros.nonlinear_effects(model, data, state.q, state.v)[robot.rows]
+            h[:] = terms.nle[robot.rows]
         return message
     return fill
 
@@ -80,14 +78,14 @@ def _state(robot, velocity_valid):
 class DynamicsNode(RobotNode):
     """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; answers services."""
 
-    kernels = ("generalized_gravity", "nonlinear_effects", "crba", *KERNELS)
+    kernels = ("all_terms", *KERNELS)
     offers = SERVICES
     markers = DYNAMICS
     outputs = (
-        Output("~/gravity", JointState, gravity),
-        Output("~/nle", JointState, nle),
-        Output("~/inertia", JointSpaceInertia, inertia),
-        Output("~/state", JointSpaceDynamics, state),
+        Output("~/gravity", JointState, gravity, ("g",)),
+        Output("~/nle", JointState, nle, ("nle",)),
+        Output("~/inertia", JointSpaceInertia, inertia, ("M",)),
+        Output("~/state", JointSpaceDynamics, state, ("g", "M", "nle")),
     )
 
     def wanted_inputs(self, values):

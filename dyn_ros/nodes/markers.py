@@ -21,6 +21,7 @@ from . import conversions, shapes
 from .pace import Pace
 from .parameters import Spec
 
+WHOLE = "com", "Ig", "hg"       # the terms that `CentroidalNode.whole` takes
 THINNEST = 1e-3     # smallest width of a solid [m]: RViz complains about zero
 SHORTEST = 1e-4     # an arrow that is shorter is not shown [m]
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -41,16 +42,18 @@ class Kind:
 
     `make(node, robot, look)` returns a function without arguments that computes from
     `robot.state` and returns the `Group`s it has filled, or raises a ValueError: a parameter does
-    not fit the robot. `kernels` are the public functions that it calls.
+    not fit the robot. `terms(values)` gives the names of `dyn_ros.Terms` that it takes from
+    `robot.terms()`; `kernels` are the public functions that it calls besides.
     """
 
     name: str
     make: object
     specs: tuple
+    terms: object
     kernels: tuple = ()
 
 
-def kind(name, make, what, scale, scaled, color, *more, show=True, kernels=()):
+def kind(name, make, what, scale, scaled, color, *more, terms, show=True, kernels=()):
     """A Kind with the parameters that all kinds have, and more."""
     prefix = f"markers.{name}."
     return Kind(name, make, (
@@ -58,7 +61,7 @@ def kind(name, make, what, scale, scaled, color, *more, show=True, kernels=()):
         Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
         Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
         *(Spec(prefix + spec.name, spec.default, spec.description, **_constraints(spec))
-          for spec in more)), kernels)
+          for spec in more)), terms if callable(terms) else lambda values: terms, kernels)
 
 
 def _constraints(spec):
@@ -214,27 +217,40 @@ class Markers:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
         self.specs = [*SHARED, *(spec for each in kinds for spec in each.specs)]
+        self._paced, self._pace = None, None    # of which robot and parameters, how often
 
     def check(self, robot, values):
         """Raise a ValueError where a parameter does not fit the robot."""
         for each in self._kinds:
             self._make_kind(each, robot, values, Header())
 
+    def terms(self):
+        """The terms that are shown; None of a state that is not."""
+        paced = self._node.robot, self._wanted()
+        if paced != self._paced:
+            self._paced, self._pace = paced, Pace(self._node.parameters.values["markers.rate"])
+        return self._terms() if self._pace.due(time.perf_counter()) else None
+
+    def _terms(self):
+        values = self._node.parameters.values
+        return {term for each in self._kinds if values[f"markers.{each.name}.show"]
+                for term in each.terms(values)}
+
+    def _wanted(self):
+        values = self._node.parameters.values
+        return [values[spec.name] for spec in self.specs]
+
     def make(self, robot):
         """`~/markers`: what RViz shows; made anew where parameters have changed."""
-        node, made_of, header = self._node, None, Header()
-        draws, pace = [], None
+        node, made_of, header, draws = self._node, None, Header(), []
 
         def fill():
-            nonlocal made_of, draws, pace
-            values = node.parameters.values
-            wanted = [values[spec.name] for spec in self.specs]
+            nonlocal made_of, draws
+            wanted = self._wanted()
             anew = wanted != made_of
             if anew:
-                made_of, pace = wanted, Pace(values["markers.rate"])
-                draws = list(self._draws(robot, values, header))
-            if not pace.due(time.perf_counter()):
-                return None
+                made_of = wanted
+                draws = list(self._draws(robot, node.parameters.values, header))
             header.frame_id = robot.world_frame
             markers = [marker for draw in draws for group in draw() for marker in group.markers]
             if anew:
@@ -280,7 +296,7 @@ def _rows_of_joints(model):
 
 def torque(node, robot, look):
     """A curved arrow about each turning axis and a straight one along each sliding axis."""
-    model, data, state = robot.model, robot.data, robot.state
+    model = robot.model
     joints, rows = _rows_of_joints(model)
     limits = model.effort_limit[rows]
     limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
@@ -298,8 +314,8 @@ def torque(node, robot, look):
             arrows.show([])
             return turns, arrows
         load = np.clip(tau[rows] / limits, -1.0, 1.0)
-        dyn_ros.frame_placements(model, data, state.q)
-        R, p = data.oMi[joints, :3, :3], data.oMi[joints, :3, 3]
+        oMi = robot.terms().oMi
+        R, p = oMi[joints, :3, :3], oMi[joints, :3, 3]
         turned = [(R @ each[..., None])[..., 0] for each in (axes, first, second)]
         axis, across, further = (each[~slides] for each in turned)
         radii = np.full(len(axis), look.scale)
@@ -316,17 +332,20 @@ def torque(node, robot, look):
 
 def _torques(source, robot):
     """(nv,), or None where it is unknown."""
-    model, data, state = robot.model, robot.data, robot.state
+    state = robot.state
     if source == "gravity":
-        return dyn_ros.generalized_gravity(model, data, state.q)
+        return robot.terms().g
     if source == "nle":
-        if not state.velocity_known:
-            return None
-        return dyn_ros.nonlinear_effects(model, data, state.q, state.v)
+        return robot.terms().nle if state.velocity_known else None
     if state.takes_effort and state.effort_known:
         return state.tau
     state.takes_effort = True
     return None
+
+
+def _torque_terms(values):
+    source = {"gravity": ("g",), "nle": ("nle",), "effort": ()}[values["markers.torque.source"]]
+    return ("oMi", *source)
 
 
 def inertia(node, robot, look):
@@ -334,7 +353,7 @@ def inertia(node, robot, look):
 
     It is homogeneous: an ellipsoid or a box.
     """
-    model, data, state = robot.model, robot.data, robot.state
+    model = robot.model
     ellipsoid = look.shape == "ellipsoid"
     solids = Group(look, Marker.SPHERE if ellipsoid else Marker.CUBE)
     scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
@@ -346,8 +365,7 @@ def inertia(node, robot, look):
         if payloads is None or list(map(id, carried)) != list(map(id, payloads)):
             payloads, made = carried, _bodies(model)
         ids, com, axes, spread = made
-        dyn_ros.frame_placements(model, data, state.q)
-        placements = np.concatenate([np.eye(4)[None], data.oMi])[ids]
+        placements = np.concatenate([np.eye(4)[None], robot.terms().oMi])[ids]
         R = placements[:, :3, :3]
         centers = (R @ com[..., None])[..., 0] + placements[:, :3, 3]
         solids.solids(ids, centers, R @ axes, scale * spread)
@@ -384,7 +402,7 @@ def _manipulability(robot, look, half_axes):
     solids = Group(look, Marker.SPHERE)
 
     def draw():
-        center = dyn_ros.frame_placements(model, data, state.q)[frame, :3, 3]
+        center = robot.terms().oMf[frame, :3, 3]
         J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
         half, axes = shapes.velocity_ellipsoid(J[:3, rows])
         shown = [0] if half[0] > 0.0 else []        # a frame on the base
@@ -431,7 +449,7 @@ def com_projection(node, robot, look):
 
 def subtree_com(node, robot, look):
     """The center of mass of each joint and all that hangs on it; the volume is as its mass."""
-    model, data, state = robot.model, robot.data, robot.state
+    model = robot.model
     try:
         joints = [model.joint_index(name) for name in look.joints]
     except ValueError as error:
@@ -440,7 +458,8 @@ def subtree_com(node, robot, look):
     balls = Group(look, Marker.SPHERE)
 
     def draw():
-        centers, _, _, mass = dyn_ros.subtree_centers_of_mass(model, data, state.q)
+        terms = robot.terms()
+        centers, mass = terms.subtree_com, terms.subtree_mass
         heavy = joints[mass[joints] > 0.0]
         share = mass[heavy] / model.total_mass
         balls.balls((heavy + 1).tolist(), centers[heavy], look.scale * np.cbrt(share))
@@ -492,7 +511,6 @@ def wrench_of(topics, timeout):
     """Makes the wrenches on the topics of one parameter, as old as another one allows."""
     def make(node, robot, look):
         screws = Screws(look)
-        model, data, state = robot.model, robot.data, robot.state
 
         def draw():
             values, told = node.parameters.values, {}
@@ -501,8 +519,7 @@ def wrench_of(topics, timeout):
                     told[id] = node.inputs.numbers(topic, robot, values[timeout])
             if not told:
                 return screws.show([], [], [])
-            frames = [each.frame for each in told.values()]
-            oMf = dyn_ros.frame_placements(model, data, state.q)[frames]
+            oMf = robot.terms().oMf[[each.frame for each in told.values()]]
             numbers = np.array([each.numbers for each in told.values()])
             return screws.show(list(told), oMf[:, :3, 3], _turned(oMf[:, :3, :3], numbers))
         return draw
@@ -526,15 +543,14 @@ def constraint_force(node, robot, look):
 
 def _constrained(node, robot, look, shown):
     """For each run of constraints of one frame, `shown(directions (m, 6), nu (m,))`."""
-    screws = Screws(look)
-    model, data, state = robot.model, robot.data, robot.state
+    screws, model = Screws(look), robot.model
 
     def draw():
         solution = node.solution(robot)
         if solution is None:
             return screws.show([], [], [])
         constraints, nu = solution.constraints, solution.motion.nu
-        oMf = dyn_ros.frame_placements(model, data, state.q)
+        oMf = robot.terms().oMf
         axes = oMf[model.frame_index(constraints.axes), :3, :3] if constraints.axes else np.eye(3)
         directions = _turned(np.broadcast_to(axes, (len(nu), 3, 3)),
                              np.ascontiguousarray(constraints.directions.T))
@@ -547,6 +563,11 @@ def _constrained(node, robot, look, shown):
                 vectors.append(vector)
         return screws.show(range(len(points)), points, vectors)
     return draw
+
+
+
+def _placements_if(parameter):
+    return lambda values: ("oMf",) if values[parameter] else ()
 
 
 _FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin it is; empty: not shown.")
@@ -566,58 +587,58 @@ DYNAMICS = (
               limits=(1e-6, 1e9)),
          Spec("source", "gravity", "Which torque: as in ~/gravity, as in ~/nle, or as measured, "
               "the effort in joint_states.", choices=("gravity", "nle", "effort")),
-         kernels=("generalized_gravity", "nonlinear_effects", "frame_placements")),
+         terms=_torque_terms),
     kind("inertia", inertia,
          "the body of each joint, and the base link of a fixed base, as the homogeneous body of "
          "the same mass and inertia, which is as large as that",
          1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.4],
          Spec("shape", "ellipsoid", "Which homogeneous body.", choices=("ellipsoid", "box")),
-         kernels=("frame_placements",)),
+         terms=("oMi",)),
     kind("velocity_ellipsoid", velocity_ellipsoid,
          "the velocities of a frame's origin for joint velocities of norm 1",
          0.2, "Length of 1 m/s for 1 rad/s [m].", [0.2, 0.7, 0.9, 0.4], _FRAME,
-         kernels=("frame_placements", "frame_jacobian")),
+         terms=_placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("force_ellipsoid", force_ellipsoid,
          "the forces at a frame's origin for joint torques of norm 1",
          0.05, "Length of 1 N for 1 N m [m].", [0.9, 0.5, 0.2, 0.4], _FRAME,
-         kernels=("frame_placements", "frame_jacobian")),
+         terms=_placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), _WRENCH, *_NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
               "Topics (geometry_msgs/WrenchStamped) of those wrenches; header.frame_id: the frame "
-              "at whose origin and in whose axes."), kernels=("frame_placements",)),
+              "at whose origin and in whose axes."), terms=_placements_if("markers.wrench.topics")),
 )
 CENTROIDAL = (
     kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [1.0, 0.8, 0.1, 1.0],
-         kernels=("ccrba",)),
+         terms=WHOLE),
     kind("com_projection", com_projection,
          "the center of mass on the ground, along gravity from where it is",
          0.1, "Diameter [m].", [1.0, 0.8, 0.1, 0.6],
          Spec("height", 0.0, "Of the ground in the frame of the markers, against gravity [m].",
               limits=(-1e6, 1e6)),
-         kernels=("ccrba",)),
+         terms=WHOLE),
     kind("subtree_com", subtree_com,
          "the center of mass of each joint and all that hangs on it",
          0.08, "Diameter of a subtree that has all the mass [m].", [0.9, 0.4, 0.8, 0.8],
          Spec("joints", Parameter.Type.STRING_ARRAY, "Which joints' subtrees; empty: all."),
-         show=False, kernels=("subtree_centers_of_mass",)),
+         show=False, terms=("subtree_com", "subtree_mass")),
     kind("linear_momentum", linear_momentum, "the momentum, from the center of mass",
-         0.05, "Length of 1 kg m/s [m].", [0.2, 0.8, 0.3, 1.0], kernels=("ccrba",)),
+         0.05, "Length of 1 kg m/s [m].", [0.2, 0.8, 0.3, 1.0], terms=WHOLE),
     kind("angular_momentum", angular_momentum,
          "the angular momentum about the center of mass, along its axis",
-         0.2, "Length of 1 kg m2/s [m].", [0.3, 0.4, 1.0, 1.0], kernels=("ccrba",)),
+         0.2, "Length of 1 kg m2/s [m].", [0.3, 0.4, 1.0, 1.0], terms=WHOLE),
     kind("locked_inertia", locked_inertia,
          "the homogeneous ellipsoid that has the robot's mass and inertia, its joints locked",
-         1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.25], show=False, kernels=("ccrba",)),
+         1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.25], show=False, terms=WHOLE),
 )
 VERESHCHAGIN = (
     kind("constraint", constraint,
          "the directions of constraints: a straight arrow along, a curved one about which",
          0.1, "Length, and radius, for the size 1 [m].", [0.9, 0.9, 0.9, 1.0],
-         kernels=("frame_placements",)),
+         terms=("oMf",)),
     kind("constraint_force", constraint_force,
          "what the constraints do to each frame: a straight arrow for the force, a curved one for "
          "the moment", 0.01, "Length for 1 N, radius for 1 N m [m].", [1.0, 0.5, 0.0, 1.0],
-         kernels=("frame_placements",)),
+         terms=("oMf",)),
     kind("wrench", wrench_of("wrench_topics", "input_timeout"), _WRENCH, *_NEWTON,
-         kernels=("frame_placements",)),
+         terms=_placements_if("wrench_topics")),
 )

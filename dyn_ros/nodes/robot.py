@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 
+import dyn_ros
 from dyn_ros import Data, Model
 
 from .state import Refused, StateCollector, some
@@ -90,6 +91,7 @@ class Robot:
         self.odometry_frame = ""
         self._world_frame = values["world_frame"]
         self.received = -math.inf
+        self._wanted, self._computed = (), False
         self.payloads = {} if payloads is None else payloads
         self.left_out = []
         for name, body in self.payloads.items():
@@ -97,6 +99,22 @@ class Robot:
                 self.model.set_payload(name, *body)
             except ValueError as error:
                 self.left_out.append(f"payload {name!r} is left out: {error}")
+
+    def take(self, received, wanted):
+        """A complete state came, and of it these of `dyn_ros.Terms` are wanted."""
+        self.received, self._wanted, self._computed = received, tuple(wanted), False
+
+    def terms(self):
+        """Data that holds what is wanted of the state: computed once, from one kinematics pass.
+
+        What velocities give is without meaning while `state.velocity_known` is False.
+        """
+        if not self._computed:
+            state = self.state
+            dyn_ros.all_terms(self.model, self.data, state.q,
+                              state.v if state.velocity_known else None, only=self._wanted)
+            self._computed = True
+        return self.data
 
     def set_payload(self, name, *body):
         """As `Model.set_payload`, and for the robots to come."""

@@ -5,7 +5,6 @@ import numpy as np
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
-import dyn_ros
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
@@ -69,13 +68,15 @@ class Solution(NamedTuple):
 class VereshchaginNode(RobotNode):
     """Publishes `~/constraint_torques`, `~/solution` and `~/markers`; answers `~/solve`."""
 
-    kernels = ("constrained_dynamics", "generalized_gravity")
+    kernels = ("constrained_dynamics", "all_terms")
     markers = VERESHCHAGIN
     specs = SPECS
 
     def __init__(self, name, source=None, **kwargs):
-        self.outputs = (Output("~/constraint_torques", JointState, self._make_torques),
-                        Output("~/solution", ConstrainedDynamics, self._make_solution))
+        self.outputs = (Output("~/constraint_torques", JointState, self._make_torques,
+                               self._terms),
+                        Output("~/solution", ConstrainedDynamics, self._make_solution,
+                               self._terms))
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
         self._preset = None, None   # a robot, and the parameters' constraints on it
         self._solved = None, None   # when a state was received, and its solution
@@ -114,12 +115,18 @@ class VereshchaginNode(RobotNode):
             self._preset = robot, _of_parameters(robot, self.parameters.values)
         return self._preset[1]
 
-    def _feedforward(self, robot):
+    def _told_feedforward(self, robot):
         if "~/feedforward" in self.inputs:
             return self._numbers("~/feedforward", robot)
-        if self.parameters.values["feedforward"] == "gravity":
-            return dyn_ros.generalized_gravity(robot.model, robot.data, robot.state.q).copy()
         return np.zeros(robot.model.nv)
+
+    def _feedforward(self, robot):
+        if self.parameters.values["feedforward"] == "gravity":
+            return robot.terms().g.copy()
+        return self._told_feedforward(robot)
+
+    def _terms(self):
+        return ("g",) if self.parameters.values["feedforward"] == "gravity" else ()
 
     def _wrenches(self, robot):
         topics = dict.fromkeys(self.parameters.values["wrench_topics"])     # each once, in order
@@ -130,7 +137,7 @@ class VereshchaginNode(RobotNode):
         if waiting or not any(publisher.get_subscription_count() for publisher in self._outlets):
             return waiting
         try:
-            for each in (self._constraints, self._feedforward, self._wrenches):
+            for each in (self._constraints, self._told_feedforward, self._wrenches):
                 each(self.robot)
         except ValueError as error:
             return f"nothing is published: {error}"
