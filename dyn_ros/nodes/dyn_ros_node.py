@@ -1,4 +1,4 @@
-"""All nodes in one process: one robot, each joint state taken once and put together once."""
+"""All nodes in one process: one robot, one pass over its kinematics for each joint state."""
 from .base import RobotNode, run
 from .centroidal_node import CentroidalNode
 from .dynamics_node import DynamicsNode

@@ -565,7 +565,6 @@ def _constrained(node, robot, look, shown):
     return draw
 
 
-
 def _placements_if(parameter):
     return lambda values: ("oMf",) if values[parameter] else ()
 

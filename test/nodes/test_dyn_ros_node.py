@@ -1,5 +1,6 @@
 """dyn_ros_node as a process of its own: several nodes, one robot, each state taken once."""
 import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,16 +10,26 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
+import rclpy
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from nav_msgs.msg import Odometry
 from rcl_interfaces.srv import DescribeParameters, ListParameters
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
 
 import dyn_ros
-from dyn_ros.msg import CentroidalState, ConstrainedDynamics, JointSpaceDynamics
+from dyn_ros.msg import (
+    CentroidalState,
+    ConstrainedDynamics,
+    JointSpaceDynamics,
+    JointSpaceInertia,
+)
+from dyn_ros.nodes.dyn_ros_node import DynRosNode
+from dyn_ros.nodes.robot import Robot
 from dyn_ros.srv import GetJacobian, SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -392,3 +403,60 @@ def test_ends_cleanly(run, client, how):
     client.diagnostics(nodes.centroidal, lambda _, values: values["lifecycle state"] == "active")
     assert nodes.stop(how) == 0
     assert "Traceback" not in nodes.output()
+
+
+@pytest.fixture
+def inside(client):
+    """The nodes in this process, spun by a thread of their own."""
+    rclpy.init(args=["--ros-args", "-r", "__ns:=/inside", "-p", f"robot_description_file:={ARM7}"],
+               signal_handler_options=SignalHandlerOptions.NO)
+    node = DynRosNode("dyn_ros")
+    executor = rclpy.executors.SingleThreadedExecutor()
+    for each in (node, *node.members):
+        executor.add_node(each)
+    node.start()
+    thread = threading.Thread(target=executor.spin)
+    thread.start()
+    yield Nodes(client, SimpleNamespace(
+        topic=lambda name: f"/inside/{name}", output=str, stop=lambda: None))
+    client.stop_listening()
+    executor.shutdown()
+    thread.join()
+    for each in (*node.members, node):
+        each.destroy_node()
+    rclpy.shutdown()
+
+
+def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkeypatch):
+    """Whatever is listened to; the solver's sweeps with constraints are no other's."""
+    events = []
+
+    def told(name, function):
+        def call(*given, **more):
+            events.append(name)
+            return function(*given, **more)
+        return call
+    monkeypatch.setattr(Robot, "take", told("state", Robot.take))
+    for name in dyn_ros.algorithms.__all__:
+        monkeypatch.setattr(dyn_ros, name, told(name, getattr(dyn_ros, name)))
+    for node, values in (
+            (inside.centroidal, {"acceleration_source": "finite_difference",
+                                 "markers.subtree_com.show": True}),
+            (inside.vereshchagin, {"constraints": "hold_pose", "tip_frame": "tool",
+                                   "feedforward": "gravity"})):
+        assert client.set_parameters(node, **values) == (True, "")
+    outputs = [client.listen(kind, inside.topic(topic)) for topic, kind in (
+        ("dynamics/gravity", JointState), ("dynamics/nle", JointState),
+        ("dynamics/inertia", JointSpaceInertia), ("dynamics/state", JointSpaceDynamics),
+        ("dynamics/markers", MarkerArray), ("centroidal/state", CentroidalState),
+        ("centroidal/markers", MarkerArray), ("vereshchagin/solution", ConstrainedDynamics),
+        ("vereshchagin/markers", MarkerArray))]
+    for angle in (0.1, 0.2, 0.3):
+        inside.speak.ask(inside.speak.message(arm.joint_names, POSITION + angle, VELOCITY),
+                         *outputs)
+    client.stop_listening()
+    states = [calls.split() for calls in " ".join(events).split("state")]
+    assert ["all_terms", "constrained_dynamics"] in states
+    for calls in states:
+        assert set(calls) <= {"all_terms", "constrained_dynamics"}
+        assert len(set(calls)) == len(calls)
