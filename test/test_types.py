@@ -45,7 +45,11 @@ def test_as_many_results_as_are_annotated(name):
     told = inspect.signature(getattr(dyn_ros, name)).return_annotation
     if told is inspect.getmodule(getattr(dyn_ros, name)).__dict__.get("ConstrainedMotion"):
         return
-    results = told.__args__ if getattr(told, "__origin__", None) is tuple else [told]
+    named = [each for each in getattr(told, "__args__", ()) if hasattr(each, "_fields")]
+    if named:
+        results = named[0]._fields
+    else:
+        results = told.__args__ if getattr(told, "__origin__", None) is tuple else [told]
     assert len(results) == len(ALGORITHMS[name].results)
 
 

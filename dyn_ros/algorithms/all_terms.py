@@ -312,7 +312,7 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
 
 
 def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
-              only: Sequence[str] | None = None, *, threads: int = 1) -> Any:
+              only: Sequence[str] | None = None, *, threads: int = 1) -> Terms | Any:
     """Terms of the equations of motion, all from one pass over the kinematics.
 
     The same numbers as from the functions that give one each, for less than they take together.
