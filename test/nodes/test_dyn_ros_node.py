@@ -452,6 +452,7 @@ def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkey
         ("centroidal/markers", MarkerArray), ("vereshchagin/solution", ConstrainedDynamics),
         ("vereshchagin/markers", MarkerArray))]
     for angle in (0.1, 0.2, 0.3):
+        events.clear()                              # of the first, the trial of new constraints
         inside.speak.ask(inside.speak.message(arm.joint_names, POSITION + angle, VELOCITY),
                          *outputs)
     client.stop_listening()
