@@ -200,9 +200,10 @@ def report():
             yield from batch(pair, threads)
         yield ""
         yield (f"To fill {STATES} matrices of {pair.model.nv} x {pair.model.nv} numbers, NumPy's "
-               f"`fill` takes {memory(pair):.3f} us a state here. `rnea_derivatives` and "
-               "`aba_derivatives` give three for each state, which Pinocchio's loop leaves in "
-               "its `Data`, one state's over the other's.")
+               f"`fill` takes {memory(pair):.3f} us a state here. `crba`, `minverse` and "
+               "`coriolis_matrix` give one for each state, `rnea_derivatives` and "
+               "`aba_derivatives` three; Pinocchio's loop leaves them in its `Data`, one state's "
+               "over the other's.")
     yield ""
     yield "## Accuracy"
     yield ""
