@@ -74,14 +74,15 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
             stack.enter_context(node("dynamics", root_joint)),
             stack.enter_context(Child(
                 "the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate)))]
-        page = None
+        page, later = None, ()
         if browser and can_show(console):
             page = stack.enter_context(Page(console, urdf, port))
-            children += [stack.enter_context(each) for each in nodes_of_page(tree, root_joint)]
+            later = nodes_of_page(tree, root_joint)
         listener = stack.enter_context(Listener())
         show = Terminal if console.is_terminal else Lines
         screen = stack.enter_context(show(console, tree))
-        watch(listener, screen, children, stopped, duration, page)
+        watch(listener, screen, children, stopped, duration, page,
+              lambda: children.extend(stack.enter_context(each) for each in later))
         if snapshot is not None and listener.message is not None:
             try:
                 save_picture(snapshot, tree, listener)
@@ -254,8 +255,11 @@ def has_screen():
         return False
 
 
-def watch(listener, screen, children, stopped, duration, page=None):
-    """Show what the listener hears until a signal, the duration's end or a child's death."""
+def watch(listener, screen, children, stopped, duration, page, go_on):
+    """Show what the listener hears until a signal, the duration's end or a child's death.
+
+    With the first message it goes on: nodes that compile at the same time would delay it.
+    """
     start, end = time.monotonic(), None
     settling = round(DISCOVERY_LIMIT / screen.period)     # in rounds: a busy machine takes longer
     while not stopped:
@@ -278,6 +282,7 @@ def watch(listener, screen, children, stopped, duration, page=None):
             continue
         screen.show(listener)
         if end is None:
+            go_on()
             end = now + duration if duration is not None else float("inf")
         if now >= end:
             return
