@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ..spatial.lie import matrix_quaternion
+from .scene import wxyz
 from .visuals import MeshError, Shape, find_mesh, load_mesh
 
 # visualization_msgs/Marker
@@ -274,7 +274,7 @@ def _triangles(marker, position, R, scale, points, colors):
 def _mesh(marker, position, R, scale, points, colors):
     shape = Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
                   marker.mesh_resource)
-    return Look("mesh", alone=True, shape=shape, turn=matrix_quaternion(R), position=position)
+    return Look("mesh", alone=True, shape=shape, turn=wxyz(R), position=position)
 
 
 READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_STRIP: _strip,
@@ -287,7 +287,7 @@ READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_S
 
 def _draw_solids(scene, node, values, folders):
     colors = values["colors"]
-    given = {"batched_wxyzs": np.roll(matrix_quaternion(values["axes"]), 1, axis=-1),
+    given = {"batched_wxyzs": wxyz(values["axes"]),
              "batched_positions": values["centers"], "batched_scales": values["widths"],
              "batched_colors": _bytes(colors), "batched_opacities": colors[:, 3]}
     if not _set(node, given, len(colors)):
@@ -331,7 +331,7 @@ def _draw_mesh(scene, node, values, folders):
     data = load_mesh(find_mesh(shape.uri, folders), shape.color)
     node.handle = scene.add_glb(
         node.name, data, scale=shape.size, position=values["position"],
-        wxyz=np.roll(values["turn"], 1))
+        wxyz=values["turn"])
 
 
 def _set(node, given, count):

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ..model.urdf import ONE_DOF
-from ..spatial.lie import matrix_quaternion
+from ..spatial.lie import matrix_quaternion, quaternion_product
 from .visuals import MeshError, find_mesh, load_mesh, read_shapes
 
 MOVED = 1e-6            # a joint that moved less is not sent [rad, m]
@@ -17,9 +17,14 @@ BONE = (235, 140, 40)
 WORLD = ""              # node of what is told in the world
 
 
+def scalar_first(q):
+    """Quaternions (..., 4) as viser takes them, of those whose scalar is last."""
+    return np.roll(q, 1, axis=-1)
+
+
 def wxyz(R):
     """Unit quaternion (..., 4), scalar first, of rotation matrices (..., 3, 3)."""
-    return np.roll(matrix_quaternion(np.asarray(R)), 1, axis=-1)
+    return scalar_first(matrix_quaternion(np.asarray(R)))
 
 
 class RobotScene:
@@ -85,7 +90,7 @@ class RobotScene:
                 position=joint.placement[:3, 3]))
         placements = np.array([joint.placement for joint in self._moving]).reshape(-1, 4, 4)
         axes = np.array([joint.axis for joint in self._moving]).reshape(-1, 3)
-        self._turn, self._axes = wxyz(placements[:, :3, :3]), axes
+        self._turn, self._axes = matrix_quaternion(placements[:, :3, :3]), axes
         self._origin = placements[:, :3, 3]
         self._slide = (placements[:, :3, :3] @ axes[..., None])[..., 0]
         self._slides = [joint.kind == "prismatic" for joint in self._moving]
@@ -200,8 +205,8 @@ class RobotScene:
         if not len(moved):
             return
         half = 0.5 * q[moved, None]
-        turns = _product(self._turn[moved],
-                         np.hstack([np.cos(half), np.sin(half) * self._axes[moved]]))
+        turns = scalar_first(quaternion_product(
+            self._turn[moved], np.hstack([np.sin(half) * self._axes[moved], np.cos(half)])))
         shifts = self._origin[moved] + q[moved, None] * self._slide[moved]
         for i, turn, shift in zip(moved, turns, shifts):
             if self._slides[i]:
@@ -217,12 +222,6 @@ class RobotScene:
     def remove(self):
         """Take the robot away, and what hangs on its links."""
         self._root.remove()
-
-
-def _product(a, b):
-    """Of quaternions (n, 4), scalar first."""
-    w = a[:, :1] * b[:, :1] - np.sum(a[:, 1:] * b[:, 1:], axis=1, keepdims=True)
-    return np.hstack([w, a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:] + np.cross(a[:, 1:], b[:, 1:])])
 
 
 def draw_shape(scene, name, shape, folders, **place):
