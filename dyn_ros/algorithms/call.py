@@ -11,7 +11,6 @@ import ctypes
 import logging
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from operator import attrgetter
 
 import numpy as np
@@ -55,7 +54,8 @@ from ..spatial.lie import UNIT_TOLERANCE
 
 ALGORITHMS: dict[str, "Algorithm"] = {}
 _REFUSED = -1
-_PAST_CACHES = 1 << 23      # numbers: a result of this size leaves the caches before it is read
+_NOTHING = np.zeros((0, 0))         # the batch of an input that was not given
+_PAST_CACHES = 1 << 22      # numbers: results of this size leave the caches before it is read
 _log = logging.getLogger("dyn_ros")
 
 
@@ -188,11 +188,11 @@ def _gather(source, first, count, r, start):
 
 
 @kernel
-def _scatter(r, start, target, first, count):
+def _scatter(r, start, target, first, count, past_caches):
     """The lanes into rows first ... of a batch; with what lies behind where rows are padded."""
     columns = target.shape[1]
     if count == LANES and columns >= LANES:
-        if columns % LANES == 0 and target.size >= _PAST_CACHES:
+        if past_caches and columns % LANES == 0 and target.ctypes.data % (8 * LANES) == 0:
             for k in range(0, columns, LANES):
                 scatter_square_past_caches(r.work, start + k, target, first, k)
             return
@@ -255,6 +255,10 @@ def _each_state(run, fields, results):
                 store(r.ints, GIVEN, load(r.ints, GIVEN) | 1 << fields[n])
             if heads[n] > 0 and inputs[n].shape[1] > 0:
                 store(r.ints, NCONSTRAINTS, inputs[n].shape[1] // heads[n])
+        size = 0
+        for n in range(len(outputs)):
+            size += outputs[n].size
+        past_caches = size >= _PAST_CACHES
         for first in range(start, stop, LANES):
             count = min(LANES, stop - first)
             for n in range(len(inputs)):
@@ -268,7 +272,8 @@ def _each_state(run, fields, results):
             if load(r.ints, STATUS) != 0:
                 return load(r.ints, STATUS)
             for n in range(len(outputs)):
-                _scatter(r, at(r, results[n]) + universe[n], outputs[n], first, count)
+                _scatter(r, at(r, results[n]) + universe[n], outputs[n], first, count,
+                         past_caches)
         finish_stores()
         return 0
     return each
@@ -408,24 +413,17 @@ class Algorithm:
                     output[n] = self._view(data, f)
             return found[0] if len(found) == 1 else found
         self.compile(True, self._announce)
-        inputs = tuple(np.zeros((size, 0)) if value is None else _as_rows(value)
-                       for value in values)
+        inputs = tuple([_NOTHING if value is None else _as_rows(value) for value in values])
+        constants = int(data._links[_CONSTANTS])
         step = -(-size // threads // LANES) * LANES or LANES
         starts = range(0, size, step)
 
         def part(start):
             ints, work = data._batch_space(start // step)
-            return self._each.call(ints.ctypes.data, data.model._floats.ctypes.data,
-                                   work.ctypes.data, where, inputs, outputs, start,
+            return self._each.call(ints, constants, work, where, inputs, outputs, start,
                                    min(start + step, size))
 
-        if len(starts) > 1:
-            for n in range(len(starts)):
-                data._batch_space(n)                # one thread alone may add to the list
-            with ThreadPoolExecutor(len(starts)) as pool:
-                states = list(pool.map(part, starts))
-        else:
-            states = [part(start) for start in starts]
+        states = data._share(part, starts) if len(starts) > 1 else [part(n) for n in starts]
         if _REFUSED in states:
             for field, value in zip(self.inputs, values):
                 require_sound(data.model, _argument(field), layout.FIELDS[field].shape, value)
@@ -495,7 +493,7 @@ class Algorithm:
 
 def _as_rows(batch):
     """A batch of matrices as a batch of rows."""
-    return batch.reshape(len(batch), math.prod(batch.shape[1:]))
+    return batch if batch.ndim == 2 else batch.reshape(len(batch), math.prod(batch.shape[1:]))
 
 
 def precompile(names: Sequence[str] | None = None, batch: bool = True,

@@ -1,5 +1,7 @@
 """Data: the work space of one state, and every result in it by name."""
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +12,7 @@ from . import layout
 from .types import Array, Model
 
 _ALIGNMENT = 64                                     # bytes: one row of lanes
-_LARGE, _KEPT = 1 << 17, 1 << 29                    # bytes: of one result, of all that are free
+_LARGE, _KEPT = 1 << 17, 1 << 30                    # bytes: of one result, of all that are free
 
 
 def _aligned(new, count):
@@ -90,10 +92,10 @@ class _Rooms:
         self._free = []
 
     def array(self, shape):
-        """An array of float64 with arbitrary numbers in it, from a whole row of lanes on."""
+        """An array of float64 with arbitrary numbers in it; a large one is aligned."""
         count = math.prod(shape)
-        if not _LARGE <= 8 * count <= _KEPT:
-            return _aligned(np.empty, count).reshape(shape)
+        if 8 * count < _LARGE:
+            return np.empty(shape)
         known = [k for k, memory in enumerate(self._free) if memory.size == count]
         memory = self._free.pop(known[-1]) if known else _aligned(np.empty, count)
         return np.asarray(_Loan(memory, shape, self._free))
@@ -126,16 +128,36 @@ class Data:
             id(model), id(None), id(np.ndarray), id(np.dtype(np.float64)),
             self._ints.ctypes.data, model._floats.ctypes.data, self._work.ctypes.data])
         self._address = self._links.ctypes.data
-        self._batch: list[tuple[NDArray[np.int64], Array]] = []
+        self._batch: list[tuple[NDArray[np.int64], Array, tuple[int, int]]] = []
+        self._pool: tuple = (), None                # (process, number of threads), the threads
         self._rooms = _Rooms()
         self._told: dict = {}                       # tables whose address travels with a call
 
     def _batch_space(self, thread):
-        """Integers and work space of one thread of a batch, kept for the next batch."""
+        """Addresses of one thread's integers and work space, which serve all batches."""
         while len(self._batch) <= thread:
-            work = _new_work(self.model, self._ints, (self._size, LANES))
-            self._batch.append((self._ints.copy(), work))
-        return self._batch[thread]
+            ints = self._ints.copy()
+            work = _new_work(self.model, ints, (self._size, LANES))
+            self._batch.append((ints, work, (ints.ctypes.data, work.ctypes.data)))
+        return self._batch[thread][-1]
+
+    def _share(self, part, starts):
+        """What ``part`` gives for each start, in as many threads, which wait for the next batch.
+
+        New threads begin on the processor that starts them and cost a short batch more than
+        they bring; a forked process has none of its parent's.
+        """
+        key = os.getpid(), len(starts)
+        if self._pool[0] != key:
+            self._pool = key, ThreadPoolExecutor(len(starts))
+        for n in range(len(starts)):
+            self._batch_space(n)                    # one thread alone may add to the list
+        try:
+            return list(self._pool[1].map(part, starts))
+        except BaseException:                       # Ctrl-C: no part may run on in the next batch
+            self._pool[1].shutdown(cancel_futures=True)
+            self._pool = (), None
+            raise
 
     def __reduce__(self):
         return _restored, (self.model, self._work.copy())

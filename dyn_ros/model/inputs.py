@@ -31,26 +31,33 @@ def as_array(model, name, axes, value):
     ValueError
         Wrong shape, or no real numbers.
     """
-    shape = tuple("m" if axis == "constraints" else getattr(model, axis)
-                  if isinstance(axis, str) else axis for axis in axes)
-    inner = ", ".join(map(str, shape))
-    expected = (f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
-                f"or (B, {inner}) for a batch")
-    if "m" in shape:
-        expected += f" (m at most {MAX_CONSTRAINTS})"
+    shape = tuple(["m" if axis == "constraints" else getattr(model, axis)
+                   if isinstance(axis, str) else axis for axis in axes])
     try:
         array = np.asarray(value)
     except ValueError as error:                     # a ragged list
-        raise ValueError(f"{expected}, got a {type(value).__name__}: {error}") from None
+        raise ValueError(f"{_expected(name, shape)}, got a {type(value).__name__}: "
+                         f"{error}") from None
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{expected} of real numbers, got dtype {array.dtype}: {value!r:.80}")
+        raise ValueError(f"{_expected(name, shape)} of real numbers, got dtype {array.dtype}: "
+                         f"{value!r:.80}")
     batched = array.ndim == len(shape) + 1
-    if "m" in shape and array.ndim > 0 and array.shape[-1] <= MAX_CONSTRAINTS:
-        shape = (*shape[:-1], array.shape[-1])
-    if array.shape[batched:] != shape:
-        raise ValueError(f"{expected}, got {array.shape}")
-    array = np.require(array, np.float64, ("C", "A"))
+    found = array.shape[batched:]
+    if "m" in shape and found and found[-1] <= MAX_CONSTRAINTS:
+        found = (*found[:-1], "m")
+    if found != shape:
+        raise ValueError(f"{_expected(name, shape)}, got {array.shape}")
+    if array.dtype != np.float64 or not array.flags.carray:
+        array = np.require(array, np.float64, ("C", "A"))
     return array, batched
+
+
+def _expected(name, shape):
+    """What an argument should have been; the start of a message."""
+    inner = ", ".join(map(str, shape))
+    most = f" (m at most {MAX_CONSTRAINTS})" if "m" in shape else ""
+    return (f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
+            f"or (B, {inner}) for a batch{most}")
 
 
 def finite_array(name, value, shape):

@@ -1,8 +1,14 @@
 """Data: what it holds, and the memory of large batches."""
 import copy
 import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dyn_ros
 import peer
@@ -84,3 +90,71 @@ def test_a_result_that_no_cache_holds_is_that_of_its_parts():
     for rows in (slice(0, 9), slice(2944, 2960), slice(-13, None)):
         assert np.array_equal(large[rows], dyn_ros.crba(model, data, q[rows]))
     assert not dyn_ros.crba(model, data, q[0])[np.all(large == 0.0, axis=0)].any()
+
+
+def test_results_that_no_cache_holds_together_are_those_of_their_parts():
+    pair = peer.new_pair("talos_reduced", "floating")
+    model, data, (q, v, a, _) = pair.model, pair.data, pair.states(1000)
+    together = dyn_ros.rnea_derivatives(model, data, q, v, a)
+    assert max(each.size for each in together) < 1 << 22 < sum(each.size for each in together)
+    for rows in (slice(0, 9), slice(496, 512), slice(-13, None)):
+        for all_, some in zip(together,
+                              dyn_ros.rnea_derivatives(model, data, q[rows], v[rows], a[rows])):
+            assert np.array_equal(all_[rows], some)
+
+
+# --- threads
+
+def worker_threads():
+    return [thread for thread in threading.enumerate() if "ThreadPool" in thread.name]
+
+
+def test_threads_wait_for_the_next_batch_and_end_with_their_data():
+    model, data, q = large()
+    others = worker_threads()
+    dyn_ros.crba(model, data, q, threads=2)
+    kept = set(worker_threads()).difference(others)
+    dyn_ros.crba(model, data, q, threads=2)
+    assert kept and set(worker_threads()).difference(others) == kept
+    del data
+    for thread in kept:
+        thread.join(10.0)
+        assert not thread.is_alive()
+
+
+FORKED = """
+import os, sys
+import numpy as np
+import dyn_ros, peer
+pair = peer.new_pair("solo12", "floating")
+q = pair.states(100)[0]
+expected = dyn_ros.crba(pair.model, pair.data, q, threads=2).copy()
+child = os.fork()
+same = np.array_equal(expected, dyn_ros.crba(pair.model, pair.data, q, threads=2))
+if not child:
+    os._exit(not same)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)
+"""
+
+
+def test_a_forked_process_has_threads_of_its_own():
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=60,
+                   cwd=Path(peer.__file__).parent)
+
+
+def test_no_part_of_a_batch_that_was_interrupted_runs_on():
+    _, data, _ = large()
+    ended = []
+
+    def part(start):
+        if start == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        ended.append(start)
+
+    with pytest.raises(KeyboardInterrupt):
+        data._share(part, range(0, 16, 8))
+    done = list(ended)
+    time.sleep(0.3)
+    assert ended == done
+    assert data._share(lambda start: start, range(0, 16, 8)) == [0, 8]
