@@ -125,10 +125,8 @@ def batch(pair, threads):
         if case.in_parallel:
             yours = partial(case.in_parallel, threads, pool, *columns)
             against = f"`{case.in_parallel.__name__}`"
-        elif threads == 1:
-            yours, against = partial(call_each, case.theirs, pair, theirs[:count]), "a Python loop"
         else:
-            continue
+            yours, against = partial(call_each, case.theirs, pair, theirs[:count]), "a Python loop"
         a_, b_ = np.median(take_turns(mine, yours, 3, 5, 1), axis=1)
         yield (f"| `{name}` | {a_ / STATES:.3f} | {against}, {b_ / STATES:.3f} "
                f"| {b_ / a_:.1f} |")

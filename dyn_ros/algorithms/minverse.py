@@ -41,6 +41,7 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import (
     LANES,
+    holds_lanes,
     load,
     load_neighbours,
     neighbours,
@@ -126,51 +127,84 @@ def solve_for_root(r):
 
 
 @kernel
+def load_four(a, i):
+    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3))
+
+
+@kernel
 def load_eight(a, i):
-    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3),
-            load(a, i + 4), load(a, i + 5), load(a, i + 6), load(a, i + 7))
+    return load_four(a, i) + load_four(a, i + 4)
+
+
+@kernel
+def add_scaled_four(total, a, x):
+    """total + a x, both being four numbers."""
+    return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x, total[3] + a[3] * x)
 
 
 @kernel
 def add_scaled(total, a, x):
     """total + a x, both being eight numbers."""
-    return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x, total[3] + a[3] * x,
-            total[4] + a[4] * x, total[5] + a[5] * x, total[6] + a[6] * x, total[7] + a[7] * x)
+    return (add_scaled_four(total[:4], a[:4], x) + add_scaled_four(total[4:], a[4:], x))
 
 
 @kernel
 def store_rows(r, k, rows, columns, x):
-    """Write eight numbers below each other, from offset k of an nv x nv matrix to its end."""
-    for t in range(8):
+    """Write numbers below each other, from offset k of an nv x nv matrix to its end."""
+    for t in range(len(x)):
         if t < rows:
             store_neighbours(r.work, k + nv(r) * t, columns, x[t])
 
 
 @kernel
-def square_root(r):
-    """V' V: eight rows of it at a time, on and right of the diagonal; the rest mirrors it.
+def add_row(r, x, y, i, c, j):
+    """Row j's part of V' V in rows i to i + 3, in the columns c ... and their neighbours."""
+    row, k = at(r, ROOT) + padded(r) * j + i, at(r, ROOT) + padded(r) * j + c
+    a = load_four(r.work, row)
+    return (add_scaled_four(x, a, load_neighbours(r.work, k, LANES)),
+            add_scaled_four(y, a, load_neighbours(r.work, k + neighbours(r.work), LANES)))
 
-    Rows i to i + 7 of V' are zero but there and on the way of i to the root.
+
+@kernel
+def store_part(r, i, c, x):
+    """Write rows i to i + 3 of M^-1 in column c and its neighbours; in a batch mirrored too."""
+    n, W = nv(r), at(r, MINV)
+    store_rows(r, W + n * i + c, n - i, n - c, x)
+    if holds_lanes(r.work):
+        for t in range(4):
+            if i + t < n:
+                store_neighbours(r.work, W + n * c + i + t, 1, x[t])
+
+
+@kernel
+def square_root(r):
+    """V' V: four rows of it at a time, on and right of the diagonal; the rest mirrors it.
+
+    Rows i to i + 3 of V' are zero but there and on the way of i to the root. The joints on that
+    way which carry column c are the last ones of it.
     """
-    n, w, V_, W, some = nv(r), padded(r), at(r, ROOT), at(r, MINV), neighbours(r.work)
-    for i in range(0, n, 8):
+    n, V_, W, some = nv(r), at(r, ROOT), at(r, MINV), neighbours(r.work)
+    for i in range(0, n, 4):
         for c in range(i, n, 2 * some):
             zero = 0.0 * load_neighbours(r.work, V_ + c, LANES)
-            x = (zero, zero, zero, zero, zero, zero, zero, zero)
+            x = (zero, zero, zero, zero)
             y = x
-            j = min(i + 8, n) - 1
-            while j >= 0:
+            for j in range(min(i + 4, n) - 1, i, -1):
                 if velocity_end(r, j) > c:
-                    row, k = load_eight(r.work, V_ + w * j + i), V_ + w * j + c
-                    x = add_scaled(x, row, load_neighbours(r.work, k, LANES))
-                    y = add_scaled(y, row, load_neighbours(r.work, k + some, LANES))
-                j = j - 1 if j > i else velocity_parent(r, j)
-            store_rows(r, W + n * i + c, n - i, n - c, x)
+                    x, y = add_row(r, x, y, i, c, j)
+            j = i
+            while j >= 0 and velocity_end(r, j) <= c:
+                j = velocity_parent(r, j)
+            while j >= 0:
+                x, y = add_row(r, x, y, i, c, j)
+                j = velocity_parent(r, j)
+            store_part(r, i, c, x)
             if c + some < n:
-                store_rows(r, W + n * i + c + some, n - i, n - c - some, y)
-        for c in range(i + 1, n):
-            for j in range(i, min(i + 8, c)):
-                store(r.work, W + n * c + j, load(r.work, W + n * j + c))
+                store_part(r, i, c + some, y)
+        if not holds_lanes(r.work):
+            for c in range(i + 1, n):
+                for j in range(i, min(i + 4, c)):
+                    store(r.work, W + n * c + j, load(r.work, W + n * j + c))
 
 
 @kernel

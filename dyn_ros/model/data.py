@@ -142,18 +142,19 @@ class Data:
         return self._batch[thread][-1]
 
     def _share(self, part, starts):
-        """What ``part`` gives for each start, in as many threads, which wait for the next batch.
+        """What ``part`` gives for each start: the first here, each other in a thread of its own.
 
-        New threads begin on the processor that starts them and cost a short batch more than
-        they bring; a forked process has none of its parent's.
+        The threads wait for the next batch: a new one begins on the processor that starts it
+        and costs a short batch more than it brings. A forked process has none of its parent's.
         """
-        key = os.getpid(), len(starts)
+        key = os.getpid(), len(starts) - 1
         if self._pool[0] != key:
-            self._pool = key, ThreadPoolExecutor(len(starts))
+            self._pool = key, ThreadPoolExecutor(len(starts) - 1)
         for n in range(len(starts)):
             self._batch_space(n)                    # one thread alone may add to the list
         try:
-            return list(self._pool[1].map(part, starts))
+            others = [self._pool[1].submit(part, start) for start in starts[1:]]
+            return [part(starts[0])] + [other.result() for other in others]
         except BaseException:                       # Ctrl-C: no part may run on in the next batch
             self._pool[1].shutdown(cancel_futures=True)
             self._pool = (), None
