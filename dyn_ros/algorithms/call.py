@@ -296,10 +296,6 @@ def _is_configuration(field):
     return layout.FIELDS[field].shape == ("nq",)
 
 
-def _argument(field):
-    return layout.FIELDS[field].name.lstrip("_")
-
-
 def getter(fields):
     """Gives one state's results: views of Data's arrays, floats for its numbers."""
     get = attrgetter(*[layout.FIELDS[f].name for f in fields])
@@ -332,9 +328,10 @@ class Algorithm:
 
     def __init__(self, name, run, inputs, results, optional=()):
         self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
-        self.optional = frozenset(optional)
+        self._arguments = [(layout.FIELDS[f].name.lstrip("_"), layout.FIELDS[f].shape,
+                            f in optional) for f in inputs]
         matrices, sources = types.Array(types.float64, 2, "C"), (run, Algorithm)
-        self._one = Entry(f"{name}-one", _one_state(run, self.inputs, self.optional), sources,
+        self._one = Entry(f"{name}-one", _one_state(run, self.inputs, optional), sources,
                           types.int64(types.int64, _object, types.int64, _object), nogil=False)
         each = _each_state(run, self.inputs, self.results)
         self._each = Entry(f"{name}-each", each, sources, types.int64(
@@ -363,9 +360,9 @@ class Algorithm:
                     return results(data)
             except (AttributeError, TypeError):     # not a Data; not compiled yet
                 pass
-            batched, values = self._checked(model, data, inputs)
-            if batched:
-                return self._run_batch(data, where, values, threads)
+            size, values = self._checked(model, data, inputs)
+            if size is not None:
+                return self._run_batch(data, where, values, size, threads)
             self._run_one(data, where, values)
             one = self._one.call
             return results(data)
@@ -399,11 +396,10 @@ class Algorithm:
         self._run(r)
         return ints[STATUS]
 
-    def _run_batch(self, data, where, values, threads):
+    def _run_batch(self, data, where, values, size, threads):
         """Run on checked arrays that each have a leading axis; new arrays come back."""
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
-        size = max(len(value) for value in values if value is not None)
         outputs, found = zip(*[self._new_output(data, f, size) for f in self.results])
         if not JIT:
             for n in range(size):
@@ -425,8 +421,8 @@ class Algorithm:
 
         states = data._share(part, starts) if len(starts) > 1 else [part(n) for n in starts]
         if _REFUSED in states:
-            for field, value in zip(self.inputs, values):
-                require_sound(data.model, _argument(field), layout.FIELDS[field].shape, value)
+            for (name, axes, _), value in zip(self._arguments, values):
+                require_sound(data.model, name, axes, value)
         self._raise_where_singular(data.model, max(states, default=0))
         return found[0] if len(found) == 1 else found
 
@@ -456,39 +452,41 @@ class Algorithm:
                 "inertia, or set model.armature for it")
 
     def _checked(self, model, data, values):
-        """The inputs as float64 arrays, all with a leading axis or none, or an error."""
+        """How many states, or None for a single one, and the inputs as float64 arrays, all with
+        a leading axis or none; or an error.
+        """
         if not isinstance(data, Data):
             raise TypeError(f"data: expected dyn_ros.Data(model), got {type(data).__name__}")
         if data.model is not model:
             raise ValueError(f"data: made for {data.model!r}, which is not the model given, "
                              f"{model!r}; make dyn_ros.Data(model) once for each model")
-        arrays = [self._as_input(model, field, value)
-                  for field, value in zip(self.inputs, values)]
-        lengths = {_argument(f): x.shape[-1] for f, (x, _) in zip(self.inputs, arrays)
-                   if is_open(f) and x is not None}
-        if len(set(lengths.values())) > 1:
-            raise ValueError("expected the same number of constraints in each argument, got "
-                             + ", ".join(f"{name}: {n}" for name, n in lengths.items()))
+        values, sizes, lengths = list(values), {}, {}
+        for n, (name, axes, optional) in enumerate(self._arguments):
+            if values[n] is None and optional:
+                continue
+            values[n], batched = as_array(model, name, axes, values[n])
+            if not (batched and JIT):               # compiled code looks at a batch's numbers
+                require_sound(model, name, axes, values[n])
+            if batched:
+                sizes[name] = len(values[n])
+            if axes[-1:] == ("constraints",):
+                lengths[name] = values[n].shape[-1]
+        _require_equal("expected the same number of constraints in each argument", lengths)
         data._ints[NCONSTRAINTS] = max(lengths.values(), default=0)
-        sizes = {_argument(f): len(x) for f, (x, batched) in zip(self.inputs, arrays) if batched}
         if not sizes:
-            return False, [x for x, _ in arrays]
-        if len(set(sizes.values())) > 1:
-            raise ValueError("batch: expected the same number of states in each argument, got "
-                             + ", ".join(f"{name}: {n}" for name, n in sizes.items()))
+            return None, values
+        _require_equal("batch: expected the same number of states in each argument", sizes)
         size = next(iter(sizes.values()))
-        return True, [x if batched or x is None
+        return size, [x if x is None or name in sizes
                       else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
-                      for x, batched in arrays]
+                      for (name, _, _), x in zip(self._arguments, values)]
 
-    def _as_input(self, model, field, value):
-        if value is None and field in self.optional:
-            return None, False
-        name, axes = _argument(field), layout.FIELDS[field].shape
-        array, batched = as_array(model, name, axes, value)
-        if not (batched and JIT):                   # compiled code looks at a batch's numbers
-            require_sound(model, name, axes, array)
-        return array, batched
+
+def _require_equal(expected, numbers):
+    """ValueError where arguments differ in a number; by their names."""
+    if len(set(numbers.values())) > 1:
+        raise ValueError(f"{expected}, got "
+                         + ", ".join(f"{name}: {n}" for name, n in numbers.items()))
 
 
 def _as_rows(batch):
