@@ -13,6 +13,7 @@ from .types import Array, Model
 
 _ALIGNMENT = 64                                     # bytes: one row of lanes
 _LARGE, _KEPT = 1 << 17, 1 << 30                    # bytes: of one result, of all that are free
+_MOST = 32                                          # free memories: what a few calls take
 
 
 def _aligned(new, count):
@@ -77,28 +78,41 @@ class _Loan:
                                     "data": (memory.ctypes.data, False)}
 
     def __del__(self):
-        self._free.append(self._memory)
-        while sum(memory.nbytes for memory in self._free) > _KEPT:
-            self._free.pop(0)
+        self._free[id(self._memory)] = self._memory
+        kept = 0
+        for number, (key, memory) in enumerate(reversed(list(self._free.items()))):
+            kept += memory.nbytes
+            if number >= _MOST or kept > _KEPT:
+                self._free.pop(key, None)
 
 
 class _Rooms:
     """New arrays for large results, in memory of earlier ones that nobody holds any more.
 
-    Fresh memory costs as much as the numbers in it: the system has to clear it.
+    Fresh memory costs as much as the numbers in it: the system has to clear it. The last views
+    may go in any thread, also in the midst of ``array``: what is free is only ever changed by
+    one step of the interpreter.
     """
 
     def __init__(self):
-        self._free = []
+        self._free = {}                             # by identity, the latest last
 
     def array(self, shape):
         """An array of float64 with arbitrary numbers in it; a large one is aligned."""
         count = math.prod(shape)
         if 8 * count < _LARGE:
             return np.empty(shape)
-        known = [k for k, memory in enumerate(self._free) if memory.size == count]
-        memory = self._free.pop(known[-1]) if known else _aligned(np.empty, count)
+        memory = self._taken(count)
+        if memory is None:
+            memory = _aligned(np.empty, count)
         return np.asarray(_Loan(memory, shape, self._free))
+
+    def _taken(self, count):
+        """Free memory of that many numbers, or None."""
+        for key, memory in reversed(list(self._free.items())):
+            if memory.size == count and self._free.pop(key, None) is not None:
+                return memory
+        return None
 
 
 class Data:

@@ -4,6 +4,8 @@ import numpy as np
 from ..spatial.lie import UNIT_TOLERANCE
 from .layout import MAX_CONSTRAINTS
 
+_FLOAT64 = np.dtype(np.float64)      # compiled code knows this one; unpickled arrays have others
+
 
 def as_array(model, name, axes, value):
     """A float64 array for one state or a batch.
@@ -47,7 +49,7 @@ def as_array(model, name, axes, value):
         found = (*found[:-1], "m")
     if found != shape:
         raise ValueError(f"{_expected(name, shape)}, got {array.shape}")
-    if array.dtype != np.float64 or not array.flags.carray:
+    if array.dtype is not _FLOAT64 or not array.flags.carray:
         array = np.require(array, np.float64, ("C", "A"))
     return array, batched
 

@@ -1,6 +1,7 @@
 """Inverse and forward dynamics: agreement with Pinocchio, identities, batches, bad input."""
 import json
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -343,6 +344,8 @@ FORMS = {
     "longdouble": lambda x: x.astype(np.longdouble),
     "subclass": lambda x: x.view(OtherArray),
     "masked": np.ma.array,
+    "unpickled": lambda x: pickle.loads(pickle.dumps(x)),
+    "with metadata": lambda x: x.astype(np.dtype(np.float64, metadata={"unit": "rad"})),
 }
 
 

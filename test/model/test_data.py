@@ -45,6 +45,16 @@ def test_memory_of_a_large_result_is_taken_again():
     assert type(again) is np.ndarray and again.flags.writeable
 
 
+def test_memory_of_many_results_goes_back_when_they_go():
+    model, data, q = large()
+    held = [dyn_ros.crba(model, data, q) for _ in range(100)]
+    taken = {address(M) for M in held}
+    assert len(taken) == 100
+    del held
+    assert len(data._rooms._free) < 50
+    assert address(dyn_ros.crba(model, data, q)) in taken
+
+
 def test_a_large_result_outlives_its_data_and_pickles():
     model, data, q = large()
     M = dyn_ros.crba(model, data, q)
