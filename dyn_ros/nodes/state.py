@@ -7,6 +7,7 @@ import numpy as np
 
 NEVER = -(1 << 62)      # stamp of a value that has not come yet
 MAX_LAYOUTS = 1000      # a publisher that never repeats its list of names must not fill the memory
+LARGEST = 1e12          # beyond, doubles hardly resolve an angle, and what is computed overflows
 
 
 class Refused(ValueError):
@@ -57,7 +58,7 @@ class StateCollector:
     base : tuple of two arrays, optional
         Pose (x y z qx qy qz qw) and twist (linear, angular, in the base's own axes) of a base that
         no odometry tells; without it, a floating or planar base waits for `odometry`. `Refused`,
-        a ValueError, where it is not finite or the quaternion's norm is not 1.
+        a ValueError, where it is not finite or too large, or the quaternion's norm is not 1.
     notify : callable(str), optional
         Told when the collector starts anew.
 
@@ -140,7 +141,7 @@ class StateCollector:
         ------
         Refused
             No names, duplicate names, lengths that do not match, a value of a joint of the model
-            that is not finite, or a stamp that runs (slightly) backwards.
+            that is not finite or larger than `LARGEST`, or a stamp that runs (slightly) backwards.
         """
         key = tuple(names)
         layout = self._layouts.get(key) or self._new_layout(key)
@@ -153,9 +154,9 @@ class StateCollector:
         part = layout.part
         if part is None:
             return False
-        position = self._finite("position", position, layout, key)
+        position = self._checked("position", position, layout, key)
         if size == len(velocity):
-            velocity = self._finite("velocity", velocity, layout, key)
+            velocity = self._checked("velocity", velocity, layout, key)
             self._check_order(part, stamp)
             self.v[layout.v] = velocity
             self._velocities[part.slots] = True
@@ -233,14 +234,14 @@ class StateCollector:
             self._parts[key] = _Part(_index(slots), complete=len(slots) == len(self._live))
         return self._parts[key]
 
-    def _finite(self, field, values, layout, names):
+    def _checked(self, field, values, layout, names):
         values = np.asarray(values, float)[layout.take]
-        if math.isfinite(sum(values.tolist())):     # far faster than to ask numpy for each
+        if sum(map(abs, values.tolist())) <= LARGEST:   # far faster than to ask numpy for each
             return values
-        finite = np.isfinite(values)
-        if not finite.all():
-            bad = zip(np.array(names)[layout.take][~finite], values[~finite])
-            raise Refused(f"{field} is not finite: " + ", ".join(
+        usable = np.abs(values) <= LARGEST
+        if not usable.all():
+            bad = zip(np.array(names)[layout.take][~usable], values[~usable])
+            raise _unusable(field, values, ", ".join(
                 f"{name} = {value:g}" for name, value in list(bad)[:10]))
         return values
 
@@ -249,7 +250,7 @@ class StateCollector:
         if len(effort) == layout.size:
             effort = np.asarray(effort, float)[layout.take]
             self.tau[layout.v] = effort
-            self._efforts[layout.v] = np.isfinite(effort)
+            self._efforts[layout.v] = np.abs(effort) <= LARGEST
         else:
             self._efforts[layout.v] = False
 
@@ -331,11 +332,17 @@ def _base_joint(model):
 
 def _check_base(pose, twist):
     for name, values in (("pose", pose), ("twist", twist)):
-        if not all(map(math.isfinite, values)):
-            raise Refused(f"the base's {name} is not finite: {_numbers(values)}")
+        if not sum(map(abs, values)) <= LARGEST:
+            raise _unusable(f"the base's {name}", values, _numbers(values))
     norm = math.hypot(*pose[3:])
     if abs(norm - 1.0) > 1e-3:
         raise Refused(f"the norm of the base's quaternion is {norm:g}, expected 1")
+
+
+def _unusable(what, values, told):
+    if all(map(math.isfinite, values)):
+        return Refused(f"{what} is too large: {told}")
+    return Refused(f"{what} is not finite: {told}")
 
 
 def _index(numbers):

@@ -390,17 +390,24 @@ def test_a_missing_effort_is_told_and_the_rest_comes(
     client.diagnostics(node, lambda status, values: "effort" not in status.message)
 
 
-def test_numbers_that_are_too_large_are_told_in_words(client, node, state, speak, settings, arm):
-    settings(acceleration_source="forward_dynamics")
-    for _ in range(2):
-        [fast] = speak.ask(speak.message(arm.joint_names, POSITION, [1e200] * 7, [1.0] * 7), state)
-    assert fast.velocity_valid and not fast.rates_valid
-    assert_unknown(fast, "com_acceleration")
-    speak.send(speak.message(arm.joint_names, [1e300] * 7, VELOCITY, [1.0] * 7))
-    [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY, [1.0] * 7), state)
-    assert answer.rates_valid
-    for what in ("acceleration_source forward_dynamics", "publish"):
-        assert f"{what} refused: the numbers of the state are too large" in node.output()
+def test_numbers_that_are_too_large_are_told_in_words(client, start):
+    node = start(module=MODULE, robot_description_file=None,
+                 acceleration_source="forward_dynamics")
+    light = NO_INERTIA.replace('<link name="rim"/>', """<link name="rim"><inertial>
+        <mass value="1e-300"/><inertia ixx="1e-300" iyy="1e-300" izz="1e-300" ixy="0" ixz="0"
+        iyz="0"/></inertial></link>""")
+    heavy = NO_INERTIA.replace('<mass value="2"/>', '<mass value="1e308"/>')
+    state = client.listen(CentroidalState, node.name + "/state")
+    speak = client.speaker(node)
+    for description, what in ((light, "acceleration_source forward_dynamics"), (heavy, "publish")):
+        assert client.set_parameters(node, robot_description=description) == (True, "")
+        state.clear()
+
+        def told(status, values, what=what):
+            speak.send(speak.message(["swing", "wheel"], [1e12, 0.2], [1.0, 2.0], [3.0, 1e12]))
+            return f"{what}: the numbers of the state are too large" in values["last refusal"]
+        client.diagnostics(node, told)
+        assert not any(answer.rates_valid for answer in state)
     assert "Traceback" not in node.output()
 
 

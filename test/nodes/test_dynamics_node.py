@@ -328,6 +328,7 @@ BAD_MESSAGES = {
     "position is not finite: shoulder_yaw = inf":
         (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], []),
     "velocity is not finite: shoulder_yaw = nan": (["shoulder_yaw"], [0.0], [math.nan], []),
+    "velocity is too large: shoulder_yaw = 1e+300": (["shoulder_yaw"], [0.0], [1e300], []),
 }
 
 
@@ -396,6 +397,7 @@ BAD_PARAMETERS = {
     "expected one of fixed, floating, planar, but got 'flying'": {"root_joint": "flying"},
     "gravity: expected 3 numbers, but got 2": {"gravity": [0.0, 0.0]},
     "gravity: expected finite numbers": {"gravity": [0.0, 0.0, math.nan]},
+    "gravity: expected numbers from -1e+06 to 1e+06": {"gravity": [0.0, 0.0, -1e300]},
     "there is no joint 'nobody'; there are: shoulder_yaw": {"joints": ["nobody"]},
     "occurs twice": {"joints": ["shoulder_yaw", "shoulder_yaw"]},
     "armature: expected 7 numbers": {"armature": [1.0]},

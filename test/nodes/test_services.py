@@ -455,7 +455,9 @@ REFUSALS = [
     (("get_inverse_dynamics", "get_forward_dynamics"),
      {"wrenches": [wrench("tool0", [1e308] * 6)] * 2}, "finite", ""),
     (("get_inverse_dynamics", "get_forward_dynamics"),
-     {"state": bad_state(velocity=[1e200] * 7)}, "not finite", "too large"),
+     {"state": bad_state(velocity=[1e200] * 7)}, "velocity is too large", "elbow_joint = 1e+200"),
+    (("get_forward_dynamics",), {"name": ["elbow_joint"], "effort": [1e308]},
+     "the result is not finite", "too large"),
 ]
 
 

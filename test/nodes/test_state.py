@@ -7,7 +7,7 @@ import pytest
 
 import dyn_ros
 from dyn_ros.nodes.robot import Robot, SettingError
-from dyn_ros.nodes.state import MAX_LAYOUTS, Refused, StateCollector
+from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Refused, StateCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 SECOND = 1_000_000_000
@@ -133,6 +133,11 @@ def test_velocity_is_unknown_until_every_joint_tells_it(collector, arm):
     (["shoulder_yaw", "elbow_pitch"], [0.0, math.nan], [], [], "elbow_pitch = nan"),
     (["shoulder_yaw", "elbow_pitch"], [math.inf, -math.inf], [], [], "shoulder_yaw = inf"),
     (["shoulder_yaw"], [0.0], [math.nan], [], "velocity is not finite: shoulder_yaw = nan"),
+    (["shoulder_yaw", "elbow_pitch"], [0.0, -1e13], [], [],
+     r"position is too large: elbow_pitch = -1e\+13"),
+    (["shoulder_yaw"], [0.0], [1.7e308], [], r"velocity is too large: shoulder_yaw = 1.7e\+308"),
+    (["shoulder_yaw", "elbow_pitch"], [math.nan, 1e300], [], [],
+     r"position is not finite: shoulder_yaw = nan, elbow_pitch = 1e\+300"),
 ])
 def test_what_cannot_be_used_is_refused_and_changes_nothing(
         collector, arm, names, position, velocity, effort, why):
@@ -167,8 +172,12 @@ def test_values_of_unknown_joints_are_not_looked_at(collector, arm):
     assert not collector.joint_states(["other"], [math.nan], [], [], 2 * SECOND)
 
 
-def test_the_largest_finite_numbers_are_finite(collector, arm):
-    assert collector.joint_states(list(arm.joint_names), [1.7e308] * 7, [], [], SECOND)
+def test_of_the_largest_numbers_that_are_taken_results_are_finite(collector, arm):
+    largest = [LARGEST] * 7
+    assert collector.joint_states(list(arm.joint_names), largest, largest, [], SECOND)
+    data = dyn_ros.Data(arm)
+    assert np.isfinite(dyn_ros.nonlinear_effects(arm, data, collector.q, collector.v)).all()
+    assert np.isfinite(dyn_ros.crba(arm, data, collector.q)).all()
 
 
 def test_stamps_that_run_backwards(arm):
@@ -222,6 +231,8 @@ def test_a_quaternion_is_made_unit(floating):
 @pytest.mark.parametrize("pose, twist, why", [
     ((math.nan, *UPRIGHT[1:]), TWIST, "pose is not finite"),
     (UPRIGHT, (*TWIST[:5], math.inf), "twist is not finite"),
+    ((1e300, *UPRIGHT[1:]), TWIST, "pose is too large"),
+    (UPRIGHT, (*TWIST[:5], -1e300), "twist is too large"),
     ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
 ])
 def test_a_base_that_cannot_be_used_is_refused(floating, pose, twist, why):

@@ -680,9 +680,10 @@ MASSLESS = """<robot name="massless"><link name="base"/>
 
 
 def test_what_cannot_be_computed_is_told(client, node, robot, settings):
-    settings(constraints="hold_position", tip_frame="tool")
+    huge = constraints("base_link", ["tool"], Z, [1e308])
     client.diagnostics(node, lambda _, values: "state: the result is not finite" in values[
-        "last refusal"] or robot.silent(POSITION, [1e200] * 7) is None)
+        "last refusal"] or robot.tell(huge) or robot.silent() is None)
+    settings(constraints="hold_position", tip_frame="tool")
     robot.ask()
     assert client.set_parameters(node, robot_description=MASSLESS) == (True, "")
     done, why = client.set_parameters(node, tip_frame="rim")
@@ -756,7 +757,8 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
     ("expected 6 finite numbers", {"wrenches": [wrench("tool", [math.inf] * 6)]}),
     ("the position is missing of shoulder_pitch", {
         "state": RobotState(name=["shoulder_yaw"], position=[1.0])}),
-    ("the result is not finite", {"state": state(velocity=np.full(7, 1e200))})],
+    ("velocity is too large", {"state": state(velocity=np.full(7, 1e200))}),
+    ("the result is not finite", {"constraints": constraints("base_link", ["tool"], Z, [1e308])})],
     ids=lambda value: value[:40] if isinstance(value, str) else "")
 def test_the_service_refuses(solve, reason, fields):
     assert reason in solve(False, **{"state": state(), "constraints": GOOD, **fields}).message
