@@ -75,6 +75,16 @@ def test_executables_are_installed():
         assert (folder / name).stat().st_mode & 0o111
 
 
+@pytest.mark.parametrize("name", EXECUTABLES)
+def test_ctrl_c_while_python_imports_ends_it_quietly(name, tmp_path):
+    (tmp_path / "numba.py").write_text("raise KeyboardInterrupt")
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    result = subprocess.run([sys.executable, find_ros() / "lib" / "dyn_ros" / name],
+                            capture_output=True, text=True, timeout=120,
+                            env={**os.environ, "PYTHONPATH": path})
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
 def test_command_runs():
     prefix = find_ros()
     command = Path(sysconfig.get_path("scripts")) / "dyn_ros"

@@ -454,14 +454,14 @@ def drain(node, executor):
 
 def main(args=None):
     """Run the node until it is told to end."""
-    try:
-        import viser  # noqa: F401
-    except ImportError as error:
-        print(f"viewer: {error}; it needs viser: pip install 'dyn_ros[viewer]', or viser itself",
-              file=sys.stderr)
-        return 1
     node = None
     try:
+        try:
+            import viser  # noqa: F401
+        except ImportError as error:
+            print(f"viewer: {error}; it needs viser: pip install 'dyn_ros[viewer]', or viser "
+                  "itself", file=sys.stderr)
+            return 1
         try:
             rclpy.init(args=args)
             node = ViewerNode("viewer")
