@@ -130,6 +130,8 @@ class RobotNode(LifecycleNode):
 
     def __init__(self, name, source=None, **kwargs):
         super().__init__(name, **kwargs)
+        change_state = self._service_change_state
+        change_state.callback = self._answering(change_state.callback)
         self.source = source or self
         self.members = []           # the nodes that this one is the source of
         if source:
@@ -173,6 +175,19 @@ class RobotNode(LifecycleNode):
         return self._running
 
     # Lifecycle
+
+    def _answering(self, change):
+        """A callback of ~/change_state that answers where rclpy leaves the caller waiting."""
+        def call(request, response):
+            try:
+                return change(request, response)
+            except Exception as error:
+                if "Transition is not registered" not in str(error):
+                    raise
+                self.refuse("change_state", "there is no such transition from that state; "
+                            "`ros2 lifecycle list` with the node's name tells those there are")
+                return response
+        return call
 
     def start(self):
         """Configure and activate this node and its members, each if its autostart says so."""
@@ -642,14 +657,10 @@ def run(node_class, name, args=None):
                 executor.spin_once(1.0)
             except ExternalShutdownException:
                 raise
-            except Exception as error:
+            except Exception:
                 if not rclpy.ok():
                     break
-                if "Transition is not registered" in str(error):    # jazzy lets that through
-                    node.refuse("change_state", "there is no such transition from that state; "
-                                "`ros2 lifecycle list` with the node's name tells those there are")
-                else:
-                    node.refuse("callback", traceback.format_exc())
+                node.refuse("callback", traceback.format_exc())
     except _CompilationEnded:
         _shut_down()
         sys.stdout.flush()
