@@ -393,18 +393,20 @@ def test_a_missing_effort_is_told_and_the_rest_comes(
 def test_numbers_that_are_too_large_are_told_in_words(client, start):
     node = start(module=MODULE, robot_description_file=None,
                  acceleration_source="forward_dynamics")
-    light = NO_INERTIA.replace('<link name="rim"/>', """<link name="rim"><inertial>
-        <mass value="1e-300"/><inertia ixx="1e-300" iyy="1e-300" izz="1e-300" ixy="0" ixz="0"
-        iyz="0"/></inertial></link>""")
-    heavy = NO_INERTIA.replace('<mass value="2"/>', '<mass value="1e308"/>')
+    wheel = """<link name="rim"><inertial><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+    heavy = NO_INERTIA.replace('<link name="rim"/>', wheel).replace(
+        '<mass value="2"/>', '<mass value="1e300"/>')
+    heavier = heavy.replace("1e300", "1.7e308").replace('"0 0.5 0"', '"0 5 0"')
     state = client.listen(CentroidalState, node.name + "/state")
     speak = client.speaker(node)
-    for description, what in ((light, "acceleration_source forward_dynamics"), (heavy, "publish")):
+    for description, what in (
+            (heavy, "acceleration_source forward_dynamics"), (heavier, "publish")):
         assert client.set_parameters(node, robot_description=description) == (True, "")
         state.clear()
 
         def told(status, values, what=what):
-            speak.send(speak.message(["swing", "wheel"], [1e12, 0.2], [1.0, 2.0], [3.0, 1e12]))
+            speak.send(speak.message(["swing", "wheel"], [0.1, 0.2], [1e12, 2.0], [3.0, 4.0]))
             return f"{what}: the numbers of the state are too large" in values["last refusal"]
         client.diagnostics(node, told)
         assert not any(answer.rates_valid for answer in state)
