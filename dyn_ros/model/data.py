@@ -143,7 +143,7 @@ class Data:
             self._ints.ctypes.data, model._floats.ctypes.data, self._work.ctypes.data])
         self._address = self._links.ctypes.data
         self._batch: list[tuple[NDArray[np.int64], Array, tuple[int, int]]] = []
-        self._pool: tuple = (), None                # (process, number of threads), the threads
+        self._pool: tuple = 0, 0, None              # process, number of threads, the threads
         self._rooms = _Rooms()
         self._told: dict = {}                       # tables whose address travels with a call
 
@@ -161,17 +161,18 @@ class Data:
         The threads wait for the next batch: a new one begins on the processor that starts it
         and costs a short batch more than it brings. A forked process has none of its parent's.
         """
-        key = os.getpid(), len(starts) - 1
-        if self._pool[0] != key:
-            self._pool = key, ThreadPoolExecutor(len(starts) - 1)
+        process, count, threads = self._pool
+        if process != os.getpid() or count < len(starts) - 1:
+            count, threads = len(starts) - 1, ThreadPoolExecutor(len(starts) - 1)
+            self._pool = os.getpid(), count, threads
         for n in range(len(starts)):
             self._batch_space(n)                    # one thread alone may add to the list
         try:
-            others = [self._pool[1].submit(part, start) for start in starts[1:]]
+            others = [threads.submit(part, start) for start in starts[1:]]
             return [part(starts[0])] + [other.result() for other in others]
         except BaseException:                       # Ctrl-C: no part may run on in the next batch
-            self._pool[1].shutdown(cancel_futures=True)
-            self._pool = (), None
+            threads.shutdown(cancel_futures=True)
+            self._pool = 0, 0, None
             raise
 
     def __reduce__(self):

@@ -5,6 +5,7 @@ from ..spatial.lie import UNIT_TOLERANCE
 from .layout import MAX_CONSTRAINTS
 
 _FLOAT64 = np.dtype(np.float64)      # compiled code knows this one; unpickled arrays have others
+_UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE    # less than compiled code takes, which rounds otherwise
 
 
 def as_array(model, name, axes, value):
@@ -112,7 +113,7 @@ def _require_unit_quaternions(model, name, array):
     for k in model._unit_quaternions:
         x, y, z, w = np.moveaxis(array[..., k:k + 4], -1, 0)
         squares = x * x + y * y + z * z + w * w
-        unit = np.abs(squares - 1.0) < UNIT_TOLERANCE
+        unit = np.abs(squares - 1.0) < _UNIT
         if not unit.all():
             index = tuple(np.argwhere(~unit)[0])
             row = "".join(f"{n}, " for n in index)

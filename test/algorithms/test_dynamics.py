@@ -457,6 +457,26 @@ def test_quaternion_that_is_not_unit(name, length, batched):
         call(pair, name, values)
 
 
+@pytest.mark.parametrize("batched", [False, True], ids=["one", "batch"])
+def test_quaternion_at_the_edge_of_what_counts_as_unit(batched):
+    """However the squares are rounded, it is refused as what it is or taken."""
+    pair = peer.pair("solo12", "floating")
+    q, refused, count = pair.state(1)[0], 0, 0
+    for length in (1.0 - 1e-6) ** 0.5, (1.0 + 1e-6) ** 0.5:
+        for turn in np.random.default_rng(0).normal(size=(60, 4)):
+            for ulps in range(-5, 6):
+                q[3:7] = (1.0 + 1.1e-16 * ulps) * length * turn / np.linalg.norm(turn)
+                count += 1
+                try:
+                    found = dyn_ros.crba(pair.model, pair.data, [q, q] if batched else q)
+                except ValueError as error:
+                    assert "expected a unit quaternion" in str(error)
+                    refused += 1
+                else:
+                    assert np.all(found[..., 0, 0] > 0.0)
+    assert 0 < refused < count
+
+
 def test_quaternion_rounded_to_single_precision_is_unit():
     pair = peer.pair("every_joint", "floating")
     values = inputs(pair)

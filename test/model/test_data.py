@@ -122,10 +122,11 @@ def worker_threads():
 def test_threads_wait_for_the_next_batch_and_end_with_their_data():
     model, data, q = large()
     others = worker_threads()
-    dyn_ros.crba(model, data, q, threads=2)
+    dyn_ros.crba(model, data, q, threads=3)
     kept = set(worker_threads()).difference(others)
-    dyn_ros.crba(model, data, q, threads=2)
-    assert kept and set(worker_threads()).difference(others) == kept
+    for threads in (3, 2, 3):
+        dyn_ros.crba(model, data, q, threads=threads)
+        assert kept and set(worker_threads()).difference(others) == kept
     del data
     for thread in kept:
         thread.join(10.0)
