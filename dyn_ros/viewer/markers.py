@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from ..spatial.plain import algebra as al
 from .scene import wxyz
 from .visuals import MeshError, Shape, find_mesh, load_mesh
 
@@ -182,9 +183,8 @@ def read(marker):
     """A marker as a `Look`; a `MarkerError` says why it cannot be shown."""
     if marker.type not in READERS:
         raise MarkerError(f"there is no type {marker.type}")
-    p, q, scale, color = (marker.pose.position, marker.pose.orientation, marker.scale,
-                          marker.color)
-    R = _rotation([q.w, q.x, q.y, q.z])
+    p, scale, color = marker.pose.position, marker.scale, marker.color
+    R = _rotation(marker.pose.orientation)
     numbers = np.array([p.x, p.y, p.z, scale.x, scale.y, scale.z,
                         color.r, color.g, color.b, color.a])
     points = np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3)
@@ -199,17 +199,14 @@ def read(marker):
     return READERS[marker.type](marker, numbers[:3], R, numbers[3:6], points, colors)
 
 
-def _rotation(wxyz):
+def _rotation(turn):
     """(3, 3); a quaternion of zeros, which nobody set, is no turn."""
-    norm = math.hypot(*wxyz)
+    norm = math.hypot(turn.x, turn.y, turn.z, turn.w)
     if not math.isfinite(norm):
         raise MarkerError("its orientation is not finite")
     if norm < 1e-9:
         return np.eye(3)
-    w, x, y, z = (each / norm for each in wxyz)
-    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                     [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                     [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]])
+    return np.reshape(al.quaternion_rotation(turn.x, turn.y, turn.z, turn.w), (3, 3))
 
 
 # Reading: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3), colors (n, 4)
