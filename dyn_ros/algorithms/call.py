@@ -505,8 +505,8 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     batch : bool
         Compile the calls for batches too.
     progress : callable, optional
-        Called as ``progress(done, total, name)`` before each compilation and, with name
-        ``""``, at the end.
+        Called as ``progress(done, total, name)`` before each call, of one state or of batches, is
+        compiled or taken from the cache and, with name ``""``, at the end.
 
     Returns
     -------

@@ -25,7 +25,7 @@ class Robot:
     description : str
         URDF text.
     values : dict
-        The node's parameters by name (see `base.ROBOT_PARAMETERS`).
+        The node's parameters by name (see `base.SPECS`).
     notify : callable(str), optional
         Told when the state is collected anew.
     payloads : dict, optional
