@@ -1,7 +1,7 @@
 """Data: the work space of one state, and every result in it by name."""
 import math
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -144,6 +144,7 @@ class Data:
         self._address = self._links.ctypes.data
         self._batch: list[tuple[NDArray[np.int64], Array, tuple[int, int]]] = []
         self._pool: tuple = 0, 0, None              # process, number of threads, the threads
+        self._parts: list[Future] = []              # what they work at
         self._rooms = _Rooms()
         self._told: dict = {}                       # tables whose address travels with a call
 
@@ -155,25 +156,39 @@ class Data:
             self._batch.append((ints, work, (ints.ctypes.data, work.ctypes.data)))
         return self._batch[thread][-1]
 
-    def _share(self, part, starts):
-        """What ``part`` gives for each start: the first here, each other in a thread of its own.
+    def _threads(self, count):
+        """At least that many threads, which wait for work.
 
-        The threads wait for the next batch: a new one begins on the processor that starts it
-        and costs a short batch more than it brings. A forked process has none of its parent's.
+        They are kept for the next batch: a new one begins on the processor that starts it and
+        costs a short batch more than it brings. A forked process has none of its parent's.
         """
-        process, count, threads = self._pool
-        if process != os.getpid() or count < len(starts) - 1:
-            count, threads = len(starts) - 1, ThreadPoolExecutor(len(starts) - 1)
-            self._pool = os.getpid(), count, threads
+        if self._pool[0] != os.getpid():
+            self._pool, self._parts = (os.getpid(), 0, None), []
+        self._end_parts()
+        if self._pool[1] < count:
+            self._pool = os.getpid(), count, ThreadPoolExecutor(count)
+        return self._pool[2]
+
+    def _end_parts(self):
+        """Wait for what still runs of an interrupted batch; another Ctrl-C may end the waiting."""
+        if self._parts:
+            for part in self._parts:
+                part.cancel()
+            wait(self._parts)
+
+    def _share(self, part, starts):
+        """What ``part`` gives for each start: the first here, each other in a thread of its own."""
+        threads = self._threads(len(starts) - 1)
         for n in range(len(starts)):
             self._batch_space(n)                    # one thread alone may add to the list
         try:
-            others = [threads.submit(part, start) for start in starts[1:]]
-            return [part(starts[0])] + [other.result() for other in others]
+            self._parts = [threads.submit(part, start) for start in starts[1:]]
+            results = [part(starts[0])] + [other.result() for other in self._parts]
         except BaseException:                       # Ctrl-C: no part may run on in the next batch
-            threads.shutdown(cancel_futures=True)
-            self._pool = 0, 0, None
+            self._end_parts()
             raise
+        self._parts = []
+        return results
 
     def __reduce__(self):
         return _restored, (self.model, self._work.copy())

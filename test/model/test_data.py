@@ -1,6 +1,7 @@
 """Data: what it holds, and the memory of large batches."""
 import copy
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -169,3 +170,20 @@ def test_no_part_of_a_batch_that_was_interrupted_runs_on():
     time.sleep(0.3)
     assert ended == done
     assert data._share(lambda start: start, range(0, 16, 8)) == [0, 8]
+
+
+def test_no_part_of_a_batch_that_was_interrupted_twice_runs_on():
+    _, data, _ = large()
+    ended = []
+
+    def part(start):
+        if start == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+        ended.append(start)
+
+    with pytest.raises(KeyboardInterrupt):
+        data._share(part, range(0, 16, 8))
+    assert data._share(lambda start: list(ended), range(0, 16, 8)) == [[8], [8]]
