@@ -92,6 +92,22 @@ def test_what_was_computed_survives_copies():
         assert not np.array_equal(other.J, J)
 
 
+def test_results_can_be_set_but_not_replaced():
+    pair = peer.new_pair("solo12", "floating")
+    data, tau = pair.data, pair.data.tau
+    with pytest.raises(AttributeError, match=r"data\.tau\[\.\.\.\] = values"):
+        data.tau = np.ones(pair.model.nv)
+    with pytest.raises(AttributeError, match=r"data\.kinetic_energy\[\.\.\.\] = values"):
+        data.kinetic_energy = 1.0
+    with pytest.raises(AttributeError, match=r"Data of the other model"):
+        data.model = copy.deepcopy(pair.model)
+    data.tau[...] = 1.0
+    data.tau += 1.0
+    data.kinetic_energy[...] = 3.0
+    assert data.tau is tau and np.array_equal(tau, np.full(pair.model.nv, 2.0))
+    assert data.kinetic_energy == 3.0
+
+
 def test_a_result_that_no_cache_holds_is_that_of_its_parts():
     pair = peer.new_pair("talos_reduced", "floating")
     model, data, q = pair.model, pair.data, pair.states(5900)[0]
