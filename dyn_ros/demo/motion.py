@@ -3,13 +3,15 @@ import math
 
 import numpy as np
 
+import dyn_ros
+
 from ..model.urdf import ONE_DOF
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion goes over into itself
 
 
 class Motion:
-    """Where each joint is at a time, and its exact derivative.
+    """Where each joint is at a time, and its exact derivatives.
 
     Parameters
     ----------
@@ -29,7 +31,7 @@ class Motion:
         self._centre, self._amplitude, self._frequency = np.array(swings).reshape(-1, 3).T
 
     def at(self, time):
-        """Return the position [rad or m] and velocity [rad/s or m/s] of every joint.
+        """Return position, velocity and acceleration of every joint [rad or m, and per s, s^2].
 
         Parameters
         ----------
@@ -40,8 +42,11 @@ class Motion:
         root = math.hypot(1.0, time)
         phase = self._frequency * (root - 1.0)
         position = self._centre + self._amplitude * np.sin(phase)
-        velocity = self._amplitude * self._frequency * np.cos(phase) * (time / root)
-        return position, velocity
+        swing, rate = self._amplitude * self._frequency, time / root
+        velocity = swing * np.cos(phase) * rate
+        acceleration = swing * (np.cos(phase) / root ** 3
+                                - self._frequency * np.sin(phase) * rate ** 2)
+        return position, velocity, acceleration
 
 
 class Resumed:
@@ -60,10 +65,36 @@ class Resumed:
 
     def at(self, time):
         """As of a `Motion`."""
-        position, velocity = self._motion.at(time)
-        decay = math.exp(-RESUME * time)
-        return (position + self._offset * (1.0 + RESUME * time) * decay,
-                velocity - self._offset * RESUME ** 2 * time * decay)
+        position, velocity, acceleration = self._motion.at(time)
+        offset = self._offset * math.exp(-RESUME * time)
+        return (position + offset * (1.0 + RESUME * time),
+                velocity - offset * RESUME ** 2 * time,
+                acceleration - offset * RESUME ** 2 * (1.0 - RESUME * time))
+
+
+class Motors:
+    """What a motion takes of the motors, the root link held still.
+
+    Parameters
+    ----------
+    model : dyn_ros.Model
+    names : list of str
+        The joints that move; others stay where they are in `model.neutral()`.
+    """
+
+    def __init__(self, model, names):
+        self._model, self._data = model, dyn_ros.Data(model)
+        joints = [model.joint_index(name) for name in names]
+        self._idx_q, self._idx_v = np.take(model.idx_q, joints), np.take(model.idx_v, joints)
+        self._q = model.neutral()
+        self._v, self._a = np.zeros((2, model.nv))
+
+    def effort(self, position, velocity, acceleration):
+        """Torques [N m] or forces [N] of the joints that move, by `rnea`."""
+        self._q[self._idx_q] = position
+        self._v[self._idx_v] = velocity
+        self._a[self._idx_v] = acceleration
+        return dyn_ros.rnea(self._model, self._data, self._q, self._v, self._a)[self._idx_v]
 
 
 def _swing(joint, number):

@@ -1,8 +1,8 @@
 """The robot of the demo, a process of its own: what a real one brings to the ROS graph.
 
-It publishes ``robot_description`` (transient local) and ``joint_states`` with position and
-velocity, stamped when they are sent. Its service ``~/move`` stops it, so that another one may
-publish joint states, and lets it move again from where that one has led it.
+It publishes ``robot_description`` (transient local) and ``joint_states`` with position, velocity
+and the effort that this motion takes, stamped when they are sent. Its service ``~/move`` stops it,
+so that another one may publish joint states, and lets it move again from where that one has led it.
 """
 import argparse
 import time
@@ -17,8 +17,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
-from ..model.urdf import read_urdf
-from .motion import Motion, Resumed
+from ..model import Model
+from .motion import Motion, Motors, Resumed
 
 PATIENCE = 0.05     # seconds after which a request is looked at
 
@@ -30,9 +30,12 @@ def main():
     parser.add_argument("--rate", type=float, required=True)
     options = parser.parse_args()
     xml = options.urdf.read_text(encoding="utf-8")
-    motion = Motion(read_urdf(xml).joints)
+    model = Model.from_urdf(xml)
+    motion = Motion(model.tree.joints)
+    motors = Motors(model, motion.names)
+    motors.effort(*motion.at(0.0))      # compiles, while a signal still ends the process at once
     rclpy.init(args=[])
-    robot = Robot(xml, motion)
+    robot = Robot(xml, motion, motors)
     executor = SingleThreadedExecutor()
     executor.add_node(robot)
     try:
@@ -46,7 +49,7 @@ def main():
 class Robot(Node):
     """Publishes its description once, and a joint state every period while it moves."""
 
-    def __init__(self, xml, motion):
+    def __init__(self, xml, motion, motors):
         super().__init__("demo_robot")
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         description = self.create_publisher(String, "robot_description", latched)
@@ -54,6 +57,7 @@ class Robot(Node):
         self._publisher = self.create_publisher(JointState, "joint_states", 10)
         self._message = JointState(name=motion.names)
         self._motion = self._moving = motion
+        self._motors = motors
         self._start = time.monotonic()
         self._heard = None          # while it stands still, what others tell of its joints
         self._where = {}
@@ -91,9 +95,10 @@ class Robot(Node):
             time.sleep(max(0.0, due - now))
 
     def _publish(self):
-        position, velocity = self._moving.at(time.monotonic() - self._start)
+        position, velocity, acceleration = self._moving.at(time.monotonic() - self._start)
         self._message.position = array("d", position)
         self._message.velocity = array("d", velocity)
+        self._message.effort = array("d", self._motors.effort(position, velocity, acceleration))
         self._message.header.stamp = self.get_clock().now().to_msg()
         self._publisher.publish(self._message)
 

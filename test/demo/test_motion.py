@@ -1,8 +1,9 @@
-"""The demo's motion: within every limit, from rest, its velocity the exact derivative."""
+"""The demo's motion: within every limit, from rest, its derivatives exact; what it takes."""
 import numpy as np
 import pytest
 
-from dyn_ros.demo.motion import Motion
+import dyn_ros
+from dyn_ros.demo.motion import Motion, Motors, Resumed
 from dyn_ros.demo.run import ARM
 from dyn_ros.model.urdf import read_urdf
 
@@ -20,6 +21,8 @@ MIXED = """<robot name="mixed">
     <limit lower="0.5" upper="0.5" effort="1" velocity="1"/></joint>
   <link name="d"/>
 </robot>"""
+MASSIVE = MIXED.replace("/>\n  <joint", """><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>\n  <joint""")
 TIMES = np.linspace(0.0, 60.0, 6001)
 
 
@@ -33,17 +36,40 @@ def moving(joints):
 
 
 def test_stays_within_the_limits(joints):
-    position, velocity = (np.array(values) for values in zip(*map(Motion(joints).at, TIMES)))
+    position, velocity, _ = (np.array(values) for values in zip(*map(Motion(joints).at, TIMES)))
     for i, joint in enumerate(moving(joints)):
         assert np.all(position[:, i] >= joint.lower) and np.all(position[:, i] <= joint.upper)
         assert np.all(np.abs(velocity[:, i]) <= joint.velocity)
 
 
-def test_velocity_is_the_derivative(joints):
+@pytest.mark.parametrize("resumed", [False, True], ids=["motion", "resumed"])
+def test_velocity_and_acceleration_are_the_derivatives(joints, resumed):
     motion, step = Motion(joints), 1e-5
+    if resumed:
+        motion = Resumed(motion, np.linspace(-1.0, 1.0, len(motion.names)))
     for time in (0.0, 0.3, 2.0, 17.0):
-        difference = (motion.at(time + step)[0] - motion.at(time - step)[0]) / (2 * step)
-        np.testing.assert_allclose(motion.at(time)[1], difference, atol=1e-9)
+        before, after = motion.at(time - step), motion.at(time + step)
+        for order in (1, 2):
+            difference = (after[order - 1] - before[order - 1]) / (2 * step)
+            np.testing.assert_allclose(motion.at(time)[order], difference, atol=1e-8)
+
+
+@pytest.mark.parametrize("xml", [ARM.read_text(), MASSIVE], ids=["arm7", "mixed"])
+def test_effort_brings_the_energy(xml):
+    """Its power is the rate of the mechanical energy; a mimic joint's is its master's."""
+    model = dyn_ros.Model.from_urdf(xml)
+    motion, data, step = Motion(model.tree.joints), dyn_ros.Data(model), 1e-3
+    motors = Motors(model, motion.names)
+
+    def energy(time):
+        q, v, _ = motion.at(time)
+        return dyn_ros.mechanical_energy(model, data, q, v)
+
+    for time in (0.7, 3.0, 17.0):
+        rate = (8.0 * (energy(time + step) - energy(time - step))
+                - (energy(time + 2 * step) - energy(time - 2 * step))) / (12.0 * step)
+        state = motion.at(time)
+        assert motors.effort(*state) @ state[1] == pytest.approx(rate, rel=1e-8)
 
 
 def test_starts_at_rest_and_then_moves(joints):
