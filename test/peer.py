@@ -16,6 +16,10 @@ Pairs are cached and shared: change no model of theirs; `new_pair` gives one of 
 import functools
 import importlib.metadata
 import math
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +231,33 @@ class Pair:
 
     def potential_energy(self, q):
         return pinocchio.computePotentialEnergy(self.pin, self.pin_data, self.to_pin_q(q))
+
+
+UNCOMPILED = """
+import pickle, sys
+import dyn_ros
+xml, calls = pickle.load(sys.stdin.buffer)
+model = dyn_ros.Model.from_urdf(xml, "floating")
+data = dyn_ros.Data(model)
+pickle.dump([pickle.dumps(getattr(dyn_ros, name)(model, data, **given)) for name, given in calls],
+            sys.stdout.buffer)
+"""
+
+
+def uncompiled(robot, calls):
+    """What functions give without the compiler, of a robot that floats: the results in a list.
+
+    `calls` has of each the name, and its arguments behind data by name.
+    """
+    done = subprocess.run([sys.executable, "-W", "error", "-c", UNCOMPILED], check=True,
+                          input=pickle.dumps((urdf(robot), calls)), stdout=subprocess.PIPE,
+                          env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    return [pickle.loads(result) for result in pickle.loads(done.stdout)]
+
+
+def as_tuple(found):
+    """The results of a function, of one too."""
+    return found if isinstance(found, tuple) else (found,)
 
 
 def along(pair, q, direction, function, step=1e-4):

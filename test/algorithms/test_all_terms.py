@@ -1,8 +1,4 @@
 """all_terms: against Pinocchio, and against the functions that give one term each."""
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pinocchio
 import pytest
@@ -175,28 +171,9 @@ def test_bad_arrays_are_named(batched):
                 dyn_ros.all_terms(pair.model, pair.data, *arguments(bad))
 
 
-SCRIPT = """
-import sys
-import numpy as np
-import dyn_ros
-urdf, given, found = sys.argv[1:]
-model = dyn_ros.Model.from_urdf_file(urdf, "floating")
-values = np.load(given)
-for name, q, v in (("one", values["q"][0], values["v"][0]), ("batch", values["q"], values["v"])):
-    np.savez(found + name, *dyn_ros.all_terms(model, dyn_ros.Data(model), q, v))
-"""
-
-
-def test_without_compiled_code(tmp_path):
+def test_without_compiled_code():
     pair = peer.pair("every_joint", "floating")
-    q, v = pair.states(2)[:2]
-    np.savez(tmp_path / "in.npz", q=q, v=v)
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, str(peer.EXAMPLE_ROBOTS / peer.FILES[
-            "every_joint"]), str(tmp_path / "in.npz"), str(tmp_path / "out")],
-        check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
-    for name, state in (("one", (q[0], v[0])), ("batch", (q, v))):
-        found = np.load(tmp_path / f"out{name}.npz")
-        expected = dyn_ros.all_terms(pair.model, pair.data, *state)
-        for key, y in zip(found, expected, strict=True):
-            peer.close(found[key], y, TIGHT, scale=max(1.0, np.abs(y).max()))
+    calls = [("all_terms", dict(zip("qv", state))) for state in (pair.state(0), pair.states(2))]
+    for (_, given), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
+        for x, y in zip(found, dyn_ros.all_terms(pair.model, pair.data, **given), strict=True):
+            peer.close(x, y, TIGHT, scale=max(1.0, np.abs(y).max()))

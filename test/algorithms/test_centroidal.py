@@ -1,16 +1,11 @@
 """Centres of mass, energies, composite inertias, momenta and forces of bodies and of the whole."""
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pinocchio
 import pytest
 
 import dyn_ros
 import peer
-from peer import in_time
+from peer import as_tuple, in_time
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
 SOME = peer.robots(("every_joint", "panda", "tiago", "solo12"))
@@ -504,10 +499,6 @@ def call(name, model, data, threads=1, **values):
     return getattr(dyn_ros, name)(model, data, *arguments, threads=threads)
 
 
-def as_tuple(found):
-    return found if isinstance(found, tuple) else (found,)
-
-
 def results(name, *arguments, **values):
     return as_tuple(call(name, *arguments, **values))
 
@@ -593,40 +584,12 @@ def test_an_unknown_joint(joint):
         dyn_ros.subtree_com_jacobian(pair.model, pair.data, pair.state()[0], joint)
 
 
-SCRIPT = """
-import json, sys
-import numpy as np
-import dyn_ros
-urdf, given, found, functions = sys.argv[1:]
-model = dyn_ros.Model.from_urdf_file(urdf, "floating")
-data = dyn_ros.Data(model)
-values = dict(np.load(given))
-kept = {}
-for name, (takes, leaves) in json.loads(functions).items():
-    for batch in (False, True):
-        arguments = [3 if key == "joint" else values[key] if batch else values[key][0]
-                     for key in takes.split()]
-        results = getattr(dyn_ros, name)(model, data, *arguments)
-        results = results if isinstance(results, tuple) else (results,)
-        for field, x in zip(leaves.split(), results):
-            kept[f"{name} {field} {batch}"] = np.array(x)
-np.savez(found, **kept)
-"""
-
-
-def test_without_compiled_code(tmp_path):
+def test_without_compiled_code():
     pair = peer.pair("every_joint", "floating")
-    states = dict(zip("qva", pair.states(2)))
-    np.savez(tmp_path / "in.npz", **states)
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, peer.FILES["every_joint"],
-         tmp_path / "in.npz", tmp_path / "out.npz", json.dumps(FUNCTIONS)],
-        check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
-    found = np.load(tmp_path / "out.npz")
-    for name, (_, leaves) in FUNCTIONS.items():
-        for batch in (False, True):
-            values = states if batch else {key: x[0] for key, x in states.items()}
-            for field, x in zip(leaves.split(), results(
-                    name, pair.model, pair.data, **values, joint=3), strict=True):
-                peer.close(found[f"{name} {field} {batch}"], x, 1e-12,
-                           scale=max(1.0, np.abs(x).max()))
+    states = [{**dict(zip("qva", state)), "joint": 3} for state in (pair.state(0), pair.states(2))]
+    calls = [(name, {key: state[key] for key in FUNCTIONS[name][0].split()})
+             for name in FUNCTIONS for state in states]
+    for (name, given), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
+        for x, y in zip(as_tuple(found), results(name, pair.model, pair.data, **given),
+                        strict=True):
+            peer.close(x, y, 1e-12, scale=max(1.0, np.abs(y).max()))

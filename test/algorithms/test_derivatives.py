@@ -1,9 +1,4 @@
 """First-order derivatives: of inverse and forward dynamics, statics, frames and the momentum."""
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pinocchio
 import pytest
@@ -11,6 +6,7 @@ import pytest
 import dyn_ros
 import peer
 from dyn_ros import ReferenceFrame
+from peer import as_tuple
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
 SOME = peer.robots(("every_joint", "double_pendulum", "panda", "kinova", "tiago", "solo12",
@@ -514,12 +510,15 @@ FUNCTIONS = {  # name -> its arguments, what it leaves in Data
 functions = pytest.mark.parametrize("name", FUNCTIONS)
 
 
-def results(name, model, data, threads=1, frame=-2, **values):
+def arguments(name, model, frame=-2, **values):
     frame = model.frame_names[frame] if isinstance(frame, int) else frame
     values = {**values, "frame": frame, "reference_frame": ReferenceFrame.LOCAL_WORLD_ALIGNED}
-    arguments = [values[key] for key in FUNCTIONS[name][0].split()]
-    found = getattr(dyn_ros, name)(model, data, *arguments, threads=threads)
-    return found if isinstance(found, tuple) else (found,)
+    return {key: values[key] for key in FUNCTIONS[name][0].split()}
+
+
+def results(name, model, data, threads=1, **values):
+    return as_tuple(getattr(dyn_ros, name)(model, data, **arguments(name, model, **values),
+                                           threads=threads))
 
 
 def batch(pair, count):
@@ -585,38 +584,11 @@ def test_bad_arrays_are_named(name, batched):
                 results(name, pair.model, pair.data, **{**state, key: bad})
 
 
-SCRIPT = """
-import json, sys
-import numpy as np
-import dyn_ros
-urdf, given, found, functions = sys.argv[1:]
-model = dyn_ros.Model.from_urdf_file(urdf, "floating")
-data = dyn_ros.Data(model)
-values = dict(np.load(given))
-kept = {}
-for name, (takes, leaves) in json.loads(functions).items():
-    places = {"frame": model.frame_names[-2], "reference_frame": 2}
-    arguments = [places[key] if key in places else values[key] for key in takes.split()]
-    results = getattr(dyn_ros, name)(model, data, *arguments)
-    results = results if isinstance(results, tuple) else (results,)
-    for field, x in zip(leaves.split(), results):
-        kept[f"{name} {field}"] = np.array(x)
-np.savez(found, **kept)
-"""
-
-
 @pytest.mark.parametrize("robot", ["every_joint", "ur5"])
-def test_without_compiled_code(tmp_path, robot):
+def test_without_compiled_code(robot):
     pair = peer.pair(robot, "floating")
-    state = inputs(pair)
-    np.savez(tmp_path / "in.npz", **state)
-    (tmp_path / "robot.urdf").write_text(peer.urdf(robot))
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, tmp_path / "robot.urdf",
-         tmp_path / "in.npz", tmp_path / "out.npz", json.dumps(FUNCTIONS)],
-        check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
-    found = np.load(tmp_path / "out.npz")
-    for name, (_, leaves) in FUNCTIONS.items():
-        for field, x in zip(leaves.split(), results(name, pair.model, pair.data, **state),
-                            strict=True):
-            peer.close(found[f"{name} {field}"], x, 1e-11, scale=max(1.0, np.abs(x).max()))
+    calls = [(name, arguments(name, pair.model, **inputs(pair))) for name in FUNCTIONS]
+    for (name, _), found in zip(calls, peer.uncompiled(robot, calls), strict=True):
+        for x, y in zip(as_tuple(found), results(name, pair.model, pair.data, **inputs(pair)),
+                        strict=True):
+            peer.close(x, y, 1e-11, scale=max(1.0, np.abs(y).max()))

@@ -1,9 +1,5 @@
 """Inverse and forward dynamics: agreement with Pinocchio, identities, batches, bad input."""
-import json
-import os
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -586,36 +582,14 @@ def test_a_robot_that_does_not_move():
 
 # ---------------------------------------------------------------------------- without compiler
 
-SCRIPT = """
-import json, sys
-import numpy as np
-import dyn_ros
-urdf, given, found, algorithms = sys.argv[1:]
-model = dyn_ros.Model.from_urdf_file(urdf, "floating")
-data = dyn_ros.Data(model)
-values = dict(np.load(given))
-results = {}
-for name, arguments in json.loads(algorithms).items():
-    algorithm = getattr(dyn_ros, name)
-    results[name] = algorithm(model, data, *(values[key][0] for key in arguments)).copy()
-    results[name + " batch"] = algorithm(model, data, *(values[key] for key in arguments))
-np.savez(found, **results)
-"""
-
-
-def test_without_compiled_code(tmp_path):
+def test_without_compiled_code():
     pair = peer.pair("every_joint", "floating")
     values = batch(pair, 9)
-    np.savez(tmp_path / "in.npz", **values)
-    subprocess.run(
-        [sys.executable, "-c", SCRIPT, peer.FILES["every_joint"], tmp_path / "in.npz",
-         tmp_path / "out.npz", json.dumps(ARGUMENTS)],
-        check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
-    found = np.load(tmp_path / "out.npz")
-    for name in ARGUMENTS:
-        first = {key: value[0] for key, value in values.items()}
-        peer.close(found[name], call(pair, name, first), 1e-12)
-        peer.close(found[name + " batch"], call(pair, name, values), 1e-12)
+    first = {key: value[0] for key, value in values.items()}
+    calls = [(name, {key: given[key] for key in ARGUMENTS[name]})
+             for name in ARGUMENTS for given in (first, values)]
+    for (name, given), x in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
+        peer.close(x, call(pair, name, given), 1e-12)
 
 
 # -- wrenches from frames

@@ -1,9 +1,6 @@
 """Constrained dynamics: KDL's answers, a dense solution, policies, priorities, bad input."""
 import copy
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import constrained
@@ -538,37 +535,13 @@ def test_the_inputs_stay_as_they_are():
     assert all(np.array_equal(given[key], before[key]) for key in before)
 
 
-SCRIPT = """
-import sys
-import numpy as np
-import dyn_ros
-urdf, given, found = sys.argv[1:]
-model = dyn_ros.Model.from_urdf_file(urdf, "floating")
-data = dyn_ros.Data(model)
-given = dict(np.load(given))
-tip = [str(name) for name in given.pop("tip")]
-results = {}
-for policy in ("relative", "damped"):
-    one = dyn_ros.vereshchagin(model, data, tip=tip, singularity=policy,
-                               **{key: x[0] for key, x in given.items()})
-    results |= {f"{policy} one {name}": np.copy(x) for name, x in one._asdict().items()}
-    each = dyn_ros.vereshchagin(model, data, tip=tip, singularity=policy, **given)
-    results |= {f"{policy} each {name}": x for name, x in each._asdict().items()}
-np.savez(found, **results)
-"""
-
-
-def test_without_compiled_code(tmp_path):
+def test_without_compiled_code():
     pair, each, together = states("every_joint", "floating", TASKS[8][2], 3)
-    np.savez(tmp_path / "in.npz", **together)
-    subprocess.run([sys.executable, "-W", "error", "-c", SCRIPT, peer.FILES["every_joint"],
-                    tmp_path / "in.npz", tmp_path / "out.npz"],
-                   check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
-    found = np.load(tmp_path / "out.npz")
-    for policy in ("relative", "damped"):
-        for which, given in (("one", each[0]), ("each", together)):
-            for name, x in solve(pair, given, singularity=policy)._asdict().items():
-                peer.close(found[f"{policy} {which} {name}"], x, 1e-10)
+    calls = [("vereshchagin", {**given, "singularity": policy})
+             for policy in ("relative", "damped") for given in (each[0], together)]
+    for (_, given), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
+        for x, y in zip(found, solve(pair, given), strict=True):
+            peer.close(x, y, 1e-10)
 
 
 # ---------------------------------------------------------------------------- bad input
