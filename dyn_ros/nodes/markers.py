@@ -226,9 +226,10 @@ class Markers:
 
     def terms(self):
         """The terms that are shown; None of a state that is not."""
-        paced = self._node.robot, self._wanted()
+        parameters = self._node.parameters
+        paced = self._node.robot, parameters.changes
         if paced != self._paced:
-            self._paced, self._pace = paced, Pace(self._node.parameters.values["markers.rate"])
+            self._paced, self._pace = paced, Pace(parameters.values["markers.rate"])
         return self._terms() if self._pace.due(time.perf_counter()) else None
 
     def _terms(self):
@@ -236,21 +237,16 @@ class Markers:
         return {term for each in self._kinds if values[f"markers.{each.name}.show"]
                 for term in each.terms(values)}
 
-    def _wanted(self):
-        values = self._node.parameters.values
-        return [values[spec.name] for spec in self.specs]
-
     def make(self, robot):
         """`~/markers`: what RViz shows; made anew where parameters have changed."""
-        node, made_of, header, draws = self._node, None, Header(), []
+        parameters, made_at, header, draws = self._node.parameters, None, Header(), []
 
         def fill():
-            nonlocal made_of, draws
-            wanted = self._wanted()
-            anew = wanted != made_of
+            nonlocal made_at, draws
+            anew = parameters.changes != made_at
             if anew:
-                made_of = wanted
-                draws = list(self._draws(robot, node.parameters.values, header))
+                made_at = parameters.changes
+                draws = list(self._draws(robot, parameters.values, header))
             header.frame_id = robot.world_frame
             markers = [marker for draw in draws for group in draw() for marker in group.markers]
             if anew:

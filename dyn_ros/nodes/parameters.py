@@ -62,7 +62,7 @@ class Spec:
 class Parameters:
     """A node's parameters: `values` by name, kept up to date; a set that does not fit is refused.
 
-    `specs` has the `Spec` of each, by name.
+    `specs` has the `Spec` of each, by name; `changes` counts the sets that were done.
 
     A start value that does not fit is not fatal: it is told in `faults` (by name) until a set
     replaces it, and `values` has the default meanwhile.
@@ -84,6 +84,7 @@ class Parameters:
         self._changed = changed
         self.values = {}
         self.faults = {}
+        self.changes = 0
         for spec in specs:
             self._declare(node, spec)
         node.add_on_set_parameters_callback(self._on_set)
@@ -124,6 +125,7 @@ class Parameters:
         changes = self._changes(parameters)
         if changes:
             self.values.update(changes)
+            self.changes += 1
             for name in changes:
                 self.faults.pop(name, None)
             self._changed(changes.keys())

@@ -330,13 +330,25 @@ def _base_joint(model):
     return base
 
 
-def _check_base(pose, twist):
-    for name, values in (("pose", pose), ("twist", twist)):
-        if not sum(map(abs, values)) <= LARGEST:
-            raise _unusable(f"the base's {name}", values, _numbers(values))
+def check_pose(pose):
+    """Refuse a base's pose (x y z qx qy qz qw) that cannot be used.
+
+    The norm of its quaternion may be off 1 by 1e-3, as of one told in few digits: normalise it.
+    """
+    _check_usable("pose", pose)
     norm = math.hypot(*pose[3:])
     if abs(norm - 1.0) > 1e-3:
         raise Refused(f"the norm of the base's quaternion is {norm:g}, expected 1")
+
+
+def _check_base(pose, twist):
+    check_pose(pose)
+    _check_usable("twist", twist)
+
+
+def _check_usable(name, values):
+    if not sum(map(abs, values)) <= LARGEST:
+        raise _unusable(f"the base's {name}", values, _numbers(values))
 
 
 def _unusable(what, values, told):

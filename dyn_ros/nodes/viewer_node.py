@@ -25,7 +25,7 @@ from dyn_ros.model.urdf import read_urdf
 from . import base, conversions
 from .pace import Pace
 from .parameters import Parameters, Spec
-from .state import some
+from .state import check_pose, some
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
           "constraint": "vereshchagin/constraint_torques"}
@@ -198,12 +198,9 @@ class ViewerNode(Node):
     def _on_odometry(self, message):
         if self._robot is None:
             return
-        x, y, z, *quaternion = conversions.pose_numbers(message.pose.pose)
-        norm = math.hypot(*quaternion)
-        if not (math.isfinite(x + y + z) and abs(norm - 1.0) < 1e-3):
-            raise ValueError(f"the pose is not finite or its quaternion's norm, {norm:g}, is not 1")
-        qx, qy, qz, qw = (each / norm for each in quaternion)
-        self._robot.place((x, y, z), (qw, qx, qy, qz))
+        pose = conversions.pose_numbers(message.pose.pose)
+        check_pose(pose)
+        self._robot.place(pose)
         self._odometry_frame = message.header.frame_id
 
     def _on_markers(self, topic, message):

@@ -215,9 +215,11 @@ class RobotScene:
                 self._nodes[i].wxyz = turn
         self._shown[moved] = q[moved]
 
-    def place(self, position, quaternion):
-        """Put the root link there in the world: x y z, and qw qx qy qz of norm 1."""
-        self._root.position, self._root.wxyz = position, quaternion
+    def place(self, pose):
+        """Put the root link there in the world: x y z qx qy qz qw, the quaternion of any norm."""
+        turn = np.array(pose[3:])
+        self._root.position = pose[:3]
+        self._root.wxyz = scalar_first(turn / np.linalg.norm(turn))
 
     def remove(self):
         """Take the robot away, and what hangs on its links."""

@@ -185,7 +185,7 @@ def test_odometry_moves_the_root(viewer):
                lambda: viewer.node._robot._root.position[0] == 2.0)
     assert viewer.node._node_of("hall") == ""
     message.pose.pose.orientation.w = math.nan
-    viewer.say(Odometry, "odom", message, viewer.told("odom"))
+    viewer.say(Odometry, "odom", message, viewer.told("the base's pose is not finite"))
 
 
 def ball(frame):

@@ -72,7 +72,7 @@ def test_what_did_not_move_is_not_sent(server, monkeypatch):
 
 def test_the_root_moves_with_odometry(server):
     robot = shown(server, ARM.read_text())
-    robot.place((1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+    robot.place((1.0, 2.0, 3.0, 0.0, 0.0, 2.0, 0.0))
     np.testing.assert_allclose(placement(server, robot.node("base_link")) @ (1, 0, 0, 1),
                                (0, 2, 3, 1), atol=1e-15)
 
