@@ -239,6 +239,7 @@ import dyn_ros
 xml, calls = pickle.load(sys.stdin.buffer)
 model = dyn_ros.Model.from_urdf(xml, "floating")
 data = dyn_ros.Data(model)
+assert not dyn_ros.precompile([name for name, _ in calls])
 pickle.dump([pickle.dumps(getattr(dyn_ros, name)(model, data, **given)) for name, given in calls],
             sys.stdout.buffer)
 """

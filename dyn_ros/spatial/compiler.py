@@ -205,10 +205,7 @@ class Entry:
         bool
             True where it had to be compiled.
         """
-        if self.call is not None:
-            return False
-        if not JIT:
-            self.call = self._dispatcher
+        if not JIT or self.call is not None:        # without it callers run the kernel themselves
             return False
         cache = _Cache(f"{self.name}-{source_digest(*self._sources)}")
         result = cache.load_overload(self._signature, self._dispatcher.targetctx)
