@@ -143,7 +143,8 @@ def test_threads_wait_for_the_next_batch_and_end_with_their_data():
     kept = set(worker_threads()).difference(others)
     for threads in (3, 2, 3):
         dyn_ros.crba(model, data, q, threads=threads)
-        assert kept and set(worker_threads()).difference(others) == kept
+        now = set(worker_threads()).difference(others)
+        assert kept and kept <= now and len(now) <= 2       # the second begins once both are busy
     del data
     for thread in kept:
         thread.join(10.0)
