@@ -95,7 +95,9 @@ class Parameters:
         value = default
         try:
             parameter = node.declare_parameter(spec.name, spec.default, spec.descriptor())
-            if parameter.value is not None:
+            if parameter.value is None:         # else nobody can read it, nor others with it
+                node.set_parameters([Parameter(spec.name, spec.default, default)])
+            else:
                 value = _plain(parameter.value)
             fault = spec.fault(value)
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:

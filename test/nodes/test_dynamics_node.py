@@ -15,6 +15,8 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Odometry
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
@@ -450,10 +452,14 @@ def test_arguments_that_ros_refuses_end_it_with_one_line(client, start, argument
     assert "dynamics: " in node.output() and "Traceback" not in node.output()
 
 
-def test_every_parameter_is_described(client, node):
+def test_every_parameter_is_described_and_has_a_value(client, node):
     described = client.descriptions(node)
     assert len(described) >= 15
     assert all(described.values())
+    told = client.call(GetParameters, node.name + "/get_parameters",
+                       GetParameters.Request(names=list(described)))
+    assert [each.type for each in told.values].count(ParameterType.PARAMETER_NOT_SET) == 0
+    assert len(told.values) == len(described)
     config = (Path(__file__).parents[2] / "config" / "dynamics.yaml").read_text()
     assert [name for name in described if f" {name}:" not in config] == []
 
