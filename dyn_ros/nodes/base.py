@@ -614,12 +614,31 @@ def _interruptible():
         else:
             usual(unraisable)
     usual, sys.unraisablehook = sys.unraisablehook, again
+    quiet, _ctrl_c.quiet = _ctrl_c.quiet, False
     try:
         yield
         sys.unraisablehook = usual
     except KeyboardInterrupt:
         sys.unraisablehook = lambda unraisable: None
         raise _CompilationEnded from None
+    finally:
+        _ctrl_c.quiet = quiet
+
+
+class _CtrlC:
+    """What Python does at Ctrl-C, besides rclpy, which ends the loop: nothing where it is `quiet`.
+
+    Else it raises a KeyboardInterrupt, which would come out of whatever callback is running.
+    """
+
+    quiet = False
+
+    def __call__(self, number, frame):
+        if not self.quiet:
+            raise KeyboardInterrupt
+
+
+_ctrl_c = _CtrlC()
 
 
 class _CompilationEnded(KeyboardInterrupt):
@@ -640,6 +659,7 @@ def run(node_class, name, args=None):
     begun = False
     try:
         try:
+            signal.signal(signal.SIGINT, _ctrl_c)       # rclpy's handler calls the one before it
             rclpy.init(args=args)
             begun = True
             node = node_class(name)
@@ -652,6 +672,7 @@ def run(node_class, name, args=None):
         executor = _executor()
         for each in (node, *node.members):
             executor.add_node(each)
+        _ctrl_c.quiet = True
         while rclpy.ok():
             try:
                 executor.spin_once(1.0)

@@ -588,7 +588,7 @@ import os, signal, sys, time
 from dyn_ros.nodes.base import RobotNode, run
 
 def end(node):
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.Signals[sys.argv[2]])
     while node.context.ok():
         time.sleep(0.01)
 
@@ -613,9 +613,10 @@ raise SystemExit(run(Node, "ended", []))
 """
 
 
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("stage", ["construction", "activation", "timer"])
-def test_ends_cleanly_whatever_it_is_doing(stage):
-    done = subprocess.run([sys.executable, "-c", ENDED_IN, stage], capture_output=True, text=True,
-                          timeout=60.0)
+def test_ends_cleanly_whatever_it_is_doing(stage, how):
+    done = subprocess.run([sys.executable, "-c", ENDED_IN, stage, how], capture_output=True,
+                          text=True, timeout=60.0)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
