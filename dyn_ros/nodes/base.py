@@ -1,5 +1,4 @@
 """What all nodes share: lifecycle, parameters, robot description, state, outputs, diagnostics."""
-import _thread
 import functools
 import os
 import signal
@@ -7,7 +6,6 @@ import sys
 import threading
 import time
 import traceback
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -36,6 +34,7 @@ from .services import Service, answers
 from .state import Refused, some
 
 THROTTLE = 5.0      # seconds between two log lines about the same thing
+GRACE = 1.0         # seconds from a signal to the end of a process that does not end by itself
 
 SPECS = (
     Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
@@ -252,8 +251,7 @@ class RobotNode(LifecycleNode):
                 self._diagnose(busy)
 
         self._diagnose("loading functions")
-        with _interruptible():
-            compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress)
+        compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress)
         if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
@@ -605,44 +603,28 @@ def parameter_description(values):
     return ""
 
 
-@contextmanager
-def _interruptible():
-    """Let Ctrl-C end a compilation, quietly: it may hit a callback of LLVM, which loses it."""
-    def again(unraisable):
-        if unraisable.exc_type is KeyboardInterrupt:
-            threading.Timer(0.05, _thread.interrupt_main).start()
-        else:
-            usual(unraisable)
-    usual, sys.unraisablehook = sys.unraisablehook, again
-    quiet, _ctrl_c.quiet = _ctrl_c.quiet, False
-    try:
-        yield
-        sys.unraisablehook = usual
-    except KeyboardInterrupt:
-        sys.unraisablehook = lambda unraisable: None
-        raise _CompilationEnded from None
-    finally:
-        _ctrl_c.quiet = quiet
-
-
 class _CtrlC:
-    """What Python does at Ctrl-C, besides rclpy, which ends the loop: nothing where it is `quiet`.
+    """What Python does at Ctrl-C: nothing once it is `left` to rclpy, which ends the loop.
 
-    Else it raises a KeyboardInterrupt, which would come out of whatever callback is running.
+    A KeyboardInterrupt besides would come out of whatever callback is running.
     """
 
-    quiet = False
+    left = False
 
     def __call__(self, number, frame):
-        if not self.quiet:
+        if not self.left:
             raise KeyboardInterrupt
 
 
 _ctrl_c = _CtrlC()
 
 
-class _CompilationEnded(KeyboardInterrupt):
-    """It left objects of LLVM half made, which Python must not clean up."""
+def _end_what_hears_no_signal(ended):
+    """End the process soon after a signal, whatever it does: LLVM compiles for many seconds."""
+    while rclpy.ok() and not ended.wait(0.1):
+        pass
+    if not ended.wait(GRACE):
+        os._exit(0)
 
 
 def _executor():
@@ -656,12 +638,14 @@ def _executor():
 
 def run(node_class, name, args=None):
     """Run a node until it is told to end; returns the exit code for the process."""
-    begun = False
+    begun, ended = False, threading.Event()
     try:
         try:
             signal.signal(signal.SIGINT, _ctrl_c)       # rclpy's handler calls the one before it
             rclpy.init(args=args)
-            begun = True
+            begun = _ctrl_c.left = True
+            threading.Thread(
+                target=_end_what_hears_no_signal, args=(ended,), daemon=True).start()
             node = node_class(name)
         except Exception as error:      # arguments, names or parameters that rclpy itself refuses
             if begun and not rclpy.ok():
@@ -672,7 +656,6 @@ def run(node_class, name, args=None):
         executor = _executor()
         for each in (node, *node.members):
             executor.add_node(each)
-        _ctrl_c.quiet = True
         while rclpy.ok():
             try:
                 executor.spin_once(1.0)
@@ -682,22 +665,13 @@ def run(node_class, name, args=None):
                 if not rclpy.ok():
                     break
                 node.refuse("callback", traceback.format_exc())
-    except _CompilationEnded:
-        _shut_down()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
         if rclpy.ok():                  # else a signal came meanwhile, and nothing works any more
             raise
     finally:
-        _shut_down()
+        _ctrl_c.left = True
+        ended.set()
+        rclpy.try_shutdown()
     return 0
-
-
-def _shut_down():
-    with suppress(KeyboardInterrupt):           # of the same Ctrl-C, told once more by Python
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    rclpy.try_shutdown()

@@ -602,6 +602,8 @@ class Node(RobotNode):
     def on_activate(self, state):
         if sys.argv[1] == "activation":
             end(self)
+        while sys.argv[1] == "deaf":
+            end(self)
         return super().on_activate(state)
 
     def _waiting_for(self):
@@ -614,7 +616,7 @@ raise SystemExit(run(Node, "ended", []))
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("stage", ["construction", "activation", "timer"])
+@pytest.mark.parametrize("stage", ["construction", "activation", "deaf", "timer"])
 def test_ends_cleanly_whatever_it_is_doing(stage, how):
     done = subprocess.run([sys.executable, "-c", ENDED_IN, stage, how], capture_output=True,
                           text=True, timeout=60.0)
