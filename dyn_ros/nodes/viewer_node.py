@@ -479,6 +479,9 @@ def main(args=None):
             time.sleep(max(0.0, now + node.period - time.monotonic()))
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except Exception:
+        if rclpy.ok():                  # else a signal came meanwhile, and nothing works any more
+            raise
     finally:
         if node is not None:
             node.close()
