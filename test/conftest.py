@@ -7,10 +7,13 @@ such as the peer harness, are importable from every test.
 import importlib.util
 import os
 import random
+import signal
 import socket
 import sys
 import tempfile
 from pathlib import Path
+
+import pytest
 
 if importlib.util.find_spec("dyn_ros") is None:     # no `make setup`: the engine from its sources
     sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -39,3 +42,17 @@ os.environ["ROS_DOMAIN_ID"] = str(_domain)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = _logs.name
 os.environ.pop("ROS_STATIC_PEERS", None)
+for name in ("LINES", "COLUMNS"):       # readline tells all children; some have another terminal
+    os.environ.pop(name, None)
+
+# Ctrl-C is ignored in what a script starts in the background, and in all that this starts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module")
+def other_domain():
+    """A domain that no test process has as its own, for what must not meet the other tests."""
+    domain, claim = claim_domain()
+    yield domain
+    claim.close()

@@ -39,10 +39,9 @@ MIXED = """<robot name="mixed">
 
 
 @pytest.fixture
-def environment():
+def environment(other_domain):
     """A ROS domain that no other test uses at this time."""
-    own = int(os.environ.get("ROS_DOMAIN_ID", "0"))
-    return dict(os.environ, ROS_DOMAIN_ID=str((own + 50) % 101), PYTHONUNBUFFERED="1")
+    return dict(os.environ, ROS_DOMAIN_ID=str(other_domain), PYTHONUNBUFFERED="1")
 
 
 def command(*arguments):

@@ -30,12 +30,11 @@ SWITCHES = [f"--{each}" for each in (
 
 
 @pytest.fixture(scope="module")
-def demo():
+def demo(other_domain):
     """The address of a running demo's page, and its domain."""
-    domain = (int(os.environ.get("ROS_DOMAIN_ID", "0")) + 51) % 101
     process = subprocess.Popen(
         [sys.executable, "-m", "dyn_ros.cli", "demo", "--port", "0", "--rate", "100"],
-        env=dict(os.environ, ROS_DOMAIN_ID=str(domain), PYTHONUNBUFFERED="1"), text=True,
+        env=dict(os.environ, ROS_DOMAIN_ID=str(other_domain), PYTHONUNBUFFERED="1"), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     lines, said = Queue(), []
 
@@ -54,7 +53,7 @@ def demo():
                 continue
             match = ADDRESS.search(said[-1])
             address = match.group().rstrip(":") if match else ""
-        yield address, domain
+        yield address, other_domain
     finally:
         process.terminate()
         try:
