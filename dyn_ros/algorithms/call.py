@@ -188,21 +188,21 @@ def _gather(source, first, count, r, start):
 
 
 @kernel
-def _scatter(r, start, target, first, count, past_caches):
+def _scatter(r, squares, target, first, count, past_caches):
     """The lanes into rows first ... of a batch; with what lies behind where rows are padded."""
     columns = target.shape[1]
-    if count == LANES and columns >= LANES:
-        if past_caches and columns % LANES == 0 and target.ctypes.data % (8 * LANES) == 0:
-            for k in range(0, columns, LANES):
-                scatter_square_past_caches(r.work, start + k, target, first, k)
-            return
-        for k in range(0, columns - LANES, LANES):
-            scatter_square(r.work, start + k, target, first, k)
-        scatter_square(r.work, start + columns - LANES, target, first, columns - LANES)
-        return
-    for lane in range(count):
-        for k in range(columns):
-            target[first + lane, k] = load_lane(r.work, start + k, lane)
+    if count < LANES or columns < LANES:
+        for n in range(len(squares)):
+            start = max(min(LANES * n, columns - LANES), 0)
+            for lane in range(count):
+                for k in range(min(LANES, columns)):
+                    target[first + lane, start + k] = load_lane(r.work, squares[n] + k, lane)
+    elif past_caches and columns % LANES == 0 and target.ctypes.data % (8 * LANES) == 0:
+        for n in range(len(squares)):
+            scatter_square_past_caches(r.work, squares[n], target, first, LANES * n)
+    else:
+        for n in range(len(squares)):
+            scatter_square(r.work, squares[n], target, first, min(LANES * n, columns - LANES))
 
 
 def _one_state(run, fields, optional):
@@ -236,15 +236,13 @@ def _one_state(run, fields, optional):
     return one
 
 
-def _each_state(run, fields, results):
+def _each_state(run, fields):
     """The compiled call for a batch, from row ``start`` to row ``stop``."""
-    fields, results = tuple(fields), tuple(results)
+    fields = tuple(fields)
     configurations = tuple(_is_configuration(f) for f in fields)
     heads = tuple(_heads(f) for f in fields)
-    universe = tuple(math.prod(layout.FIELDS[f].shape[1:])
-                     if layout.FIELDS[f].shape[:1] == ("rows",) else 0 for f in results)
 
-    def each(ints, constants, work, where, inputs, outputs, start, stop):
+    def each(ints, constants, work, where, inputs, squares, outputs, start, stop):
         r = Robot(integers_at(ints), floats_at(constants), lanes_at(work))
         store(r.ints, GIVEN, 0)
         store(r.ints, STATUS, 0)
@@ -272,8 +270,7 @@ def _each_state(run, fields, results):
             if load(r.ints, STATUS) != 0:
                 return load(r.ints, STATUS)
             for n in range(len(outputs)):
-                _scatter(r, at(r, results[n]) + universe[n], outputs[n], first, count,
-                         past_caches)
+                _scatter(r, squares[n], outputs[n], first, count, past_caches)
         finish_stores()
         return 0
     return each
@@ -333,10 +330,12 @@ class Algorithm:
         matrices, sources = types.Array(types.float64, 2, "C"), (run, Algorithm)
         self._one = Entry(f"{name}-one", _one_state(run, self.inputs, optional), sources,
                           types.int64(types.int64, _object, types.int64, _object), nogil=False)
-        each = _each_state(run, self.inputs, self.results)
+        each = _each_state(run, self.inputs)
         self._each = Entry(f"{name}-each", each, sources, types.int64(
             types.int64, types.int64, types.int64, types.int64,
-            types.UniTuple(matrices, len(inputs)), types.UniTuple(matrices, len(results)),
+            types.UniTuple(matrices, len(inputs)),
+            types.UniTuple(types.Array(types.int64, 1, "C"), len(results)),
+            types.UniTuple(matrices, len(results)),
             types.int64, types.int64), nogil=True)
         self._run = run
         ALGORITHMS[name] = self
@@ -410,14 +409,16 @@ class Algorithm:
             return found[0] if len(found) == 1 else found
         self.compile(True, self._announce)
         inputs = tuple([_NOTHING if value is None else _as_rows(value) for value in values])
+        squares = tuple([data._squares_of(f, rows.shape[1])
+                         for f, rows in zip(self.results, outputs)])
         constants = int(data._links[_CONSTANTS])
         step = -(-size // threads // LANES) * LANES or LANES
         starts = range(0, size, step)
 
         def part(start):
             ints, work = data._batch_space(start // step)
-            return self._each.call(ints, constants, work, where, inputs, outputs, start,
-                                   min(start + step, size))
+            return self._each.call(ints, constants, work, where, inputs, squares, outputs,
+                                   start, min(start + step, size))
 
         states = data._share(part, starts) if len(starts) > 1 else [part(n) for n in starts]
         if _REFUSED in states:

@@ -52,7 +52,7 @@ from .rnea_derivatives import (
     set_near,
 )
 
-C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].")
+C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=True)
 
 
 @kernel

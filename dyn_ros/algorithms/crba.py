@@ -40,7 +40,7 @@ from ..spatial.compiler import kernel
 from .call import Algorithm
 from .root_axes import COLUMNS, arm, dot_column, place, set_root
 
-M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].")
+M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].", sparse=True)
 COMPOSITE = field("_composite", ("rows", 10))
 
 

@@ -81,9 +81,12 @@ from .rnea import TAU, external_force
 from .root_axes import ORIGIN, ROTATION, place_near, position, set_near_root
 from .root_axes import load_column as column_at_joint
 
-DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Joint torques by configuration [N m, N per rad, m].")
-DTAU_DV = field("dtau_dv", ("nv", "nv"), "Joint torques by velocity [N m s, N s per rad, m].")
-DG_DQ = field("dg_dq", ("nv", "nv"), "Gravity torques by configuration [N m, N per rad, m].")
+DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Joint torques by configuration [N m, N per rad, m].",
+                sparse=True)
+DTAU_DV = field("dtau_dv", ("nv", "nv"), "Joint torques by velocity [N m s, N s per rad, m].",
+                sparse=True)
+DG_DQ = field("dg_dq", ("nv", "nv"), "Gravity torques by configuration [N m, N per rad, m].",
+              sparse=True)
 PSID = field("psid", ("ncolumns", 6), "ov x J, with ov of the joint's parent.", True)
 PSIDD = field("psidd", ("ncolumns", 6), "oa_gf x J + ov x psid, of the joint's parent.", True)
 DVDQ = field("dVdq", ("ncolumns", 6),

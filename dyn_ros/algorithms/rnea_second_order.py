@@ -89,10 +89,10 @@ from .rnea_derivatives import (
 )
 
 CUBE = ("nv", "nv", "nv")
-D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "dtau_dq by configuration: by torque, q, q.")
-D2TAU_DVDV = field("d2tau_dvdv", CUBE, "dtau_dv by velocity: by torque, v, v.")
-D2TAU_DQDV = field("d2tau_dqdv", CUBE, "dtau_dq by velocity: by torque, q, v.")
-D2TAU_DADQ = field("d2tau_dadq", CUBE, "M by configuration: by torque, a, q.")
+D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "dtau_dq by configuration: by torque, q, q.", sparse=True)
+D2TAU_DVDV = field("d2tau_dvdv", CUBE, "dtau_dv by velocity: by torque, v, v.", sparse=True)
+D2TAU_DQDV = field("d2tau_dqdv", CUBE, "dtau_dq by velocity: by torque, q, v.", sparse=True)
+D2TAU_DADQ = field("d2tau_dadq", CUBE, "M by configuration: by torque, a, q.", sparse=True)
 
 Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
 Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7")

@@ -69,6 +69,14 @@ def _new_work(model, ints, shape):
     return work
 
 
+def _along_tree(model, axes):
+    """Whether velocities are, two by two, on a common way to the root; an axis for each."""
+    k, (_, end) = np.arange(model.nv), model._velocity_tree
+    before = (k[:, None] <= k) & (k < end[:, None])
+    pairs = before | before.T
+    return pairs if axes == 2 else pairs[:, :, None] & pairs[:, None, :] & pairs
+
+
 class _Loan:
     """Memory that an array lies in; goes back when the last view of it is gone."""
 
@@ -157,7 +165,29 @@ class Data:
         self._pool: tuple = 0, 0, None              # process, number of threads, the threads
         self._parts: list[Future] = []              # what they work at
         self._rooms = _Rooms()
+        self._squares: dict = {}
         self._told: dict = {}                       # tables whose address travels with a call
+
+    def _squares_of(self, field, columns):
+        """Where the squares of ``LANES`` numbers lie in the work space that fill a batch's rows.
+
+        The last one ends with its row. Those that the tree leaves empty are read where zeros
+        lie, which are in the caches.
+        """
+        if (field, columns) not in self._squares:
+            known = layout.FIELDS[field]
+            first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
+            squares = self._ints[layout.OFFSET + field] + first
+            if known.shape[:1] == ("rows",):        # without the universe
+                squares += math.prod(known.shape[1:])
+            if known.sparse:
+                full = np.zeros(columns + LANES, bool)
+                tree = _along_tree(self.model, len(known.shape))
+                full[:tree.size] = tree.ravel()
+                empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
+                squares[empty] = self._ints[layout.OFFSET + layout.ZEROS]
+            self._squares[field, columns] = squares
+        return self._squares[field, columns]
 
     def _batch_space(self, thread):
         """Addresses of one thread's integers and work space, which serve all batches."""

@@ -25,6 +25,7 @@ class Field(NamedTuple):
     shape: tuple      # of ints and names of axes, see field()
     doc: str
     transposed: bool
+    sparse: bool
 
 
 FIELDS: list[Field] = []
@@ -32,7 +33,7 @@ MAX_FIELDS = 256
 MAX_CONSTRAINTS = 36
 
 
-def field(name, shape, doc="", transposed=False):
+def field(name, shape, doc="", transposed=False, sparse=False):
     """Give a new array a place in the work space of every ``Data``.
 
     Parameters
@@ -50,6 +51,9 @@ def field(name, shape, doc="", transposed=False):
         What it is, with unit and frame.
     transposed : bool
         People see the two last axes exchanged: columns of a matrix lie whole in memory.
+    sparse : bool
+        Each axis is "nv", and numbers of velocities on no common way to the root are zero: no
+        kernel for a batch ever writes them.
 
     Returns
     -------
@@ -60,7 +64,7 @@ def field(name, shape, doc="", transposed=False):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
     if len(FIELDS) == MAX_FIELDS:
         raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/layout.py")
-    FIELDS.append(Field(name, shape, doc, transposed))
+    FIELDS.append(Field(name, shape, doc, transposed, sparse))
     return len(FIELDS) - 1
 
 
@@ -87,6 +91,7 @@ OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world [
 JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, in that frame [m/s, rad/s].")
 JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame less gravity, in that "
                                      "frame [m/s2, rad/s2].")
+ZEROS = field("_zeros", (LANES,))                   # which nobody writes
 JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, in the joint's "
                                   "frame, at its origin [N, N m].")
 
