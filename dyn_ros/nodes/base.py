@@ -639,13 +639,13 @@ def _executor():
 def run(node_class, name, args=None):
     """Run a node until it is told to end; returns the exit code for the process."""
     begun, ended = False, threading.Event()
+    watch = threading.Thread(target=_end_what_hears_no_signal, args=(ended,), daemon=True)
     try:
         try:
             signal.signal(signal.SIGINT, _ctrl_c)       # rclpy's handler calls the one before it
             rclpy.init(args=args)
             begun = _ctrl_c.left = True
-            threading.Thread(
-                target=_end_what_hears_no_signal, args=(ended,), daemon=True).start()
+            watch.start()
             node = node_class(name)
         except Exception as error:      # arguments, names or parameters that rclpy itself refuses
             if begun and not rclpy.ok():
@@ -673,5 +673,7 @@ def run(node_class, name, args=None):
     finally:
         _ctrl_c.left = True
         ended.set()
+        if watch.is_alive():
+            watch.join()                # it must not meet the end of rclpy, nor that of Python
         rclpy.try_shutdown()
     return 0

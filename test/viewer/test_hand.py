@@ -58,6 +58,7 @@ def test_a_motion_goes_on_from_where_a_hand_left_it():
     np.testing.assert_allclose(resumed.at(0.0)[0], left, atol=1e-15)
     np.testing.assert_array_equal(resumed.at(0.0)[1], 0.0)
     for time in (0.3, 2.0):
-        (before, _), (_, velocity), (after, _) = map(resumed.at, (time - 1e-5, time, time + 1e-5))
+        before, after = resumed.at(time - 1e-5)[0], resumed.at(time + 1e-5)[0]
+        _, velocity, _ = resumed.at(time)
         np.testing.assert_allclose((after - before) / 2e-5, velocity, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(resumed.at(30.0), motion.at(30.0), atol=1e-12)
