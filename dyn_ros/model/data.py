@@ -140,13 +140,14 @@ class Data:
     else:
         def __setattr__(self, name, value):
             """``data.tau += 1`` leaves the array in place; another one would stay as it is."""
-            if value is not getattr(self, name, value):
-                if name == "model":
-                    raise AttributeError("data.model cannot be replaced: make dyn_ros.Data of the "
-                                         "other model")
-                if any(known.name == name for known in layout.FIELDS):
-                    raise AttributeError(f"data.{name} cannot be replaced, as algorithms write "
-                                         f"into it: set its numbers, data.{name}[...] = values")
+            present = self.__dict__.get(name, value)
+            if present is not value and name == "model":
+                raise AttributeError("data.model cannot be replaced: make dyn_ros.Data of the "
+                                     "other model")
+            if (present is not value and isinstance(present, np.ndarray)
+                    and any(known.name == name for known in layout.FIELDS)):
+                raise AttributeError(f"data.{name} cannot be replaced, as algorithms write "
+                                     f"into it: set its numbers, data.{name}[...] = values")
             object.__setattr__(self, name, value)
 
     def __init__(self, model: Model) -> None:

@@ -91,9 +91,9 @@ OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world [
 JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, in that frame [m/s, rad/s].")
 JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame less gravity, in that "
                                      "frame [m/s2, rad/s2].")
-ZEROS = field("_zeros", (LANES,))                   # which nobody writes
 JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, in the joint's "
                                   "frame, at its origin [N, N m].")
+ZEROS = field("_zeros", (LANES,))                   # which nobody writes
 
 
 # --- integers: header, offsets and sizes of the fields, the tree
