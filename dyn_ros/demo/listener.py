@@ -1,9 +1,12 @@
 """Receives what the dynamics node publishes."""
+import math
 import time
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import String
 
 from ..msg import JointSpaceDynamics
 from .table import Flow
@@ -22,6 +25,7 @@ class Listener:
     def __init__(self):
         self.message = None
         self.flow = Flow()
+        self._oldest = math.inf
 
     def __enter__(self):
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
@@ -30,7 +34,12 @@ class Listener:
         self._executor.add_node(self._node)
         # Deep enough for what comes while a picture is drawn.
         self._node.create_subscription(JointSpaceDynamics, "dynamics/state", self._receive, 100)
+        latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self._node.create_subscription(String, "robot_description", self._described, latched)
         return self
+
+    def _described(self, _, info):
+        self._oldest = min(self._oldest, info["source_timestamp"] * 1e-9)
 
     def _receive(self, message):
         stamp = message.header.stamp
@@ -44,12 +53,16 @@ class Listener:
             self._executor.spin_once(timeout_sec=left)
 
     def robots(self):
-        """How many nodes that move a robot are known by now; discovery takes up to 3 s.
+        """How many nodes that move a robot are known by now; discovery takes its time.
 
         The demo's own page is none: it publishes joint states only while the robot stands still.
         """
         publishers = self._node.get_publishers_info_by_topic("joint_states")
         return sum(each.node_name != "viewer" for each in publishers)
+
+    def described_before(self, seconds):
+        """Whether a robot told its description before that time of the system's clock."""
+        return self._oldest < seconds
 
     def __exit__(self, *_):
         self._executor.shutdown()

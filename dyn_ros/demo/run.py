@@ -19,7 +19,7 @@ from .screens import Lines, Terminal, save_picture
 
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
 NODE_START_LIMIT = 300.0      # seconds; compiling on a slow machine takes a minute
-DISCOVERY_LIMIT = 5.0         # seconds until publishers that were there before are known
+DISCOVERY_LIMIT = 5.0         # seconds in which the demo gives way to any other robot
 PAGE_RATE = 60.0              # what a page has a use for [Hz]
 ADDRESS = re.compile(r"http://\S+")
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)      # Linux has it
@@ -68,6 +68,7 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
         console.print(f"{urdf.name}: {warning}", style="yellow", markup=False)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ.setdefault("RCUTILS_CONSOLE_OUTPUT_FORMAT", "{message}")
+    begin = time.time()
     with ExitStack() as stack:
         stopped = stack.enter_context(stop_signals())
         children = [
@@ -81,7 +82,7 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
         listener = stack.enter_context(Listener())
         show = Terminal if console.is_terminal else Lines
         screen = stack.enter_context(show(console, tree))
-        watch(listener, screen, children, stopped, duration, page,
+        watch(listener, begin, screen, children, stopped, duration, page,
               lambda: children.extend(stack.enter_context(each) for each in later))
         if snapshot is not None and listener.message is not None:
             try:
@@ -255,7 +256,7 @@ def has_screen():
         return False
 
 
-def watch(listener, screen, children, stopped, duration, page, go_on):
+def watch(listener, begin, screen, children, stopped, duration, page, go_on):
     """Show what the listener hears until a signal, the duration's end or a child's death.
 
     With the first message it goes on: nodes that compile at the same time would delay it.
@@ -269,8 +270,8 @@ def watch(listener, screen, children, stopped, duration, page, go_on):
         if page is not None:
             page.tell()
         now = time.monotonic()
-        # the one that came last gives way
-        if settling and listener.robots() > 1:
+        # Of two demos the one that came last gives way, however late it finds the first.
+        if listener.robots() > 1 and (settling or listener.described_before(begin)):
             raise DemoError("another robot publishes joint_states in this ROS domain: stop it, or "
                             "set ROS_DOMAIN_ID to a number of your own (0 to 101)")
         settling = max(settling - 1, 0)

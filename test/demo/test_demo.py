@@ -205,13 +205,43 @@ def test_a_floating_base(environment):
     assert float(weight[4]) == pytest.approx(18.0, abs=0.51e-4)
 
 
-def test_a_second_robot_is_told(running, environment):
-    for _ in range(round(DISCOVERY_LIMIT / Lines.period)):      # it gives way to none any more
-        until(running[0], "Hz")
-    done = finished(environment)
+def assert_gave_way(done):
     assert done.returncode == 2
     line, = done.stderr.splitlines()
     assert "joint_states" in line and "ROS_DOMAIN_ID" in line
+
+
+def test_it_gives_way_to_a_robot_that_was_there_before(environment):
+    robot = """
+import rclpy
+from sensor_msgs.msg import JointState
+rclpy.init()
+node = rclpy.create_node("robot")
+publisher = node.create_publisher(JointState, "joint_states", 10)
+print("here", flush=True)
+rclpy.spin(node)
+"""
+    with subprocess.Popen([sys.executable, "-c", robot], env=environment, text=True,
+                          stdout=subprocess.PIPE) as process:
+        try:
+            until(process, "here")
+            assert_gave_way(finished(environment))
+        finally:
+            process.kill()
+
+
+def test_the_second_demo_gives_way_however_late_it_finds_the_first(running, environment):
+    for _ in range(round(DISCOVERY_LIMIT / Lines.period)):      # it gives way to no robot any more
+        until(running[0], "Hz")
+    late = """
+import sys
+import dyn_ros.cli, dyn_ros.demo.run
+dyn_ros.demo.run.DISCOVERY_LIMIT = 0.0
+sys.exit(dyn_ros.cli.main())
+"""
+    done = subprocess.run([sys.executable, "-c", late, "demo", "--no-browser"], env=environment,
+                          capture_output=True, text=True, timeout=START)
+    assert_gave_way(done)
     assert running[0].poll() is None
 
 
