@@ -78,11 +78,21 @@ def running(environment):
     """A demo that has drawn its first table, and its children's ids."""
     with subprocess.Popen(command(), env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as process:
+        children = []
         try:
             until(process, "Hz")
-            yield process, descendants(process.pid)
+            children = descendants(process.pid)
+            yield process, children
         finally:
             process.kill()
+            wait_for_end(children)      # or the next demo gives way to this robot
+
+
+def wait_for_end(pids):
+    end = time.monotonic() + START
+    while alive(pids):
+        assert time.monotonic() < end, f"processes {alive(pids)} did not end"
+        time.sleep(0.1)
 
 
 def until(process, word):
@@ -140,10 +150,7 @@ def test_no_orphan_when_it_is_killed(running):
     process, children = running
     process.kill()
     process.wait()
-    end = time.monotonic() + 10
-    while alive(children) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not alive(children)
+    wait_for_end(children)
 
 
 def test_ctrl_c_while_the_node_starts(environment):
