@@ -143,11 +143,19 @@ class Client:
         return next(future.result() for future in futures if future.done())
 
     def change_state(self, node, transition):
-        """Ask a lifecycle node for a transition; return whether it went well."""
+        """Ask a lifecycle node for a transition; return whether it went well.
+
+        The first one asked for is none that there is, until an answer comes: one whose answer was
+        lost could not be asked for again.
+        """
         from lifecycle_msgs.srv import ChangeState
+        name = node.name + "/change_state"
         request = ChangeState.Request()
+        if name not in self._clients:
+            request.transition.id = 77
+            assert not self.call(ChangeState, name, request).success
         request.transition.id = transition
-        return self.call(ChangeState, node.name + "/change_state", request).success
+        return self.call(ChangeState, name, request).success
 
     def descriptions(self, node):
         """Of each of its parameters that rclpy has not made."""

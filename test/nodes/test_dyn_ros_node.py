@@ -12,7 +12,7 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 
 import rclpy
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
+from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Odometry
 from rcl_interfaces.srv import DescribeParameters, ListParameters
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
@@ -62,9 +62,7 @@ class Nodes:
 
     def change(self, node, *transitions):
         for transition in transitions:
-            request = ChangeState.Request()
-            request.transition.id = transition
-            assert self.client.call(ChangeState, node.name + "/change_state", request).success
+            assert self.client.change_state(node, transition)
 
     def label(self, node):
         answer = self.client.call(GetState, node.name + "/get_state", GetState.Request())

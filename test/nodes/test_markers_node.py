@@ -10,7 +10,6 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from std_msgs.msg import String
 from visualization_msgs.msg import Marker, MarkerArray
@@ -64,9 +63,7 @@ class Shown:
         return (array, *more) if others else array
 
     def change(self, transition):
-        request = ChangeState.Request()
-        request.transition.id = transition
-        assert self.client.call(ChangeState, self.node.name + "/change_state", request).success
+        assert self.client.change_state(self.node, transition)
 
 
 @pytest.fixture

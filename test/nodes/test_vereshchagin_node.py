@@ -13,7 +13,6 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 import pinocchio
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -767,9 +766,7 @@ def test_the_service_refuses(solve, reason, fields):
 def test_the_service_needs_an_active_node(client, node, solve):
     for transition, success in ((Transition.TRANSITION_DEACTIVATE, False),
                                 (Transition.TRANSITION_ACTIVATE, True)):
-        request = ChangeState.Request()
-        request.transition.id = transition
-        assert client.call(ChangeState, node.name + "/change_state", request).success
+        assert client.change_state(node, transition)
         answer = solve(success, state=state(), constraints=GOOD)
         assert ("is not active" in answer.message) is not success
 
