@@ -256,7 +256,7 @@ class ViewerNode(Node):
         self._came = dict.fromkeys(CURVES, -math.inf)
         self._states = 0
         self._hand, self._plays = None, True
-        self._panel = Panel(self._server.gui, tree.name, robot.joints, robot.links,
+        self._panel = Panel(self._server, tree.name, robot.joints, robot.links,
                             values["plot_seconds"], PLOTS, self._motion is not None)
         self._place_camera()
         self._start_pushing()

@@ -23,7 +23,7 @@ class Panel:
 
     Parameters
     ----------
-    gui : viser.GuiApi
+    server : viser.ViserServer
     name : str
         Of the robot.
     joints : list of dyn_ros.model.urdf.Joint
@@ -38,9 +38,11 @@ class Panel:
         Whether something moves the robot that can be told to stop.
     """
 
-    def __init__(self, gui, name, joints, links, seconds, rate, plays):
+    def __init__(self, server, name, joints, links, seconds, rate, plays):
         self.events = SimpleQueue()
-        self._gui, self._joints = gui, joints
+        self._gui = gui = server.gui
+        self._joints = joints
+        self._loop = server.get_event_loop()
         self._samples = deque(maxlen=max(2, round(seconds * rate)))
         self._seconds = seconds
         self._told = ""
@@ -72,24 +74,30 @@ class Panel:
             self.events.put(("pause",) if self._plays else ("play",))
 
     def show_playing(self, plays):
-        """Whether the robot moves by itself."""
+        """Whether the robot moves by itself, and the sliders with it."""
         self._plays = plays
+        self._held = not plays
         self._play.label = "Pause" if plays else "Move by itself"
 
     def _add_sliders(self):
         self._sliders = []
+        self._held = False          # by a person, who has moved one: they follow the robot no more
         with self._gui.add_folder("Joints"):
             for slot, joint in enumerate(self._joints):
                 lower, upper = _range(joint)
                 slider = self._gui.add_slider(
                     joint.name, lower, upper, max(1e-3, round((upper - lower) / 1000, 3)),
                     min(max(0.0, lower), upper), hint=_unit(joint, "rad", "m"))
-                slider.on_update(lambda event, slot=slot: self._slid(slot, event))
+                slider.on_update(self._on_slide(slot))
                 self._sliders.append(slider)
 
-    def _slid(self, slot, event):
-        if event.client is not None:        # a person, not the robot
-            self.events.put(("slide", slot, event.target.value))
+    def _on_slide(self, slot):
+        # A coroutine runs in viser's own thread, before the robot's position is written there.
+        async def slid(event):
+            if event.client is not None:        # a person, not the robot
+                self._held = True
+                self.events.put(("slide", slot, event.target.value))
+        return slid
 
     @property
     def positions(self):
@@ -97,8 +105,13 @@ class Panel:
         return np.array([slider.value for slider in self._sliders])
 
     def show_positions(self, q):
-        """Put the sliders there, as far as they reach."""
-        for slider, x in zip(self._sliders, q.tolist()):
+        """Put the sliders there, as far as they reach, unless a person moves them."""
+        self._loop.call_soon_threadsafe(self._put, q.tolist())
+
+    def _put(self, q):
+        if self._held:
+            return
+        for slider, x in zip(self._sliders, q):
             if math.isfinite(x):
                 slider.value = min(max(round(x, 3), slider.min), slider.max)
 
