@@ -76,12 +76,10 @@ class Panel:
     def show_playing(self, plays):
         """Whether the robot moves by itself, and the sliders with it."""
         self._plays = plays
-        self._held = not plays
         self._play.label = "Pause" if plays else "Move by itself"
 
     def _add_sliders(self):
         self._sliders = []
-        self._held = False          # by a person, who has moved one: they follow the robot no more
         with self._gui.add_folder("Joints"):
             for slot, joint in enumerate(self._joints):
                 lower, upper = _range(joint)
@@ -95,7 +93,7 @@ class Panel:
         # A coroutine runs in viser's own thread, before the robot's position is written there.
         async def slid(event):
             if event.client is not None:        # a person, not the robot
-                self._held = True
+                self._plays = False
                 self.events.put(("slide", slot, event.target.value))
         return slid
 
@@ -109,7 +107,7 @@ class Panel:
         self._loop.call_soon_threadsafe(self._put, q.tolist())
 
     def _put(self, q):
-        if self._held:
+        if not self._plays:
             return
         for slider, x in zip(self._sliders, q):
             if math.isfinite(x):
