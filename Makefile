@@ -1,3 +1,6 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+
 # Builds, runs and tests dyn_ros on a machine without ROS; `make` tells how.
 # With a ROS installation use colcon instead.
 

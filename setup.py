@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Builds the package for pip and uv: packs what CMakeLists.txt installs.
 
 colcon runs CMakeLists.txt itself; both ways end with the same tree below the prefix.

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The engine beside Pinocchio, in one run: accuracy, one state, a batch.
 
     python benchmarks/engine.py [--write docs/performance.md]

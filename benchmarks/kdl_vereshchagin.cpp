@@ -1,3 +1,5 @@
+// Copyright dyn_ros contributors
+// SPDX-License-Identifier: Apache-2.0
 // Times KDL's ChainHdSolver_Vereshchagin on one chain. vereshchagin.py compiles and runs it.
 //
 // Standard input: n, nc, repeats, rounds; per joint its kind (0 turns, 1 slides), its place in the

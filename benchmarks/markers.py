@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What ~/markers costs: processor time of dyn_ros_node with and without somebody who listens.
 
 A humanoid with 32 joints and a floating base; joint states come at 100 Hz, markers go out at 30 Hz:

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What dynamics_node adds to the time of a message: beside a bare echo node, in one run.
 
 A client publishes a JointState of the 7-joint arm at 1 kHz and takes the time until the answer with

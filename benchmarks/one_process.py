@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What it saves to have all nodes in one process: dyn_ros_node beside two nodes, in one run.
 
 A client publishes joint states of the 7-joint arm and listens to ~/state of the dynamics and of the

@@ -1,3 +1,5 @@
+// Copyright dyn_ros contributors
+// SPDX-License-Identifier: Apache-2.0
 // Pinocchio's second-order derivatives of inverse dynamics, which have no Python binding: tells the
 // microseconds of one call and leaves the tensors. Built and run by second_order.py.
 //

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Second-order derivatives of inverse dynamics beside Pinocchio's in C++, in one run.
 
 Pinocchio has no Python binding for them; so second_order.cpp is built against its headers and

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What a Jacobian call takes beside an empty service of the same types, in one run.
 
 A client asks one call after the other, of the 7-joint arm, and takes the time until the answer is

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Constrained dynamics beside KDL's own C++, on chains of 7 to 70 joints.
 
     python benchmarks/vereshchagin.py

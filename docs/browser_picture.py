@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Takes the picture of the demo's page for the README, in Chromium without a screen.
 
     python docs/browser_picture.py [docs/images/browser.png]

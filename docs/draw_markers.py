@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Draw what the nodes show in RViz, without RViz.
 
     python docs/draw_markers.py             writes docs/images/markers.png

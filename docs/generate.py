@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Writes the tables of topics, services and parameters on the pages of the nodes.
 
     python docs/generate.py

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """An arm holds its tool still against gravity and a push: which torques do that?
 
     python docs/hold_tip.py             writes docs/images/hold_tip.svg

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """dyn_ros: a robot's dynamics as it moves."""
 import pkgutil
 from typing import TYPE_CHECKING

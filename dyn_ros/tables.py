@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What the ``dyn_ros`` command tells of a robot, as tables."""
 import math
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Start dyn_ros_node; `ros2 launch dyn_ros dyn_ros.launch.py --show-args` tells how."""
 from dyn_ros.nodes.launch_file import launch_description
 

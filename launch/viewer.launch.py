@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """See a robot in a browser; `ros2 launch dyn_ros viewer.launch.py --show-args` tells how."""
 from dyn_ros.nodes.launch_file import viewer_description
 

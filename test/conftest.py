@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the tests apart from every other ROS graph, and lets them run without ROS.
 
 Nothing leaves this machine, each test process (and what it starts) has a DDS domain and a log

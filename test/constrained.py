@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """A dense solution of constrained dynamics, from Pinocchio's M, nle and Jacobians."""
 from types import SimpleNamespace
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The harness of every test that compares an algorithm with Pinocchio.
 
 `pair` brings one robot into both engines. dyn_ros projects mimic joints into their masters;

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What the documentation shows runs, and what it links to is there."""
 import re
 from pathlib import Path

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The launch files in XML and YAML, read without launch: they start what there is."""
 import configparser
 import re

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The picture of the markers: it is drawn from what the nodes publish, and shows every kind."""
 import importlib.util
 from pathlib import Path

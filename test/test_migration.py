@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """docs/migration.md: every call in it is made, and theirs and ours give the same numbers."""
 import re
 from pathlib import Path

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The package as it is built and installed: versions, executables, files, imports."""
 import configparser
 import importlib

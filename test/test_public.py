@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What `import dyn_ros` gives: every algorithm under its name, and nothing by halves."""
 import shutil
 import subprocess

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The messages that docs/troubleshooting.md explains are messages of the code."""
 import ast
 import re

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Annotations and docstrings: of all that is public, true, and of use to a type checker."""
 import inspect
 import re

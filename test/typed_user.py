@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What a user may write, and what a type checker shall find: lines with an error name its code.
 
 Read by test_types.py, never run.

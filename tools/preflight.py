@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Name what this machine lacks to build dyn_ros, with the package that brings it.
 
 Runs on any Python from 3.6, with nothing installed: it is what `make` runs first.

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """One file per algorithm: its kernel, and the public function that calls it."""
 from typing import TYPE_CHECKING
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Forward dynamics by the articulated-body algorithm.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, in the axes of the root. A joint
@@ -12,13 +14,12 @@ from ..model.layout import (
     Q,
     V,
     armature,
-    at,
     clear,
     coupled,
     fail,
     field,
-    given,
     has_child,
+    has_input,
     idx_column,
     idx_v,
     is_last_child,
@@ -26,6 +27,7 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
@@ -71,20 +73,20 @@ from .crba import COMPOSITE, crba_kernel
 from .factor import SINGULAR, factor, solve
 from .rnea import NLE, external_force, nonlinear_effects_kernel
 from .root_axes import (
+    BODY_VELOCITY,
     COLUMNS,
     ROTATION,
-    VELOCITY,
     add_column,
-    arm,
     bias_acceleration,
+    body_velocity,
     dot_column,
-    place,
+    from_parent,
+    place_body,
     set_root,
-    velocity,
 )
 
 DDQ = field("ddq", ("nv",), "Joint accelerations of aba [rad/s2, m/s2].")
-ACCELERATION = field(
+LINK_ACCELERATION = field(
     "link_accelerations", ("rows", 6), "Of vereshchagin: spatial acceleration of each joint's body "
                                        "with the root's in it, in the root's axes, at the joint's "
                                        "origin [m/s2, rad/s2].")
@@ -93,31 +95,31 @@ CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint'
 BIAS_FORCE = field("_pA", ("rows", 6))
 U = field("_U", ("nv", 6))
 DINV = field("_Dinv", ("nv",))
-REST = field("_u", ("nv",))
+BIAS_TORQUE = field("_u", ("nv",))
 
 
 @kernel
 def outward_velocities(r):
     """Pass 1: velocities, bias accelerations and forces, rigid inertias."""
     set_root(r)
-    p_ = at(r, BIAS_FORCE)
-    clear(r.work, at(r, VELOCITY), 6)
+    p_ = offset(r, BIAS_FORCE)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
     for i in range(1, njoints(r) + 1):
-        Y = place(r, i)
-        v = velocity(r, i)
+        Y = place_body(r, i)
+        v = body_velocity(r, i)
         pA = force_cross(v, momentum(Y, v))
-        if given(r, F_EXT):
-            R = load9(r.work, at(r, ROTATION) + 9 * i)
+        if has_input(r, F_EXT):
+            R = load9(r.work, offset(r, ROTATION) + 9 * i)
             pA = force_sub(pA, force_rotated(R, external_force(r, i)))
-        store_spatial(r.work, at(r, BIAS) + 6 * i, bias_acceleration(r, i, v))
-        store_inertia(r.work, at(r, COMPOSITE) + 10 * i, Y)
+        store_spatial(r.work, offset(r, BIAS) + 6 * i, bias_acceleration(r, i, v))
+        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, Y)
         store_spatial(r.work, p_ + 6 * i, pA)
 
 
 @kernel
 def articulated_column(r, i, c, Y):
     """Y S_c for joint i, and the trace of Y that the diagonal entry S_c' Y S_c is part of."""
-    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         u = load3(r.work, s)
         return (Force(rotate(Y.cross, u), symmetric_times(Y.angular, u)),
@@ -135,9 +137,9 @@ def articulated_column(r, i, c, Y):
 @kernel
 def carried(r, i):
     """Articulated-body inertia of what joint i carries."""
-    Y = articulated(load_inertia(r.work, at(r, COMPOSITE) + 10 * i))
+    Y = articulated(load_inertia(r.work, offset(r, COMPOSITE) + 10 * i))
     if has_child(r, i):
-        Y = articulated_add(Y, load_articulated(r.work, at(r, CHILDREN) + 21 * i))
+        Y = articulated_add(Y, load_articulated(r.work, offset(r, CHILDREN) + 21 * i))
     return Y
 
 
@@ -150,16 +152,16 @@ def eliminate(r, i, c, Y):
     if not all_above(d, SINGULAR * trace):
         fail(r, k)
     d = 1.0 / d
-    store_spatial(r.work, at(r, U) + 6 * k, U_k)
-    store(r.work, at(r, DINV) + k, d)
+    store_spatial(r.work, offset(r, U) + 6 * k, U_k)
+    store(r.work, offset(r, DINV) + k, d)
     return articulated_less_outer(Y, U_k, d)
 
 
 @kernel
 def carry(r, i, Y):
     """Y, with all of joint i's columns free to move, joins the children of its parent."""
-    Y_ = at(r, CHILDREN) + 21 * parent(r, i)
-    Y = articulated_moved(arm(r, i), Y)
+    Y_ = offset(r, CHILDREN) + 21 * parent(r, i)
+    Y = articulated_moved(from_parent(r, i), Y)
     if not is_last_child(r, i):
         Y = articulated_add(Y, load_articulated(r.work, Y_))
     store_articulated(r.work, Y_, Y)
@@ -179,44 +181,44 @@ def eliminate_all(r):
 @kernel
 def inward_inertias(r):
     """Pass 2: articulated-body inertias and bias forces, joints eliminated one by one."""
-    p_ = at(r, BIAS_FORCE)
+    p_ = offset(r, BIAS_FORCE)
     for i in range(njoints(r), 0, -1):
         Y, pA = carried(r, i), load_force(r.work, p_ + 6 * i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             k = idx_v(r, i) + c
             Y = eliminate(r, i, c, Y)
-            u = load(r.work, at(r, TAU_IN) + k) - dot_column(r, i, c, pA)
-            store(r.work, at(r, REST) + k, u)
-            pA = force_add(pA, force_scale(load(r.work, at(r, DINV) + k) * u,
-                                           load_force(r.work, at(r, U) + 6 * k)))
+            u = load(r.work, offset(r, TAU_IN) + k) - dot_column(r, i, c, pA)
+            store(r.work, offset(r, BIAS_TORQUE) + k, u)
+            pA = force_add(pA, force_scale(load(r.work, offset(r, DINV) + k) * u,
+                                           load_force(r.work, offset(r, U) + 6 * k)))
         p = parent(r, i)
         if p > 0:
-            pA = force_add(pA, articulated_times(Y, load_motion(r.work, at(r, BIAS) + 6 * i)))
+            pA = force_add(pA, articulated_times(Y, load_motion(r.work, offset(r, BIAS) + 6 * i)))
             carry(r, i, Y)
             store_spatial(r.work, p_ + 6 * p, force_add(
-                load_force(r.work, p_ + 6 * p), force_moved(arm(r, i), pA)))
+                load_force(r.work, p_ + 6 * p), force_moved(from_parent(r, i), pA)))
 
 
 @kernel
 def accelerate_root(r):
     """The universe accelerates against gravity."""
-    clear(r.work, at(r, ACCELERATION), 6)
-    store3(r.work, at(r, ACCELERATION), scale(-1.0, constant3(r.floats, GRAVITY)))
+    clear(r.work, offset(r, LINK_ACCELERATION), 6)
+    store3(r.work, offset(r, LINK_ACCELERATION), scale(-1.0, constant3(r.floats, GRAVITY)))
 
 
 @kernel
 def outward_accelerations(r):
     """Pass 3: each joint yields to its rest force."""
-    a_ = at(r, ACCELERATION)
+    a_ = offset(r, LINK_ACCELERATION)
     for i in range(1, njoints(r) + 1):
-        a = motion_add(motion_moved(arm(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
-                       load_motion(r.work, at(r, BIAS) + 6 * i))
+        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, offset(r, BIAS) + 6 * i))
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
-            x = load(r.work, at(r, DINV) + k) * (
-                load(r.work, at(r, REST) + k)
-                - power(load_force(r.work, at(r, U) + 6 * k), a))
-            store(r.work, at(r, DDQ) + k, x)
+            x = load(r.work, offset(r, DINV) + k) * (
+                load(r.work, offset(r, BIAS_TORQUE) + k)
+                - power(load_force(r.work, offset(r, U) + 6 * k), a))
+            store(r.work, offset(r, DDQ) + k, x)
             a = add_column(r, i, c, a, x)
         store_spatial(r.work, a_ + 6 * i, a)
 
@@ -228,9 +230,9 @@ def projected_dynamics(r):
     factor(r)
     nonlinear_effects_kernel(r)
     for k in range(nv(r)):
-        store(r.work, at(r, DDQ) + k,
-              load(r.work, at(r, TAU_IN) + k) - load(r.work, at(r, NLE) + k))
-    solve(r, at(r, DDQ))
+        store(r.work, offset(r, DDQ) + k,
+              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, NLE) + k))
+    solve(r, offset(r, DDQ))
 
 
 @kernel

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of forward dynamics by configuration, velocity and torque.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018): where
@@ -10,16 +12,16 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
     coupled,
     field,
     nv,
+    offset,
     velocity_end,
     velocity_parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, load_neighbours, neighbours, store
+from ..spatial.lanes import load, load_simd, simd_width, store
 from .aba import DDQ, aba_kernel
 from .call import Algorithm
 from .minverse import (
@@ -45,20 +47,20 @@ def less_minverse_times(r, X, Y, B, C):
 
     Column k of B and C is zero but on k's way to the root and behind k.
     """
-    n, W = nv(r), at(r, MINV)
+    n, W = nv(r), offset(r, MINV)
     for i in range(0, n, 8):
-        for k in range(0, n, neighbours(r.work)):
+        for k in range(0, n, simd_width(r.work)):
             end = k
-            for j in range(k, min(k + neighbours(r.work), n)):
+            for j in range(k, min(k + simd_width(r.work), n)):
                 end = max(end, velocity_end(r, j))
-            zero = 0.0 * load_neighbours(r.work, B + k, n - k)
+            zero = 0.0 * load_simd(r.work, B + k, n - k)
             x = (zero, zero, zero, zero, zero, zero, zero, zero)
             y = x
             j = end - 1
             while j >= 0:
                 row = load_eight(r.work, W + n * j + i)
-                x = add_scaled(x, row, -load_neighbours(r.work, B + n * j + k, n - k))
-                y = add_scaled(y, row, -load_neighbours(r.work, C + n * j + k, n - k))
+                x = add_scaled(x, row, -load_simd(r.work, B + n * j + k, n - k))
+                y = add_scaled(y, row, -load_simd(r.work, C + n * j + k, n - k))
                 j = j - 1 if j > k else velocity_parent(r, j)
             store_rows(r, X + n * i + k, n - i, n - k, x)
             store_rows(r, Y + n * i + k, n - i, n - k, y)
@@ -69,7 +71,7 @@ def differentiate(r):
     """All of ``aba_derivatives``, told about the first joint's origin."""
     aba_kernel(r)
     for k in range(nv(r)):
-        store(r.work, at(r, A) + k, load(r.work, at(r, DDQ) + k))
+        store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
     if coupled(r):
         solve_for_root(r)
         square_root(r)
@@ -77,7 +79,8 @@ def differentiate(r):
         inverse_after_elimination(r)
     outward(r)
     inward(r)
-    less_minverse_times(r, at(r, DDQ_DQ), at(r, DDQ_DV), at(r, DTAU_DQ), at(r, DTAU_DV))
+    less_minverse_times(r, offset(r, DDQ_DQ), offset(r, DDQ_DV),
+                        offset(r, DTAU_DQ), offset(r, DTAU_DV))
 
 
 @kernel

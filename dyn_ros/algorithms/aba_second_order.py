@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Second-order derivatives of forward dynamics.
 
 Where tau stays, rnea(q, v, ddq(q, v)) stays too. Its second derivatives, zero, hold those of ddq
@@ -15,15 +17,15 @@ from ..model.layout import (
     TAU_IN,
     Q,
     V,
-    at,
     field,
     nv,
+    offset,
     velocity_end,
     velocity_parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
-from ..spatial.lanes import LANES, load_neighbours, neighbours, store_neighbours
+from ..spatial.lanes import LANES, load_simd, simd_width, store_simd
 from .aba_derivatives import DDQ_DQ, DDQ_DV, differentiate
 from .call import Algorithm
 from .minverse import MINV, add_scaled, load_eight
@@ -46,7 +48,7 @@ SLICE = field("_slice", ("nv", LANES))
 
 @kernel
 def zeros(r):
-    zero = 0.0 * load_neighbours(r.work, at(r, MINV), nv(r))
+    zero = 0.0 * load_simd(r.work, offset(r, MINV), nv(r))
     return zero, zero, zero, zero, zero, zero, zero, zero
 
 
@@ -57,49 +59,49 @@ def add_accelerations(r):
     Entries of row i of dM/dq are zero but on the way of velocity i to the root and behind it.
     """
     n = nv(r)
-    qq, qv, tq = at(r, D2DDQ_DQDQ), at(r, D2DDQ_DQDV), at(r, D2DDQ_DTAUDQ)
+    qq, qv, tq = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
     for i in range(n):
-        plane = at(r, D2TAU_DADQ) + n * n * i
+        plane = offset(r, D2TAU_DADQ) + n * n * i
         for j in range(0, n, 8):
-            for k in range(0, n, neighbours(r.work)):
+            for k in range(0, n, simd_width(r.work)):
                 for_qq, for_qv, for_tq = zeros(r), zeros(r), zeros(r)
                 l = velocity_end(r, i) - 1
                 while l >= 0:
                     row = n * l
                     rates = load_eight(r.work, plane + row + j)
-                    by_k = load_neighbours(r.work, plane + row + k, n - k)
+                    by_k = load_simd(r.work, plane + row + k, n - k)
                     for_qq = add_scaled(add_scaled(
-                        for_qq, rates, load_neighbours(r.work, at(r, DDQ_DQ) + row + k, n - k)),
-                        load_eight(r.work, at(r, DDQ_DQ) + row + j), by_k)
+                        for_qq, rates, load_simd(r.work, offset(r, DDQ_DQ) + row + k, n - k)),
+                        load_eight(r.work, offset(r, DDQ_DQ) + row + j), by_k)
                     for_qv = add_scaled(
-                        for_qv, rates, load_neighbours(r.work, at(r, DDQ_DV) + row + k, n - k))
-                    for_tq = add_scaled(for_tq, load_eight(r.work, at(r, MINV) + row + j), by_k)
+                        for_qv, rates, load_simd(r.work, offset(r, DDQ_DV) + row + k, n - k))
+                    for_tq = add_scaled(for_tq, load_eight(r.work, offset(r, MINV) + row + j), by_k)
                     l = l - 1 if l > i else velocity_parent(r, l)
                 for t in range(min(8, n - j)):
                     at_k = (n * i + j + t) * n + k
-                    store_neighbours(r.work, qq + at_k, n - k, for_qq[t] + load_neighbours(
-                        r.work, at(r, D2TAU_DQDQ) + at_k, n - k))
-                    store_neighbours(r.work, qv + at_k, n - k, for_qv[t] + load_neighbours(
-                        r.work, at(r, D2TAU_DQDV) + at_k, n - k))
-                    store_neighbours(r.work, tq + at_k, n - k, for_tq[t])
+                    store_simd(r.work, qq + at_k, n - k, for_qq[t] + load_simd(
+                        r.work, offset(r, D2TAU_DQDQ) + at_k, n - k))
+                    store_simd(r.work, qv + at_k, n - k, for_qv[t] + load_simd(
+                        r.work, offset(r, D2TAU_DQDV) + at_k, n - k))
+                    store_simd(r.work, tq + at_k, n - k, for_tq[t])
 
 
 @kernel
 def less_minverse_times_tensor(r, X, B):
     """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be the same."""
-    n, W, s = nv(r), at(r, MINV), at(r, SLICE)
-    for jk in range(0, n * n, neighbours(r.work)):
+    n, W, s = nv(r), offset(r, MINV), offset(r, SLICE)
+    for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
         for l in range(n):
-            store_neighbours(r.work, s + LANES * l, count,
-                             load_neighbours(r.work, B + n * n * l + jk, count))
+            store_simd(r.work, s + LANES * l, count,
+                       load_simd(r.work, B + n * n * l + jk, count))
         for i in range(0, n, 8):
             total = zeros(r)
             for l in range(n):
                 total = add_scaled(total, load_eight(r.work, W + n * l + i),
-                                   load_neighbours(r.work, s + LANES * l, LANES))
+                                   load_simd(r.work, s + LANES * l, LANES))
             for t in range(min(8, n - i)):
-                store_neighbours(r.work, X + n * n * (i + t) + jk, count, -total[t])
+                store_simd(r.work, X + n * n * (i + t) + jk, count, -total[t])
 
 
 @kernel
@@ -108,9 +110,9 @@ def aba_second_order_derivatives_kernel(r):
     second_order(r)
     columns_in_world(r)
     add_accelerations(r)
-    qq, vv = at(r, D2DDQ_DQDQ), at(r, D2DDQ_DVDV)
-    qv, tq = at(r, D2DDQ_DQDV), at(r, D2DDQ_DTAUDQ)
-    for X, B in ((qq, qq), (vv, at(r, D2TAU_DVDV)), (qv, qv), (tq, tq)):
+    qq, vv = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DVDV)
+    qv, tq = offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
+    for X, B in ((qq, qq), (vv, offset(r, D2TAU_DVDV)), (qv, qv), (tq, tq)):
         less_minverse_times_tensor(r, X, B)
 
 

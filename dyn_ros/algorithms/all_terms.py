@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What the equations of motion are made of, all from one pass over the kinematics.
 
 The joints are placed once, in the axes of the root (root_axes.py). Inward passes share what that
@@ -16,7 +18,6 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
     clear,
     field,
     idx_column,
@@ -25,9 +26,10 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     parent,
     where,
-    zero_unless_given,
+    zero_unless_input,
 )
 from ..model.types import Array, ArrayLike, Data, Model, Scalar
 from ..spatial.algebra import (
@@ -75,12 +77,12 @@ from .rnea import NLE, G
 from .root_axes import (
     ORIGIN,
     ROTATION,
-    acceleration,
-    arm,
+    body_acceleration,
+    body_velocity,
     dot_column,
+    from_parent,
     load_column,
     position,
-    velocity,
 )
 
 DHG_DRIFT = field("dhg_drift", (6,), "Rate of hg of zero joint accelerations, dAg v [N, N m].")
@@ -104,22 +106,22 @@ def wanted(r, terms):
 @kernel
 def from_root(r, i):
     """Joint i's origin from the root's."""
-    return add(load3(r.work, at(r, ORIGIN)), position(r, i))
+    return add(load3(r.work, offset(r, ORIGIN)), position(r, i))
 
 
 @kernel
-def leave_placements(r):
+def store_placements(r):
     for i in range(1, njoints(r) + 1):
-        R = load9(r.work, at(r, ROTATION) + 9 * i)
-        store_se3(r.work, at(r, OMI) + 16 * i, SE3(R, from_root(r, i)))
+        R = load9(r.work, offset(r, ROTATION) + 9 * i)
+        store_se3(r.work, offset(r, OMI) + 16 * i, SE3(R, from_root(r, i)))
 
 
 @kernel
-def leave_jacobian(r):
+def store_jacobian(r):
     for i in range(1, njoints(r) + 1):
         back = scale(-1.0, from_root(r, i))
         for c in range(ncolumns(r, i)):
-            store_spatial(r.work, at(r, J) + 6 * (idx_column(r, i) + c),
+            store_spatial(r.work, offset(r, J) + 6 * (idx_column(r, i) + c),
                           motion_moved(back, load_column(r, i, c)))
 
 
@@ -129,56 +131,57 @@ def move_bodies(r):
 
     That is about the first joint's origin; forces are each about its joint's.
     """
-    clear(r.work, at(r, A), nv(r))
-    zero = zero3(load(r.work, at(r, ORIGIN)))
+    clear(r.work, offset(r, A), nv(r))
+    zero = zero3(load(r.work, offset(r, ORIGIN)))
     total, twice = Force(zero, zero), zero[0]
     for i in range(1, njoints(r) + 1):
-        Y, v = composite(r, i), velocity(r, i)
-        a, h = acceleration(r, i, v), momentum(Y, v)
+        Y, v = composite(r, i), body_velocity(r, i)
+        a, h = body_acceleration(r, i, v), momentum(Y, v)
         total = force_add(total, force_moved(position(r, i), h))
         twice = twice + power(h, v)
-        store_spatial(r.work, at(r, FORCES) + 6 * i,
+        store_spatial(r.work, offset(r, FORCES) + 6 * i,
                       force_add(momentum(Y, a), force_cross(v, h)))
-    store(r.work, at(r, KINETIC), 0.5 * add_rotors(r, twice))
+    store(r.work, offset(r, KINETIC), 0.5 * add_rotors(r, twice))
     return total
 
 
 @kernel
-def leave_gravity(r):
+def store_gravity(r):
     """Each joint bears the weight of its subtree."""
-    clear(r.work, at(r, G), nv(r))
+    clear(r.work, offset(r, G), nv(r))
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
         up = scale(-1.0, lift3(constant3(r.floats, GRAVITY), Y.mass))
         f = Force(scale(Y.mass, up), cross(Y.moment, up))
         for c in range(ncolumns(r, i)):
-            increase(r.work, at(r, G) + idx_v(r, i) + c, dot_column(r, i, c, f))
+            increase(r.work, offset(r, G) + idx_v(r, i) + c, dot_column(r, i, c, f))
 
 
 @kernel
-def leave_nonlinear_effects(r):
+def store_nonlinear_effects(r):
     """Inward pass: g, and what each joint bears of the forces of the velocities."""
     for k in range(nv(r)):
-        store(r.work, at(r, NLE) + k, load(r.work, at(r, G) + k))
-    clear(r.work, at(r, FORCES), 6)
+        store(r.work, offset(r, NLE) + k, load(r.work, offset(r, G) + k))
+    clear(r.work, offset(r, FORCES), 6)
     for i in range(njoints(r), 0, -1):
-        f, p = load_force(r.work, at(r, FORCES) + 6 * i), at(r, FORCES) + 6 * parent(r, i)
+        f, p = load_force(r.work, offset(r, FORCES) + 6 * i), offset(r, FORCES) + 6 * parent(r, i)
         for c in range(ncolumns(r, i)):
-            increase(r.work, at(r, NLE) + idx_v(r, i) + c, dot_column(r, i, c, f))
-        store_spatial(r.work, p, force_add(load_force(r.work, p), force_moved(arm(r, i), f)))
+            increase(r.work, offset(r, NLE) + idx_v(r, i) + c, dot_column(r, i, c, f))
+        store_spatial(r.work, p, force_add(load_force(r.work, p),
+                                           force_moved(from_parent(r, i), f)))
 
 
 @kernel
-def leave_subtrees(r):
+def store_subtrees(r):
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
         c = over_mass(Y.moment, Y.mass)             # of no mass: the joint's origin
-        store3(r.work, at(r, SUBTREE_COM) + 3 * i, add(from_root(r, i), c))
-        store(r.work, at(r, SUBTREE_MASS) + i, Y.mass)
+        store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(from_root(r, i), c))
+        store(r.work, offset(r, SUBTREE_MASS) + i, Y.mass)
 
 
 @kernel
-def leave_whole(r, h):
+def store_whole(r, h):
     """What the whole robot has, h being its momentum about the first joint's origin."""
     c = locate_com(r)
     back = scale(-1.0, c)
@@ -186,42 +189,43 @@ def leave_whole(r, h):
         momentum_columns(r, c)
     store_momentum(r, force_moved(back, h))
     if wanted(r, _FORCES):
-        f = load_force(r.work, at(r, FORCES))
-        store_spatial(r.work, at(r, DHG_DRIFT), force_moved(back, f))
-    weight = scale(load(r.work, at(r, MASS)), constant3(r.floats, GRAVITY))
-    store(r.work, at(r, POTENTIAL), -dot(weight, load3(r.work, at(r, COM))))
+        f = load_force(r.work, offset(r, FORCES))
+        store_spatial(r.work, offset(r, DHG_DRIFT), force_moved(back, f))
+    weight = scale(load(r.work, offset(r, MASS)), constant3(r.floats, GRAVITY))
+    store(r.work, offset(r, POTENTIAL), -dot(weight, load3(r.work, offset(r, COM))))
     if wanted(r, _JCOM):
-        mass = load(r.work, at(r, MASS))
+        mass = load(r.work, offset(r, MASS))
         for k in range(nv(r)):
-            store3(r.work, at(r, JCOM) + 3 * k, over_mass(load3(r.work, at(r, AG) + 6 * k), mass))
+            momentum_k = load3(r.work, offset(r, AG) + 6 * k)
+            store3(r.work, offset(r, JCOM) + 3 * k, over_mass(momentum_k, mass))
 
 
 @kernel
 def all_terms_kernel(r):
     place_bodies(r)
     if wanted(r, _OMI | _OMF):
-        leave_placements(r)
+        store_placements(r)
     if wanted(r, _OMF):
         place_frames(r)
     if wanted(r, _J):
-        leave_jacobian(r)
-    zero = zero3(load(r.work, at(r, ORIGIN)))
+        store_jacobian(r)
+    zero = zero3(load(r.work, offset(r, ORIGIN)))
     h = Force(zero, zero)
     if wanted(r, _MOVING):
-        zero_unless_given(r, V)
+        zero_unless_input(r, V)
         h = move_bodies(r)
     if wanted(r, _M):
         inertia_matrix(r)
     elif wanted(r, _CARRIED):
         sum_up(r, COMPOSITE)
     if wanted(r, _G | _FORCES):
-        leave_gravity(r)
+        store_gravity(r)
     if wanted(r, _FORCES):
-        leave_nonlinear_effects(r)
+        store_nonlinear_effects(r)
     if wanted(r, _CARRIED):
-        leave_whole(r, h)
+        store_whole(r, h)
     if wanted(r, _SUBTREE_COM | _SUBTREE_MASS):
-        leave_subtrees(r)
+        store_subtrees(r)
 
 
 class Terms(NamedTuple):

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What each body carries and bears: its momentum, the force of its joint."""
 from ..model.joints import add_subspace_times
 from ..model.layout import (
@@ -9,11 +11,11 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
     body_inertia,
     clear,
     field,
     njoints,
+    offset,
     parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
@@ -43,37 +45,38 @@ OF = field("of", ("rows", 6), "Force that each joint transmits to its body, in t
 @kernel
 def joint_velocity(r, i):
     """Leave and give joint i's velocity in its frame, after its placement."""
-    v_ = at(r, JOINT_V)
-    X = load_se3(r.work, at(r, LIMI) + 16 * i)
-    v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * parent(r, i))), at(r, V))
+    v_ = offset(r, JOINT_V)
+    X = load_se3(r.work, offset(r, LIMI) + 16 * i)
+    v = to_child(X, load_motion(r.work, v_ + 6 * parent(r, i)))
+    v = add_subspace_times(r, i, v, offset(r, V))
     store_spatial(r.work, v_ + 6 * i, v)
     return v
 
 
 @kernel
 def store_in_world(r, field, i, f):
-    X = load_se3(r.work, at(r, OMI) + 16 * i)
-    store_spatial(r.work, at(r, field) + 6 * i, to_parent(X, f))
+    X = load_se3(r.work, offset(r, OMI) + 16 * i)
+    store_spatial(r.work, offset(r, field) + 6 * i, to_parent(X, f))
 
 
 @kernel
 def body_momenta_kernel(r):
     place_all(r)
-    clear(r.work, at(r, JOINT_V), 6)
+    clear(r.work, offset(r, JOINT_V), 6)
     for i in range(1, njoints(r) + 1):
         h = momentum(body_inertia(r, i), joint_velocity(r, i))
-        store_spatial(r.work, at(r, H) + 6 * i, h)
+        store_spatial(r.work, offset(r, H) + 6 * i, h)
         store_in_world(r, OH, i, h)
 
 
 @kernel
 def joint_forces_kernel(r):
-    newton_euler(r, True, at(r, TAU))
+    newton_euler(r, True, offset(r, TAU))
     for i in range(1, njoints(r) + 1):
-        oMp = load_se3(r.work, at(r, OMI) + 16 * parent(r, i))
-        store_se3(r.work, at(r, OMI) + 16 * i,
-                  compose(oMp, load_se3(r.work, at(r, LIMI) + 16 * i)))
-        store_in_world(r, OF, i, load_force(r.work, at(r, JOINT_F) + 6 * i))
+        oMp = load_se3(r.work, offset(r, OMI) + 16 * parent(r, i))
+        store_se3(r.work, offset(r, OMI) + 16 * i,
+                  compose(oMp, load_se3(r.work, offset(r, LIMI) + 16 * i)))
+        store_in_world(r, OF, i, load_force(r.work, offset(r, JOINT_F) + 6 * i))
 
 
 _momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH)).caller()

@@ -1,6 +1,8 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """From Python to a kernel and back: what every algorithm shares.
 
-An algorithm is a kernel (one argument, a ``Robot``), the inputs that it reads and the results
+An algorithm is a kernel (one argument, a ``KernelArgs``), the inputs that it reads and the results
 that it leaves. ``Algorithm`` compiles it twice. The first serves one state: compiled code
 looks at the caller's objects, and where each is a plain float64 array of the right length
 with finite numbers it copies them in and runs. Anything else is left to Python, which
@@ -29,10 +31,10 @@ from ..model.layout import (
     STATUS,
     UNIT_LIST,
     WHERE,
-    Robot,
-    at,
+    KernelArgs,
     is_open,
     nconstraints,
+    offset,
 )
 from ..spatial.compiler import JIT, Entry, kernel
 from ..spatial.lanes import (
@@ -40,13 +42,13 @@ from ..spatial.lanes import (
     all_above,
     finish_stores,
     floats_at,
-    gather_square,
+    gather_tile,
     integers_at,
     lanes_at,
     load,
     load_lane,
-    scatter_square,
-    scatter_square_past_caches,
+    scatter_tile,
+    scatter_tile_past_caches,
     store,
     store_lane,
 )
@@ -140,7 +142,7 @@ def _take(links, r, address, field, width, heads):
     elif ndim != 1 or load(shape, 0) != size:
         return False
     source = floats_at(load(head, _DATA))
-    start = at(r, field)
+    start = offset(r, field)
     doubt = 0.0
     for k in range(size):
         x = load(source, k)
@@ -153,7 +155,7 @@ def _take(links, r, address, field, width, heads):
 @kernel
 def _quaternions_are_unit(r, field):
     """Whether every quaternion in a field like q has length one, in every lane."""
-    start = at(r, field)
+    start = offset(r, field)
     for n in range(load(r.ints, NUNIT)):
         k = start + load(r.ints, load(r.ints, UNIT_LIST) + n)
         x, y, z, w = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2),
@@ -179,8 +181,8 @@ def _gather(source, first, count, r, start):
     columns = source.shape[1]
     if count == LANES and columns >= LANES:
         for k in range(0, columns - LANES, LANES):
-            gather_square(source, first, k, r.work, start + k)
-        gather_square(source, first, columns - LANES, r.work, start + columns - LANES)
+            gather_tile(source, first, k, r.work, start + k)
+        gather_tile(source, first, columns - LANES, r.work, start + columns - LANES)
         return
     for lane in range(LANES):
         for k in range(columns):
@@ -199,10 +201,10 @@ def _scatter(r, squares, target, first, count, past_caches):
                     target[first + lane, start + k] = load_lane(r.work, squares[n] + k, lane)
     elif past_caches and columns % LANES == 0 and target.ctypes.data % (8 * LANES) == 0:
         for n in range(len(squares)):
-            scatter_square_past_caches(r.work, squares[n], target, first, LANES * n)
+            scatter_tile_past_caches(r.work, squares[n], target, first, LANES * n)
     else:
         for n in range(len(squares)):
-            scatter_square(r.work, squares[n], target, first, min(LANES * n, columns - LANES))
+            scatter_tile(r.work, squares[n], target, first, min(LANES * n, columns - LANES))
 
 
 def _one_state(run, fields, optional):
@@ -214,8 +216,8 @@ def _one_state(run, fields, optional):
 
     def one(address, model, where, inputs):
         links = integers_at(address)
-        r = Robot(integers_at(load(links, _INTS)), floats_at(load(links, _CONSTANTS)),
-                  floats_at(load(links, _WORK)))
+        r = KernelArgs(integers_at(load(links, _INTS)), floats_at(load(links, _CONSTANTS)),
+                       floats_at(load(links, _WORK)))
         store(r.ints, GIVEN, 0)
         store(r.ints, STATUS, 0)
         store(r.ints, WHERE, where)
@@ -243,7 +245,7 @@ def _each_state(run, fields):
     heads = tuple(_heads(f) for f in fields)
 
     def each(ints, constants, work, where, inputs, squares, outputs, start, stop):
-        r = Robot(integers_at(ints), floats_at(constants), lanes_at(work))
+        r = KernelArgs(integers_at(ints), floats_at(constants), lanes_at(work))
         store(r.ints, GIVEN, 0)
         store(r.ints, STATUS, 0)
         store(r.ints, WHERE, where)
@@ -262,8 +264,8 @@ def _each_state(run, fields):
             for n in range(len(inputs)):
                 size = inputs[n].shape[1]
                 if size > 0:
-                    _gather(inputs[n], first, count, r, at(r, fields[n]))
-                    if not _is_finite(r, at(r, fields[n]), size) or (
+                    _gather(inputs[n], first, count, r, offset(r, fields[n]))
+                    if not _is_finite(r, offset(r, fields[n]), size) or (
                             configurations[n] and not _quaternions_are_unit(r, fields[n])):
                         return _REFUSED
             run(r)
@@ -313,14 +315,14 @@ class Algorithm:
     name : str
         Name of the public function that calls it.
     run : kernel
-        Takes a ``Robot``, reads the inputs and leaves the results; says ``fail`` where a joint
+        Takes a ``KernelArgs``, reads the inputs and leaves the results; says ``fail`` where a joint
         makes the result singular.
     inputs : sequence of int
         Fields that the caller gives, in the order of the arguments.
     results : sequence of int
         Fields that it returns: one array or number, or a tuple of them.
     optional : sequence of int
-        Inputs that may be None; the kernel asks ``given``.
+        Inputs that may be None; the kernel asks ``has_input``.
     """
 
     def __init__(self, name, run, inputs, results, optional=()):
@@ -390,7 +392,7 @@ class Algorithm:
                 start = ints[layout.OFFSET + field]
                 work[start:start + value.size] = value.ravel()
                 ints[GIVEN] |= 1 << field
-        r = Robot(ints, data.model._floats, work)
+        r = KernelArgs(ints, data.model._floats, work)
         turn_joints(r)
         self._run(r)
         return ints[STATUS]

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Momentum of the whole robot about its centre of mass.
 
 Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot" (2013); its rate after Wensing
@@ -5,7 +7,7 @@ and Orin, "Improved computation of the humanoid centroidal dynamics and applicat
 whole-body control" (2016). In the axes of the root, each column of the centroidal momentum
 matrix from its joint's origin straight to the centre of mass.
 """
-from ..model.layout import A, Q, V, at, clear, coupled, field, idx_v, ncolumns, njoints, nv
+from ..model.layout import A, Q, V, clear, coupled, field, idx_v, ncolumns, njoints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
@@ -38,7 +40,7 @@ from .composites import (
     sum_up,
 )
 from .crba import COMPOSITE, composite_column
-from .root_axes import VELOCITY, cross_column, position
+from .root_axes import BODY_VELOCITY, cross_column, position
 
 AG = field("Ag", ("nv", 6), "Centroidal momentum matrix [kg, kg m, kg m2].", transposed=True)
 DAG = field("dAg", ("nv", 6), "Its rate [kg/s, kg m/s, kg m2/s].", transposed=True)
@@ -54,7 +56,7 @@ def locate_com(r):
     Y = composite(r, 0)
     c = store_com(r, Y.mass, Y.moment)
     about_com = inertia_moved(scale(-1.0, c), Y).rotational
-    store_inertia_matrix(r.work, at(r, IG), Inertia(Y.mass, zero3(c[0]), about_com))
+    store_inertia_matrix(r.work, offset(r, IG), Inertia(Y.mass, zero3(c[0]), about_com))
     return c
 
 
@@ -62,12 +64,12 @@ def locate_com(r):
 def clear_columns(r, field):
     """Before ``add_to_column``, which only adds where mimic joints share a column."""
     if coupled(r):
-        clear(r.work, at(r, field), 6 * nv(r))
+        clear(r.work, offset(r, field), 6 * nv(r))
 
 
 @kernel
 def add_to_column(r, field, k, f):
-    k = at(r, field) + 6 * k
+    k = offset(r, field) + 6 * k
     if coupled(r):
         f = force_add(load_force(r.work, k), f)
     store_spatial(r.work, k, f)
@@ -75,15 +77,15 @@ def add_to_column(r, field, k, f):
 
 @kernel
 def no_momentum(r):
-    clear(r.work, at(r, HG), 6)
-    return load_force(r.work, at(r, HG))
+    clear(r.work, offset(r, HG), 6)
+    return load_force(r.work, offset(r, HG))
 
 
 @kernel
 def store_momentum(r, h):
     """hg, and the velocity of the centre of mass."""
-    store_spatial(r.work, at(r, HG), h)
-    store3(r.work, at(r, VCOM), over_mass(h.linear, composite(r, 0).mass))
+    store_spatial(r.work, offset(r, HG), h)
+    store3(r.work, offset(r, VCOM), over_mass(h.linear, composite(r, 0).mass))
 
 
 @kernel
@@ -97,7 +99,7 @@ def momentum_columns(r, c):
             k = idx_v(r, i) + d
             f = force_moved(p, composite_column(r, i, d, Y))
             add_to_column(r, AG, k, f)
-            h = force_add(h, force_scale(load(r.work, at(r, V) + k), f))
+            h = force_add(h, force_scale(load(r.work, offset(r, V) + k), f))
     return h
 
 
@@ -120,7 +122,7 @@ def dccrba_kernel(r):
     clear_columns(r, DAG)
     for i in range(1, njoints(r) + 1):
         Y, dY, p = composite(r, i), composite_rate(r, i), sub(position(r, i), c)
-        v = load_motion(r.work, at(r, VELOCITY) + 6 * i)
+        v = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * i)
         for d in range(ncolumns(r, i)):
             dS = cross_column(r, i, d, v, lift(1.0, p[0]))
             f = force_moved(p, composite_column(r, i, d, Y))
@@ -129,7 +131,7 @@ def dccrba_kernel(r):
             k = idx_v(r, i) + d
             add_to_column(r, AG, k, f)
             add_to_column(r, DAG, k, df)
-            h = force_add(h, force_scale(load(r.work, at(r, V) + k), f))
+            h = force_add(h, force_scale(load(r.work, offset(r, V) + k), f))
     store_momentum(r, h)
 
 
@@ -137,10 +139,10 @@ def dccrba_kernel(r):
 def momentum_rate_kernel(r):
     bodies = sum_bodies(r)
     c = scale(-1.0, store_com(r, bodies.mass, bodies.moment))
-    store_spatial(r.work, at(r, HG), force_moved(c, bodies.momentum))
-    store_spatial(r.work, at(r, DHG), force_moved(c, bodies.force))
-    store3(r.work, at(r, VCOM), over_mass(bodies.momentum.linear, bodies.mass))
-    store3(r.work, at(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
+    store_spatial(r.work, offset(r, HG), force_moved(c, bodies.momentum))
+    store_spatial(r.work, offset(r, DHG), force_moved(c, bodies.force))
+    store3(r.work, offset(r, VCOM), over_mass(bodies.momentum.linear, bodies.mass))
+    store3(r.work, offset(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
 
 
 _ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG)).caller()

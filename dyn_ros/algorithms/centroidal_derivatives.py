@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of the momentum about the centre of mass, and of its rate.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), with
@@ -5,7 +7,7 @@ the composites of Singh, Russell and Wensing (2022): how all that a joint carrie
 momentum and its rate with the joint (rnea_derivatives.py, without gravity), brought to the centre
 of mass, which moves too.
 """
-from ..model.layout import A, Q, V, at, clear, field, idx_v, nallcolumns, ncolumns, njoints, nv
+from ..model.layout import A, Q, V, clear, field, idx_v, nallcolumns, ncolumns, njoints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
@@ -48,11 +50,11 @@ from .rnea_derivatives import (
     composite_force,
     composite_inertia,
     forces_in_world,
-    leave_body,
     load_column,
     motions_in_world,
     place_columns,
     set_near,
+    store_body,
     store_column,
     velocity_columns,
     velocity_columns_in_world,
@@ -73,13 +75,13 @@ COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of all 
 def move_bodies(r):
     """Columns, velocities, accelerations and bodies of all joints, without gravity."""
     set_near(r)
-    clear(r.work, at(r, OA), 6)
+    clear(r.work, offset(r, OA), 6)
     for i in range(1, njoints(r) + 1):
         Y = place_columns(r, i)
         move_columns(r, i)
         velocity_columns(r, i)
         acceleration_columns(r, i, OA, DADQ)
-        store_spatial(r.work, at(r, COMPOSITE_MOMENTUM) + 6 * i, leave_body(r, i, OA, Y))
+        store_spatial(r.work, offset(r, COMPOSITE_MOMENTUM) + 6 * i, store_body(r, i, OA, Y))
 
 
 @kernel
@@ -93,7 +95,7 @@ def momentum_column(r, i, c, Y, h):
 def force_columns(r):
     """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot's."""
     clear_composites(r)
-    clear(r.work, at(r, COMPOSITE_MOMENTUM), 6)
+    clear(r.work, offset(r, COMPOSITE_MOMENTUM), 6)
     for i in range(njoints(r), 0, -1):
         Y, B = composite_inertia(r, i), composite_coriolis(r, i)
         f = composite_force(r, COMPOSITE_FORCE, i)
@@ -125,12 +127,12 @@ def less_shift(f, shift, total):
 def centroidal_derivatives_kernel(r):
     move_bodies(r)
     force_columns(r)
-    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA))
+    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA))
     com = store_com(r, Y.mass, Y.moment)
-    h = force_moved(scale(-1.0, com), load_force(r.work, at(r, COMPOSITE_MOMENTUM)))
-    f = force_moved(scale(-1.0, com), load_force(r.work, at(r, COMPOSITE_FORCE)))
-    store_spatial(r.work, at(r, HG), h)
-    store_spatial(r.work, at(r, DHG), f)
+    h = force_moved(scale(-1.0, com), load_force(r.work, offset(r, COMPOSITE_MOMENTUM)))
+    f = force_moved(scale(-1.0, com), load_force(r.work, offset(r, COMPOSITE_FORCE)))
+    store_spatial(r.work, offset(r, HG), h)
+    store_spatial(r.work, offset(r, DHG), f)
     for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
         clear_columns(r, columns)
     for i in range(1, njoints(r) + 1):
@@ -156,23 +158,23 @@ def com_velocity_derivatives_kernel(r):
         Y = place_columns(r, i)
         move_columns(r, i)
         velocity_columns(r, i)
-        store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_spatial(r.work, at(r, COMPOSITE_MOMENTUM) + 6 * i,
-                      momentum(Y, load_motion(r.work, at(r, OV) + 6 * i)))
+        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, offset(r, COMPOSITE_MOMENTUM) + 6 * i,
+                      momentum(Y, load_motion(r.work, offset(r, OV) + 6 * i)))
     clear_composites(r)
-    clear(r.work, at(r, COMPOSITE_MOMENTUM), 6)
-    clear(r.work, at(r, DVCOM_DQ), 3 * nv(r))
+    clear(r.work, offset(r, COMPOSITE_MOMENTUM), 6)
+    clear(r.work, offset(r, DVCOM_DQ), 3 * nv(r))
     for i in range(njoints(r), 0, -1):
         Y, h = composite_inertia(r, i), composite_force(r, COMPOSITE_MOMENTUM, i)
         for c in range(ncolumns(r, i)):
             store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
-    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA))
-    store3(r.work, at(r, VCOM),
-           over_mass(load_force(r.work, at(r, COMPOSITE_MOMENTUM)).linear, Y.mass))
+    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA))
+    store3(r.work, offset(r, VCOM),
+           over_mass(load_force(r.work, offset(r, COMPOSITE_MOMENTUM)).linear, Y.mass))
     for i in range(1, njoints(r) + 1):
         for c in range(ncolumns(r, i)):
             dh = load_force(r.work, columns_at(r, DHDQ, i, c))
-            x = at(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
+            x = offset(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
             store3(r.work, x, add(load3(r.work, x), over_mass(dh.linear, Y.mass)))
     velocity_columns_in_world(r)
     forces_in_world(r, DHDQ, nallcolumns(r))

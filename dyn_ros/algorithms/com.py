@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Centres of mass, their velocities and accelerations, and Jacobians.
 
 All in the axes of the root; sums are about the first joint's origin (root_axes.py).
@@ -9,7 +11,6 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
     clear,
     field,
     idx_v,
@@ -17,8 +18,9 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     parent,
-    zero_unless_given,
+    zero_unless_input,
 )
 from ..model.types import Array, ArrayLike, Data, Model, Scalar
 from ..spatial.algebra import (
@@ -45,16 +47,16 @@ from .composites import composite, place_bodies, sum_up
 from .crba import COMPOSITE, composite_column
 from .frames import first_joint
 from .root_axes import (
-    ACCELERATION,
+    BODY_ACCELERATION,
+    BODY_VELOCITY,
     ORIGIN,
-    VELOCITY,
-    acceleration,
     add_column,
-    arm,
-    place_near,
+    body_acceleration,
+    body_velocity,
+    from_parent,
+    place_body_near,
     position,
     set_near_root,
-    velocity,
 )
 
 COM = field("com", (3,), "Centre of mass, in the world [m].")
@@ -81,12 +83,12 @@ Subtree = namedtuple("Subtree", "mass moment momentum force")
 def sum_bodies(r):
     """Outward pass: mass, first moment, momentum and its rate of all bodies together."""
     set_near_root(r)
-    zero = zero3(load(r.work, at(r, ORIGIN)))
+    zero = zero3(load(r.work, offset(r, ORIGIN)))
     total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
     for i in range(1, njoints(r) + 1):
-        Y = place_near(r, i)
-        v = velocity(r, i)
-        a = acceleration(r, i, v)
+        Y = place_body_near(r, i)
+        v = body_velocity(r, i)
+        a = body_acceleration(r, i, v)
         p = position(r, i)
         h = momentum(Y, v)
         f = force_add(momentum(Y, a), force_cross(v, h))
@@ -109,37 +111,37 @@ def over_mass(x, mass):
 @kernel
 def store_com(r, mass, moment):
     """Leave data.com and data.mass; give the centre from the first joint's origin."""
-    o = load3(r.work, at(r, ORIGIN))
+    o = load3(r.work, offset(r, ORIGIN))
     c = scale(-1.0, o)                              # of no mass: the root's origin
     if all_above(mass, 0.0):
         c = over_mass(moment, mass)
-    store3(r.work, at(r, COM), add(o, c))
-    store(r.work, at(r, MASS), mass)
+    store3(r.work, offset(r, COM), add(o, c))
+    store(r.work, offset(r, MASS), mass)
     return c
 
 
 @kernel
 def center_of_mass_kernel(r):
-    zero_unless_given(r, V)
-    zero_unless_given(r, A)
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
     bodies = sum_bodies(r)
     store_com(r, bodies.mass, bodies.moment)
-    store3(r.work, at(r, VCOM), over_mass(bodies.momentum.linear, bodies.mass))
-    store3(r.work, at(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
+    store3(r.work, offset(r, VCOM), over_mass(bodies.momentum.linear, bodies.mass))
+    store3(r.work, offset(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
 
 
 # --- subtrees
 
 @kernel
 def load_subtree(r, i):
-    k = at(r, SUBTREE) + 10 * i
+    k = offset(r, SUBTREE) + 10 * i
     return Subtree(load(r.work, k), load3(r.work, k + 1), load3(r.work, k + 4),
                    load3(r.work, k + 7))
 
 
 @kernel
 def store_subtree(r, i, total):
-    k = at(r, SUBTREE) + 10 * i
+    k = offset(r, SUBTREE) + 10 * i
     store(r.work, k, total.mass)
     store3(r.work, k + 1, total.moment)
     store3(r.work, k + 4, total.momentum)
@@ -151,9 +153,9 @@ def place_subtrees(r):
     """Outward pass: of each body alone, about its joint's origin."""
     set_near_root(r)
     for i in range(1, njoints(r) + 1):
-        Y = place_near(r, i)
-        v = velocity(r, i)
-        a = acceleration(r, i, v)
+        Y = place_body_near(r, i)
+        v = body_velocity(r, i)
+        a = body_acceleration(r, i, v)
         h = momentum(Y, v)
         f = force_add(momentum(Y, a), force_cross(v, h))
         store_subtree(r, i, Subtree(Y.mass, Y.moment, h.linear, f.linear))
@@ -166,7 +168,7 @@ def sum_subtrees(r):
         p = parent(r, i)
         if p > 0:
             child, total = load_subtree(r, i), load_subtree(r, p)
-            moment = add(child.moment, scale(child.mass, arm(r, i)))
+            moment = add(child.moment, scale(child.mass, from_parent(r, i)))
             store_subtree(r, p, Subtree(
                 total.mass + child.mass, add(total.moment, moment),
                 add(total.momentum, child.momentum), add(total.force, child.force)))
@@ -174,23 +176,23 @@ def sum_subtrees(r):
 
 @kernel
 def subtree_centers_kernel(r):
-    zero_unless_given(r, V)
-    zero_unless_given(r, A)
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
     place_subtrees(r)
     sum_subtrees(r)
     for i in range(1, njoints(r) + 1):
         m, moment, h, f = load_subtree(r, i)
-        v = load_motion(r.work, at(r, VELOCITY) + 6 * i)
-        a = load_motion(r.work, at(r, ACCELERATION) + 6 * i)
+        v = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * i)
+        a = load_motion(r.work, offset(r, BODY_ACCELERATION) + 6 * i)
         c, vc = zero3(m), v.linear                  # of no mass: the joint's origin
         ac = add(a.linear, cross(v.angular, v.linear))
         if all_above(m, 0.0):
             c, vc, ac = over_mass(moment, m), over_mass(h, m), over_mass(f, m)
-        origin = add(load3(r.work, at(r, ORIGIN)), position(r, i))
-        store3(r.work, at(r, SUBTREE_COM) + 3 * i, add(origin, c))
-        store3(r.work, at(r, SUBTREE_VCOM) + 3 * i, vc)
-        store3(r.work, at(r, SUBTREE_ACOM) + 3 * i, ac)
-        store(r.work, at(r, SUBTREE_MASS) + i, m)
+        origin = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
+        store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(origin, c))
+        store3(r.work, offset(r, SUBTREE_VCOM) + 3 * i, vc)
+        store3(r.work, offset(r, SUBTREE_ACOM) + 3 * i, ac)
+        store(r.work, offset(r, SUBTREE_MASS) + i, m)
 
 
 # --- Jacobians
@@ -198,7 +200,7 @@ def subtree_centers_kernel(r):
 @kernel
 def add_to_column(r, field, k, x):
     for n in range(3):
-        increase(r.work, at(r, field) + 3 * k + n, x[n])
+        increase(r.work, offset(r, field) + 3 * k + n, x[n])
 
 
 @kernel
@@ -224,7 +226,7 @@ def carrying_columns(r, i, p, jacobian):
 def com_jacobian_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    clear(r.work, at(r, JCOM), 3 * nv(r))
+    clear(r.work, offset(r, JCOM), 3 * nv(r))
     for i in range(1, njoints(r) + 1):
         carried_columns(r, i, composite(r, 0).mass, JCOM)
 
@@ -233,7 +235,7 @@ def com_jacobian_kernel(r):
 def subtree_com_jacobian_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    clear(r.work, at(r, SUBTREE_JCOM), 3 * nv(r))
+    clear(r.work, offset(r, SUBTREE_JCOM), 3 * nv(r))
     first = first_joint(r)
     Y = composite(r, first)
     i = first + 1

@@ -1,10 +1,12 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Composite inertias: of every joint's subtree, the joints locked; and their rates.
 
 In the axes of the root, each about its own joint's origin (root_axes.py). The rate of a rigid
 body's inertia has the form of an inertia without mass, whose first moment is the linear
 momentum; so rates move and add up as inertias do.
 """
-from ..model.layout import Q, V, at, clear, field, njoints, parent, zero_unless_given
+from ..model.layout import Q, V, clear, field, njoints, offset, parent, zero_unless_input
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Inertia,
@@ -28,7 +30,15 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import store
 from .call import Algorithm
 from .crba import COMPOSITE
-from .root_axes import ORIGIN, ROTATION, arm, place_near, position, set_near_root, velocity
+from .root_axes import (
+    ORIGIN,
+    ROTATION,
+    body_velocity,
+    from_parent,
+    place_body_near,
+    position,
+    set_near_root,
+)
 
 YCRB = field("Ycrb", ("rows", 6, 6), "Inertia of each joint's subtree, joints locked, in the "
                                      "joint's frame [kg, kg m, kg m2].")
@@ -40,12 +50,12 @@ COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 @kernel
 def composite(r, i):
-    return load_inertia(r.work, at(r, COMPOSITE) + 10 * i)
+    return load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
 
 
 @kernel
 def composite_rate(r, i):
-    return load_inertia(r.work, at(r, COMPOSITE_RATE) + 10 * i)
+    return load_inertia(r.work, offset(r, COMPOSITE_RATE) + 10 * i)
 
 
 @kernel
@@ -65,26 +75,26 @@ def place_bodies(r):
     """Place all joints; leave each body's inertia."""
     set_near_root(r)
     for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, at(r, COMPOSITE) + 10 * i, place_near(r, i))
+        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body_near(r, i))
 
 
 @kernel
 def move_bodies(r):
     """After ``place_bodies``: leave velocities and the rates of the bodies' inertias."""
     for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, at(r, COMPOSITE_RATE) + 10 * i,
-                      inertia_rate(composite(r, i), velocity(r, i)))
+        store_inertia(r.work, offset(r, COMPOSITE_RATE) + 10 * i,
+                      inertia_rate(composite(r, i), body_velocity(r, i)))
 
 
 @kernel
 def sum_up(r, field):
     """Inward pass: from inertias of bodies to those of subtrees; row 0 is the whole robot's."""
-    clear(r.work, at(r, field), 10)
+    clear(r.work, offset(r, field), 10)
     for i in range(njoints(r), 0, -1):
-        Y = load_inertia(r.work, at(r, field) + 10 * i)
-        p = at(r, field) + 10 * parent(r, i)
+        Y = load_inertia(r.work, offset(r, field) + 10 * i)
+        p = offset(r, field) + 10 * parent(r, i)
         store_inertia(r.work, p, inertia_add(load_inertia(r.work, p),
-                                             inertia_moved(arm(r, i), Y)))
+                                             inertia_moved(from_parent(r, i), Y)))
 
 
 @kernel
@@ -105,15 +115,15 @@ def store_inertia_matrix(a, i, Y):
 @kernel
 def store_composite(r, i, Y, local, world):
     """An inertia about joint i's origin, in the joint's frame and in the world."""
-    R = load9(r.work, at(r, ROTATION) + 9 * i)
-    p = add(load3(r.work, at(r, ORIGIN)), position(r, i))
-    store_inertia_matrix(r.work, at(r, local) + 36 * i, inertia_rotated(transposed(R), Y))
-    store_inertia_matrix(r.work, at(r, world) + 36 * i, inertia_moved(p, Y))
+    R = load9(r.work, offset(r, ROTATION) + 9 * i)
+    p = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
+    store_inertia_matrix(r.work, offset(r, local) + 36 * i, inertia_rotated(transposed(R), Y))
+    store_inertia_matrix(r.work, offset(r, world) + 36 * i, inertia_moved(p, Y))
 
 
 @kernel
 def composite_inertias_kernel(r):
-    zero_unless_given(r, V)
+    zero_unless_input(r, V)
     place_bodies(r)
     move_bodies(r)
     sum_up(r, COMPOSITE)

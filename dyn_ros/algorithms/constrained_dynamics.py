@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Constrained dynamics in the terms that people think in: classical accelerations of frames."""
 from ..model.layout import (
     ALPHA,
@@ -8,9 +10,9 @@ from ..model.layout import (
     TAU_IN,
     Q,
     V,
-    at,
     nconstraints,
-    zero_unless_given,
+    offset,
+    zero_unless_input,
 )
 from ..model.types import ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -26,7 +28,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
-from .aba import ACCELERATION
+from .aba import LINK_ACCELERATION
 from .call import Algorithm
 from .constraints import (
     ConstrainedMotion,
@@ -38,11 +40,11 @@ from .constraints import (
     run_axes,
     run_start,
     run_stop,
-    tip_arm,
     tip_joint,
+    tip_translation,
     told_address,
 )
-from .root_axes import VELOCITY
+from .root_axes import BODY_VELOCITY
 from .vereshchagin import RESULTS, solve_constrained, sweep_outward, unit_force
 
 
@@ -53,7 +55,7 @@ def turn_directions(r, n):
     for k in range(run_start(r, n), run_stop(r, n)):
         for part in range(2):
             a = k + 3 * part * m
-            d, s = at(r, DIRECTIONS) + a, at(r, ALPHA) + a
+            d, s = offset(r, DIRECTIONS) + a, offset(r, ALPHA) + a
             x = rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
             for c in range(3):
                 store(r.work, s + c * m, x[c])
@@ -66,18 +68,19 @@ def make_spatial(r, n):
     A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical one
     (a + w x v, b).
     """
-    v = motion_moved(tip_arm(r, n), load_motion(r.work, at(r, VELOCITY) + 6 * tip_joint(r, n)))
-    against_gravity = load3(r.work, at(r, ACCELERATION))
-    offset = Motion(add(against_gravity, cross(v.linear, v.angular)), zero3(v.linear[0]))
+    v = motion_moved(tip_translation(r, n),
+                     load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * tip_joint(r, n)))
+    against_gravity = load3(r.work, offset(r, LINK_ACCELERATION))
+    shift = Motion(add(against_gravity, cross(v.linear, v.angular)), zero3(v.linear[0]))
     for k in range(run_start(r, n), run_stop(r, n)):
-        store(r.work, at(r, BETA) + k,
-              load(r.work, at(r, DESIRED) + k) + power(unit_force(r, k), offset))
+        store(r.work, offset(r, BETA) + k,
+              load(r.work, offset(r, DESIRED) + k) + power(unit_force(r, k), shift))
 
 
 @kernel
 def constrained_dynamics_kernel(r):
-    zero_unless_given(r, TAU_IN)
-    zero_unless_given(r, DESIRED)
+    zero_unless_input(r, TAU_IN)
+    zero_unless_input(r, DESIRED)
     sweep_outward(r)
     for n in range(nruns(r)):
         turn_directions(r, n)

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What a call says about its constraints besides their numbers: tips, policy, priority.
 
 A table of integers, made once for each way of calling and kept by ``Data``; its address travels
@@ -11,7 +13,7 @@ import numpy as np
 
 from ..model.frames import frame_where
 from ..model.inputs import as_array, finite_array
-from ..model.layout import NCONSTRAINTS, at, frame_parent, frame_placement, where
+from ..model.layout import NCONSTRAINTS, frame_parent, frame_placement, offset, where
 from ..model.types import Array, Scalar
 from ..spatial.algebra import load9, product, rotate
 from ..spatial.compiler import kernel
@@ -69,9 +71,9 @@ def tip_joint(r, n):
 
 
 @kernel
-def tip_arm(r, n):
+def tip_translation(r, n):
     """From that joint's origin to the tip's, in the axes of the root."""
-    R = load9(r.work, at(r, ROTATION) + 9 * tip_joint(r, n))
+    R = load9(r.work, offset(r, ROTATION) + 9 * tip_joint(r, n))
     return rotate(R, frame_placement(r, told(r, RUNS + RUN * n + TIP)).translation)
 
 
@@ -80,8 +82,8 @@ def run_axes(r, n):
     """From the axes of run n's directions to those of the root."""
     f = told(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:
-        return load9(r.work, at(r, ROTATION))
-    R = load9(r.work, at(r, ROTATION) + 9 * frame_parent(r, f))
+        return load9(r.work, offset(r, ROTATION))
+    R = load9(r.work, offset(r, ROTATION) + 9 * frame_parent(r, f))
     return product(R, frame_placement(r, f).rotation)
 
 

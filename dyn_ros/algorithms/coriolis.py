@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Coriolis matrix.
 
 Echeandia and Wensing, "Numerical methods to compute the Coriolis matrix and Christoffel symbols
@@ -10,7 +12,7 @@ carrying i,
 from ..model.layout import (
     Q,
     V,
-    at,
+    accumulate,
     clear_matrix,
     field,
     idx_v,
@@ -18,8 +20,8 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     parent,
-    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -57,14 +59,14 @@ C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=Tr
 
 @kernel
 def coriolis_matrix_kernel(r):
-    n, C_ = nv(r), at(r, C)
+    n, C_ = nv(r), offset(r, C)
     set_near(r)
     for i in range(1, njoints(r) + 1):
         Y = place_columns(r, i)
         move_columns(r, i)
-        v = load_motion(r.work, at(r, OV) + 6 * i)
-        store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i,
+        v = load_motion(r.work, offset(r, OV) + 6 * i)
+        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i,
                        coriolis_inertia(Y, v, momentum(Y, v).linear))
     clear_composites(r)
     clear_matrix(r, C_)
@@ -78,15 +80,15 @@ def coriolis_matrix_kernel(r):
                                force_scale(0.5, coriolis_times(B, S)))
             u = scale(0.5, coriolis_transpose_times(B, S))
             for d in range(ncolumns(r, i)):
-                put(r, C_ + n * (idx_v(r, i) + d) + k,
-                    power(F_rate, load_column(r, J, i, d)))
+                accumulate(r, C_ + n * (idx_v(r, i) + d) + k,
+                           power(F_rate, load_column(r, J, i, d)))
             j = parent(r, i)
             while j > 0:
                 for d in range(ncolumns(r, j)):
                     S_d = load_column(r, J, j, d)
-                    put(r, C_ + n * (idx_v(r, j) + d) + k, power(F_rate, S_d))
-                    put(r, C_ + n * k + idx_v(r, j) + d,
-                        power(F, load_column(r, DJ, j, d)) + dot(u, S_d.angular))
+                    accumulate(r, C_ + n * (idx_v(r, j) + d) + k, power(F_rate, S_d))
+                    accumulate(r, C_ + n * k + idx_v(r, j) + d,
+                               power(F, load_column(r, DJ, j, d)) + dot(u, S_d.angular))
                 j = parent(r, j)
     for columns in (J, DJ):
         motions_in_world(r, columns, nallcolumns(r))

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Joint-space inertia matrix by the composite-rigid-body algorithm.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, in the axes of the root.
@@ -6,8 +8,8 @@ from ..model.layout import (
     PRISMATIC,
     REVOLUTE,
     Q,
+    accumulate,
     armature,
-    at,
     clear,
     clear_matrix,
     field,
@@ -18,8 +20,8 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     parent,
-    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -38,7 +40,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from .call import Algorithm
-from .root_axes import COLUMNS, arm, dot_column, place, set_root
+from .root_axes import COLUMNS, dot_column, from_parent, place_body, set_root
 
 M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].", sparse=True)
 COMPOSITE = field("_composite", ("rows", 10))
@@ -47,7 +49,7 @@ COMPOSITE = field("_composite", ("rows", 10))
 @kernel
 def composite_column(r, i, c, Y):
     """Y S_c, the momentum of what joint i carries when it alone moves."""
-    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         u = load3(r.work, s)
         return Force(cross(u, Y.moment), symmetric_times(Y.rotational, u))
@@ -60,27 +62,27 @@ def composite_column(r, i, c, Y):
 @kernel
 def inertia_matrix(r):
     """Inward pass, after all bodies' inertias: leave M and the subtrees' inertias."""
-    Y_, M_, n = at(r, COMPOSITE), at(r, M), nv(r)
+    Y_, M_, n = offset(r, COMPOSITE), offset(r, M), nv(r)
     clear(r.work, Y_, 10)
     clear_matrix(r, M_)
     for i in range(njoints(r), 0, -1):
         Y = load_inertia(r.work, Y_ + 10 * i)
         y = Y_ + 10 * parent(r, i)
         store_inertia(r.work, y, inertia_add(load_inertia(r.work, y),
-                                             inertia_moved(arm(r, i), Y)))
+                                             inertia_moved(from_parent(r, i), Y)))
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
             for d in range(ncolumns(r, i)):
-                put(r, M_ + (idx_v(r, i) + d) * n + k, dot_column(r, i, d, F))
+                accumulate(r, M_ + (idx_v(r, i) + d) * n + k, dot_column(r, i, d, F))
             j = i
             while parent(r, j) > 0:
-                F = force_moved(arm(r, j), F)
+                F = force_moved(from_parent(r, j), F)
                 j = parent(r, j)
                 for d in range(ncolumns(r, j)):
                     x = dot_column(r, j, d, F)
-                    put(r, M_ + (idx_v(r, j) + d) * n + k, x)
-                    put(r, M_ + k * n + idx_v(r, j) + d, x)
+                    accumulate(r, M_ + (idx_v(r, j) + d) * n + k, x)
+                    accumulate(r, M_ + k * n + idx_v(r, j) + d, x)
     for k in range(n):
         increase(r.work, M_ + k * n + k, armature(r, k))
 
@@ -89,7 +91,7 @@ def inertia_matrix(r):
 def crba_kernel(r):
     set_root(r)
     for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, at(r, COMPOSITE) + 10 * i, place(r, i))
+        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body(r, i))
     inertia_matrix(r)
 
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Kinetic, potential and mechanical energy."""
 from ..model.layout import (
     GRAVITY,
@@ -6,12 +8,12 @@ from ..model.layout import (
     Q,
     V,
     armature,
-    at,
     body_inertia,
     clear,
     field,
     njoints,
     nv,
+    offset,
 )
 from ..model.types import ArrayLike, Data, Model, Scalar
 from ..spatial.algebra import (
@@ -39,7 +41,7 @@ MECHANICAL = field("mechanical_energy", (), "Kinetic and potential energy [J].")
 def add_rotors(r, twice):
     """Add the rotors' part to twice the kinetic energy."""
     for k in range(nv(r)):
-        v_k = load(r.work, at(r, V) + k)
+        v_k = load(r.work, offset(r, V) + k)
         twice = twice + armature(r, k) * (v_k * v_k)
     return twice
 
@@ -47,8 +49,8 @@ def add_rotors(r, twice):
 @kernel
 def kinetic(r):
     """After the joints' placement; leaves their velocities."""
-    clear(r.work, at(r, JOINT_V), 6)
-    twice = lift(0.0, load(r.work, at(r, JOINT_V)))
+    clear(r.work, offset(r, JOINT_V), 6)
+    twice = lift(0.0, load(r.work, offset(r, JOINT_V)))
     for i in range(1, njoints(r) + 1):
         v = joint_velocity(r, i)
         twice = twice + power(momentum(body_inertia(r, i), v), v)
@@ -59,9 +61,9 @@ def kinetic(r):
 def potential(r):
     """After the joints' placement."""
     g = constant3(r.floats, GRAVITY)
-    total = lift(0.0, load(r.work, at(r, OMI)))
+    total = lift(0.0, load(r.work, offset(r, OMI)))
     for i in range(1, njoints(r) + 1):
-        X, Y = load_se3(r.work, at(r, OMI) + 16 * i), body_inertia(r, i)
+        X, Y = load_se3(r.work, offset(r, OMI) + 16 * i), body_inertia(r, i)
         moment = add(scale(Y.mass, X.translation), rotate(X.rotation, Y.moment))
         total = total - dot(g, moment)
     return total
@@ -70,22 +72,22 @@ def potential(r):
 @kernel
 def kinetic_energy_kernel(r):
     place_all(r)
-    store(r.work, at(r, KINETIC), kinetic(r))
+    store(r.work, offset(r, KINETIC), kinetic(r))
 
 
 @kernel
 def potential_energy_kernel(r):
     place_all(r)
-    store(r.work, at(r, POTENTIAL), potential(r))
+    store(r.work, offset(r, POTENTIAL), potential(r))
 
 
 @kernel
 def mechanical_energy_kernel(r):
     place_all(r)
-    store(r.work, at(r, KINETIC), kinetic(r))
-    store(r.work, at(r, POTENTIAL), potential(r))
-    store(r.work, at(r, MECHANICAL),
-          load(r.work, at(r, KINETIC)) + load(r.work, at(r, POTENTIAL)))
+    store(r.work, offset(r, KINETIC), kinetic(r))
+    store(r.work, offset(r, POTENTIAL), potential(r))
+    store(r.work, offset(r, MECHANICAL),
+          load(r.work, offset(r, KINETIC)) + load(r.work, offset(r, POTENTIAL)))
 
 
 _kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,)).caller()

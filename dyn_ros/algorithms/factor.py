@@ -1,9 +1,11 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Factorisation of the inertia matrix along the tree.
 
 M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
 Dynamics Algorithms (2008), tables 6.3 to 6.5.
 """
-from ..model.layout import at, fail, field, nv, velocity_parent
+from ..model.layout import fail, field, nv, offset, velocity_parent
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .crba import M
@@ -15,13 +17,13 @@ SINGULAR = 1e-14                     # a pivot this small beside its diagonal en
 @kernel
 def pivot(r, k):
     """D of velocity k, after ``factor``."""
-    return load(r.work, at(r, L) + k * (nv(r) + 1))
+    return load(r.work, offset(r, L) + k * (nv(r) + 1))
 
 
 @kernel
 def factor(r):
     """L and D of M."""
-    n, M_, L_ = nv(r), at(r, M), at(r, L)
+    n, M_, L_ = nv(r), offset(r, M), offset(r, L)
     for k in range(n):
         for j in range(k + 1):
             store(r.work, L_ + k * n + j, load(r.work, M_ + k * n + j))
@@ -45,7 +47,7 @@ def factor(r):
 @kernel
 def solve_inward(r, x):
     """x <- L^-T x for the nv numbers at offset x, after ``factor``."""
-    n, L_ = nv(r), at(r, L)
+    n, L_ = nv(r), offset(r, L)
     for i in range(n - 1, -1, -1):
         x_i = load(r.work, x + i)
         j = velocity_parent(r, i)
@@ -57,7 +59,7 @@ def solve_inward(r, x):
 @kernel
 def solve_outward(r, x):
     """x <- L^-1 D^-1 x, the other half of M^-1 x."""
-    n, L_ = nv(r), at(r, L)
+    n, L_ = nv(r), offset(r, L)
     for i in range(n):
         x_i = load(r.work, x + i) / load(r.work, L_ + i * n + i)
         j = velocity_parent(r, i)

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of a frame's velocity and spatial acceleration.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), section
@@ -9,7 +11,7 @@ along u, one who moves along sees its joint's parent, with v_p and a_p, turn by 
 and by velocity da = (v_p + v_j - v) x u with v_j of joint j's body.
 """
 from ..model.frames import ReferenceFrame, frame_where
-from ..model.layout import A, Q, V, at, clear, field, idx_column, idx_v, ncolumns, nv, parent
+from ..model.layout import A, Q, V, clear, field, idx_column, idx_v, ncolumns, nv, offset, parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     load_motion,
@@ -28,7 +30,7 @@ from .frames import (
     first_joint,
     motion_of_axes,
     reference_frame,
-    told_in,
+    to_reference_frame,
     walk,
 )
 
@@ -44,7 +46,7 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
     """Add joint j's columns to the derivatives; all motions in the frame's axes."""
     for c in range(ncolumns(r, j)):
         k = idx_v(r, j) + c
-        u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+        u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
         w = motion_of_axes(u, reference_frame(r))
         dv = motion_cross(v_p, u)
         da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
@@ -60,16 +62,16 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
 @kernel
 def acceleration_derivatives_kernel(r):
     X, v, a = walk(r, True)
-    T = told_in(X, reference_frame(r))
+    T = to_reference_frame(X, reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
-        clear(r.work, at(r, columns), 6 * nv(r))
+        clear(r.work, offset(r, columns), 6 * nv(r))
     j, v_j, a_j = first_joint(r), v, a
     while j > 0:
         v_p, a_p = v_j, a_j
         for c in range(ncolumns(r, j)):
-            u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
-            v_k = load(r.work, at(r, V) + idx_v(r, j) + c)
-            a_k = load(r.work, at(r, A) + idx_v(r, j) + c)
+            u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+            v_k = load(r.work, offset(r, V) + idx_v(r, j) + c)
+            a_k = load(r.work, offset(r, A) + idx_v(r, j) + c)
             v_p = motion_sub(v_p, motion_scale(v_k, u))
             a_p = motion_sub(a_p, motion_add(motion_scale(a_k, u),
                                              motion_scale(v_k, motion_cross(v_j, u))))
@@ -79,7 +81,7 @@ def acceleration_derivatives_kernel(r):
 
 @kernel
 def velocity_derivatives_kernel(r):
-    clear(r.work, at(r, A), nv(r))
+    clear(r.work, offset(r, A), nv(r))
     acceleration_derivatives_kernel(r)
 
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Velocity, acceleration, Jacobian and kinematic Hessian of one frame.
 
 All walk from the frame to the root, in the frame's axes: at each joint on the way the columns of
@@ -13,17 +15,17 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
     clear,
     field,
     frame_parent,
     frame_placement,
-    given,
+    has_input,
     idx_column,
     idx_v,
     increase,
     ncolumns,
     nv,
+    offset,
     parent,
     ratio,
     where,
@@ -55,12 +57,14 @@ from .call import Algorithm
 
 IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the way to the root
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
-VELOCITY = field("frame_velocity", (6,), "Of one frame [m/s, rad/s].")
-ACCELERATION = field("frame_acceleration", (6,), "Spatial, of one frame [m/s2, rad/s2].")
-CLASSICAL = field("frame_classical_acceleration", (6,), "Of one frame [m/s2, rad/s2].")
-JACOBIAN = field("frame_jacobian", ("nv", 6), "Of one frame.", True)
-VARIATION = field("frame_jacobian_time_variation", ("nv", 6), "Of one frame.", True)
-HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Of one frame; by row, column, velocity.")
+FRAME_VELOCITY = field("frame_velocity", (6,), "Of one frame [m/s, rad/s].")
+FRAME_ACCELERATION = field("frame_acceleration", (6,), "Spatial, of one frame [m/s2, rad/s2].")
+FRAME_CLASSICAL_ACCELERATION = field("frame_classical_acceleration", (6,),
+                                     "Of one frame [m/s2, rad/s2].")
+FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Of one frame.", True)
+FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6), "Of one frame.",
+                                      True)
+FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Of one frame; by row, column, velocity.")
 WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
 
 
@@ -78,11 +82,12 @@ def reference_frame(r):
 @kernel
 def start(r):
     """Pose of the frame, or of the point that the caller gave, in its joint's frame."""
-    like = load(r.work, at(r, OMI))
+    like = load(r.work, offset(r, OMI))
     X = frame_placement(r, where(r) >> 2)
     X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
-    if given(r, POINT):
-        return SE3(X.rotation, add(X.translation, rotate(X.rotation, load3(r.work, at(r, POINT)))))
+    if has_input(r, POINT):
+        p = load3(r.work, offset(r, POINT))
+        return SE3(X.rotation, add(X.translation, rotate(X.rotation, p)))
     return X
 
 
@@ -101,12 +106,12 @@ def walk(r, moving):
         for c in range(ncolumns(r, j)):
             k = 6 * (idx_column(r, j) + c)
             u = to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
-            store_spatial(r.work, at(r, IN_FRAME) + k, u)
+            store_spatial(r.work, offset(r, IN_FRAME) + k, u)
             if moving:
                 du = motion_cross(u, relative)
-                store_spatial(r.work, at(r, THEIR_RATE) + k, du)
-                v_k = load(r.work, at(r, V) + idx_v(r, j) + c)
-                a_k = load(r.work, at(r, A) + idx_v(r, j) + c)
+                store_spatial(r.work, offset(r, THEIR_RATE) + k, du)
+                v_k = load(r.work, offset(r, V) + idx_v(r, j) + c)
+                a_k = load(r.work, offset(r, A) + idx_v(r, j) + c)
                 v = motion_add(v, motion_scale(v_k, u))
                 a = motion_add(a, motion_add(motion_scale(a_k, u), motion_scale(v_k, du)))
         X = compose(joint_placement(r, j), X)
@@ -115,7 +120,7 @@ def walk(r, moving):
 
 
 @kernel
-def told_in(X, reference):
+def to_reference_frame(X, reference):
     """What takes motions from the frame's axes to a reference frame, X being its pose."""
     if reference == WORLD:
         return X
@@ -138,55 +143,56 @@ def motion_of_axes(v, reference):
 
 @kernel
 def velocity_kernel(r):
-    clear(r.work, at(r, A), nv(r))
+    clear(r.work, offset(r, A), nv(r))
     X, v, _ = walk(r, True)
-    store_spatial(r.work, at(r, VELOCITY), motion_to_parent(told_in(X, reference_frame(r)), v))
+    T = to_reference_frame(X, reference_frame(r))
+    store_spatial(r.work, offset(r, FRAME_VELOCITY), motion_to_parent(T, v))
 
 
 @kernel
 def acceleration_kernel(r):
     X, v, a = walk(r, True)
-    T = told_in(X, reference_frame(r))
+    T = to_reference_frame(X, reference_frame(r))
     v, a = motion_to_parent(T, v), motion_to_parent(T, a)
-    store_spatial(r.work, at(r, ACCELERATION), a)
-    store_spatial(r.work, at(r, CLASSICAL), Motion(add(a.linear, cross(v.angular, v.linear)),
-                                                   a.angular))
+    store_spatial(r.work, offset(r, FRAME_ACCELERATION), a)
+    store_spatial(r.work, offset(r, FRAME_CLASSICAL_ACCELERATION),
+                  Motion(add(a.linear, cross(v.angular, v.linear)), a.angular))
 
 
 @kernel
 def add_to_row(r, field, k, m):
-    n = at(r, field) + 6 * k
+    n = offset(r, field) + 6 * k
     store_spatial(r.work, n, motion_add(load_motion(r.work, n), m))
 
 
 @kernel
 def jacobian_kernel(r):
     X, _, _ = walk(r, False)
-    T = told_in(X, reference_frame(r))
-    clear(r.work, at(r, JACOBIAN), 6 * nv(r))
+    T = to_reference_frame(X, reference_frame(r))
+    clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
     j = first_joint(r)
     while j > 0:
         for c in range(ncolumns(r, j)):
-            u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
-            add_to_row(r, JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
+            u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+            add_to_row(r, FRAME_JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
         j = parent(r, j)
 
 
 @kernel
 def jacobian_time_variation_kernel(r):
-    clear(r.work, at(r, A), nv(r))
+    clear(r.work, offset(r, A), nv(r))
     X, v, _ = walk(r, True)
-    T, w = told_in(X, reference_frame(r)), motion_of_axes(v, reference_frame(r))
-    clear(r.work, at(r, JACOBIAN), 6 * nv(r))
-    clear(r.work, at(r, VARIATION), 6 * nv(r))
+    T, w = to_reference_frame(X, reference_frame(r)), motion_of_axes(v, reference_frame(r))
+    clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
+    clear(r.work, offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * nv(r))
     j = first_joint(r)
     while j > 0:
         for c in range(ncolumns(r, j)):
             k = 6 * (idx_column(r, j) + c)
-            u = load_motion(r.work, at(r, IN_FRAME) + k)
-            du = motion_add(load_motion(r.work, at(r, THEIR_RATE) + k), motion_cross(w, u))
-            add_to_row(r, JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
-            add_to_row(r, VARIATION, idx_v(r, j) + c, motion_to_parent(T, du))
+            u = load_motion(r.work, offset(r, IN_FRAME) + k)
+            du = motion_add(load_motion(r.work, offset(r, THEIR_RATE) + k), motion_cross(w, u))
+            add_to_row(r, FRAME_JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
+            add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, idx_v(r, j) + c, motion_to_parent(T, du))
         j = parent(r, j)
 
 
@@ -195,42 +201,42 @@ def add_to_hessian(r, k, x, m):
     """Add to the derivative of column k by coordinate x."""
     n = nv(r)
     for row in range(3):
-        increase(r.work, at(r, HESSIAN) + (row * n + k) * n + x, m.linear[row])
-        increase(r.work, at(r, HESSIAN) + ((3 + row) * n + k) * n + x, m.angular[row])
+        increase(r.work, offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
+        increase(r.work, offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x, m.angular[row])
 
 
 @kernel
 def hessian_kernel(r):
     """Moving coordinate x turns a column u further from the frame by -u_x x u, seen from there."""
     X, _, _ = walk(r, False)
-    T = told_in(X, reference_frame(r))
-    clear(r.work, at(r, HESSIAN), 6 * nv(r) * nv(r))
+    T = to_reference_frame(X, reference_frame(r))
+    clear(r.work, offset(r, FRAME_HESSIAN), 6 * nv(r) * nv(r))
     i = first_joint(r)
     while i > 0:
         for b in range(ncolumns(r, i)):
-            u_x = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, i) + b))
+            u_x = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, i) + b))
             w = motion_of_axes(u_x, reference_frame(r))
             j = first_joint(r)
             while j > 0:
                 turn = motion_sub(w, u_x) if j < i else w
                 for c in range(ncolumns(r, j)):
-                    u = load_motion(r.work, at(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+                    u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
                     add_to_hessian(r, idx_v(r, j) + c, idx_v(r, i) + b,
                                    motion_to_parent(T, motion_cross(turn, u)))
                 j = parent(r, j)
         i = parent(r, i)
 
 
-_velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (VELOCITY,)).caller()
+_velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,)).caller()
 _acceleration = Algorithm("frame_acceleration", acceleration_kernel, (Q, V, A),
-                          (ACCELERATION,)).caller()
+                          (FRAME_ACCELERATION,)).caller()
 _classical = Algorithm("frame_classical_acceleration", acceleration_kernel, (Q, V, A),
-                       (CLASSICAL,)).caller()
-_jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (JACOBIAN,),
+                       (FRAME_CLASSICAL_ACCELERATION,)).caller()
+_jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACOBIAN,),
                       optional=(POINT,)).caller()
 _variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
-                       (Q, V, POINT), (VARIATION,), optional=(POINT,)).caller()
-_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (HESSIAN,)).caller()
+                       (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,)).caller()
+_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,)).caller()
 
 
 def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: str | int,

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Jacobians of all joints in the world, and their first and second rates of change.
 
 Column c of a joint is its motion subspace S_c, which is constant in the joint's frame: seen
@@ -9,13 +11,13 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
     clear,
     field,
     idx_column,
     idx_v,
     ncolumns,
     njoints,
+    offset,
     parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
@@ -41,14 +43,14 @@ def place_columns(r, i):
     """Leave joint i's placement and its columns of J."""
     X = place_in_world(r, i, joint_placement(r, i))
     for c in range(ncolumns(r, i)):
-        store_spatial(r.work, at(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c, X))
+        store_spatial(r.work, offset(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c, X))
 
 
 @kernel
 def add_columns(r, i, m, columns, x):
     """m plus joint i's columns of a field times its numbers of the field at offset x."""
     for c in range(ncolumns(r, i)):
-        column = load_motion(r.work, at(r, columns) + 6 * (idx_column(r, i) + c))
+        column = load_motion(r.work, offset(r, columns) + 6 * (idx_column(r, i) + c))
         m = motion_add(m, motion_scale(load(r.work, x + idx_v(r, i) + c), column))
     return m
 
@@ -56,26 +58,26 @@ def add_columns(r, i, m, columns, x):
 @kernel
 def move_columns(r, i):
     """Leave ov and joint i's columns of dJ, after ``place_columns``."""
-    ov = add_columns(r, i, load_motion(r.work, at(r, OV) + 6 * parent(r, i)), J, at(r, V))
-    store_spatial(r.work, at(r, OV) + 6 * i, ov)
+    ov = add_columns(r, i, load_motion(r.work, offset(r, OV) + 6 * parent(r, i)), J, offset(r, V))
+    store_spatial(r.work, offset(r, OV) + 6 * i, ov)
     for c in range(ncolumns(r, i)):
         k = 6 * (idx_column(r, i) + c)
-        store_spatial(r.work, at(r, DJ) + k,
-                      motion_cross(ov, load_motion(r.work, at(r, J) + k)))
+        store_spatial(r.work, offset(r, DJ) + k,
+                      motion_cross(ov, load_motion(r.work, offset(r, J) + k)))
 
 
 @kernel
 def accelerate_columns(r, i):
     """Leave oa and joint i's columns of ddJ, after ``move_columns``."""
-    oa = load_motion(r.work, at(r, OA) + 6 * parent(r, i))
-    oa = add_columns(r, i, add_columns(r, i, oa, J, at(r, A)), DJ, at(r, V))
-    store_spatial(r.work, at(r, OA) + 6 * i, oa)
-    ov = load_motion(r.work, at(r, OV) + 6 * i)
+    oa = load_motion(r.work, offset(r, OA) + 6 * parent(r, i))
+    oa = add_columns(r, i, add_columns(r, i, oa, J, offset(r, A)), DJ, offset(r, V))
+    store_spatial(r.work, offset(r, OA) + 6 * i, oa)
+    ov = load_motion(r.work, offset(r, OV) + 6 * i)
     for c in range(ncolumns(r, i)):
         k = 6 * (idx_column(r, i) + c)
-        store_spatial(r.work, at(r, DDJ) + k, motion_add(
-            motion_cross(oa, load_motion(r.work, at(r, J) + k)),
-            motion_cross(ov, load_motion(r.work, at(r, DJ) + k))))
+        store_spatial(r.work, offset(r, DDJ) + k, motion_add(
+            motion_cross(oa, load_motion(r.work, offset(r, J) + k)),
+            motion_cross(ov, load_motion(r.work, offset(r, DJ) + k))))
 
 
 @kernel
@@ -86,7 +88,7 @@ def joint_jacobians_kernel(r):
 
 @kernel
 def time_variation_kernel(r):
-    clear(r.work, at(r, OV), 6)
+    clear(r.work, offset(r, OV), 6)
     for i in range(1, njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)
@@ -94,8 +96,8 @@ def time_variation_kernel(r):
 
 @kernel
 def second_time_variation_kernel(r):
-    clear(r.work, at(r, OV), 6)
-    clear(r.work, at(r, OA), 6)
+    clear(r.work, offset(r, OV), 6)
+    clear(r.work, offset(r, OA), 6)
     for i in range(1, njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Where every joint is, how fast it moves and accelerates.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
@@ -14,7 +16,6 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
     axis,
     clear,
     field,
@@ -24,9 +25,10 @@ from ..model.layout import (
     nframes,
     njoints,
     nv,
+    offset,
     parent,
     ratio,
-    zero_unless_given,
+    zero_unless_input,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -65,8 +67,8 @@ OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world [m].
 @kernel
 def place_in_world(r, i, X):
     """Leave joint i's placement in the world, X being that in its parent; give it."""
-    oMi = compose(load_se3(r.work, at(r, OMI) + 16 * parent(r, i)), X)
-    store_se3(r.work, at(r, OMI) + 16 * i, oMi)
+    oMi = compose(load_se3(r.work, offset(r, OMI) + 16 * parent(r, i)), X)
+    store_se3(r.work, offset(r, OMI) + 16 * i, oMi)
     return oMi
 
 
@@ -74,7 +76,7 @@ def place_in_world(r, i, X):
 def place_joint(r, i):
     """Leave joint i's placement in its parent and in the world; give the latter."""
     X = joint_placement(r, i)
-    store_se3(r.work, at(r, LIMI) + 16 * i, X)
+    store_se3(r.work, offset(r, LIMI) + 16 * i, X)
     return place_in_world(r, i, X)
 
 
@@ -101,23 +103,23 @@ def place_all(r):
 
 @kernel
 def store_in_world(r, field, i, m):
-    X = load_se3(r.work, at(r, OMI) + 16 * i)
-    store_spatial(r.work, at(r, field) + 6 * i, motion_to_parent(X, m))
+    X = load_se3(r.work, offset(r, OMI) + 16 * i)
+    store_spatial(r.work, offset(r, field) + 6 * i, motion_to_parent(X, m))
 
 
 @kernel
 def move_all(r):
     """Velocities and accelerations of all joints, after ``place_all``."""
-    v_, a_ = at(r, JOINT_V), at(r, JOINT_ACC)
+    v_, a_ = offset(r, JOINT_V), offset(r, JOINT_ACC)
     clear(r.work, v_, 6)
     clear(r.work, a_, 6)
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)
-        X = load_se3(r.work, at(r, LIMI) + 16 * i)
-        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), at(r, V))
+        X = load_se3(r.work, offset(r, LIMI) + 16 * i)
+        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), offset(r, V))
         a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
-                       cross_subspace_times(r, i, v, at(r, V)))
-        a = add_subspace_times(r, i, a, at(r, A))
+                       cross_subspace_times(r, i, v, offset(r, V)))
+        a = add_subspace_times(r, i, a, offset(r, A))
         store_spatial(r.work, v_ + 6 * i, v)
         store_spatial(r.work, a_ + 6 * i, a)
         store_in_world(r, OV, i, v)
@@ -129,38 +131,38 @@ def subtract_gravity(r):
     """a_gf and oa_gf from a and oa."""
     g = constant3(r.floats, GRAVITY)
     for i in range(1, njoints(r) + 1):
-        R = load_se3(r.work, at(r, OMI) + 16 * i).rotation
-        a = load_motion(r.work, at(r, JOINT_ACC) + 6 * i)
-        oa = load_motion(r.work, at(r, OA) + 6 * i)
-        store_spatial(r.work, at(r, JOINT_A) + 6 * i,
+        R = load_se3(r.work, offset(r, OMI) + 16 * i).rotation
+        a = load_motion(r.work, offset(r, JOINT_ACC) + 6 * i)
+        oa = load_motion(r.work, offset(r, OA) + 6 * i)
+        store_spatial(r.work, offset(r, JOINT_A) + 6 * i,
                       Motion(sub(a.linear, rotate_back(R, lift3(g, R[0]))), a.angular))
-        store_spatial(r.work, at(r, OA_GF) + 6 * i, Motion(sub(oa.linear, g), oa.angular))
+        store_spatial(r.work, offset(r, OA_GF) + 6 * i, Motion(sub(oa.linear, g), oa.angular))
 
 
 @kernel
 def forward_kinematics_kernel(r):
     place_all(r)
-    zero_unless_given(r, V)
-    zero_unless_given(r, A)
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
     move_all(r)
     subtract_gravity(r)
 
 
 @kernel
 def bias_acceleration_kernel(r):
-    clear(r.work, at(r, A), nv(r))
+    clear(r.work, offset(r, A), nv(r))
     place_all(r)
     move_all(r)
     for k in range(6 * (njoints(r) + 1)):
-        store(r.work, at(r, OA_DRIFT) + k, load(r.work, at(r, OA) + k))
+        store(r.work, offset(r, OA_DRIFT) + k, load(r.work, offset(r, OA) + k))
 
 
 @kernel
 def place_frames(r):
     """Leave oMf, after oMi."""
     for f in range(nframes(r)):
-        X = load_se3(r.work, at(r, OMI) + 16 * frame_parent(r, f))
-        store_se3(r.work, at(r, OMF) + 16 * f, compose(X, frame_placement(r, f)))
+        X = load_se3(r.work, offset(r, OMI) + 16 * frame_parent(r, f))
+        store_se3(r.work, offset(r, OMF) + 16 * f, compose(X, frame_placement(r, f)))
 
 
 @kernel

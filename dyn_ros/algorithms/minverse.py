@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Inverse of the joint-space inertia matrix.
 
 With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column k of L^-T is
@@ -7,7 +9,6 @@ Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
 """
 from ..model.layout import (
     Q,
-    at,
     clear,
     coupled,
     field,
@@ -15,6 +16,7 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     padded,
     parent,
     velocity_end,
@@ -43,18 +45,18 @@ from ..spatial.lanes import (
     LANES,
     holds_lanes,
     load,
-    load_neighbours,
-    neighbours,
+    load_simd,
+    simd_width,
     sqrt,
     store,
-    store_neighbours,
+    store_simd,
 )
 from .aba import DINV, U, eliminate_all
 from .call import Algorithm
 from .composites import place_bodies
 from .crba import crba_kernel
 from .factor import factor, pivot, solve_inward
-from .root_axes import POSITION, arm, load_column
+from .root_axes import POSITION, from_parent, load_column
 
 MINV = field("Minv", ("nv", "nv"), "Inverse of the joint-space inertia matrix, full.")
 ROOT = field("_root_of_Minv", ("nv", "padded"))     # V; zeros off the tree are never written
@@ -64,18 +66,18 @@ UNIT = field("_unit", ("nv",))
 
 
 @kernel
-def leave_steps(r):
+def store_steps(r):
     """What a force meets at each velocity, told about the first joint's origin."""
     for i in range(1, njoints(r) + 1):
-        p = sub(arm(r, i), arm(r, 1))
+        p = sub(from_parent(r, i), from_parent(r, 1))
         if parent(r, i) > 0:
-            p = add(arm(r, i), load3(r.work, at(r, POSITION) + 3 * parent(r, i)))
-        store3(r.work, at(r, POSITION) + 3 * i, p)
+            p = add(from_parent(r, i), load3(r.work, offset(r, POSITION) + 3 * parent(r, i)))
+        store3(r.work, offset(r, POSITION) + 3 * i, p)
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
-            row, s = at(r, STEPS) + 13 * k, sqrt(load(r.work, at(r, DINV) + k))
+            row, s = offset(r, STEPS) + 13 * k, sqrt(load(r.work, offset(r, DINV) + k))
             S = motion_moved(scale(-1.0, p), load_column(r, i, c))
-            U_k = force_moved(p, load_force(r.work, at(r, U) + 6 * k))
+            U_k = force_moved(p, load_force(r.work, offset(r, U) + 6 * k))
             store_spatial(r.work, row, motion_scale(s, S))
             store_spatial(r.work, row + 6, force_scale(s, U_k))
             store(r.work, row + 12, s)
@@ -83,32 +85,33 @@ def leave_steps(r):
 
 @kernel
 def load_passing(r, k, count):
-    f, w = at(r, PASSING) + k, padded(r)
-    return Force((load_neighbours(r.work, f, count), load_neighbours(r.work, f + w, count),
-                  load_neighbours(r.work, f + 2 * w, count)),
-                 (load_neighbours(r.work, f + 3 * w, count),
-                  load_neighbours(r.work, f + 4 * w, count),
-                  load_neighbours(r.work, f + 5 * w, count)))
+    f, w = offset(r, PASSING) + k, padded(r)
+    return Force((load_simd(r.work, f, count), load_simd(r.work, f + w, count),
+                  load_simd(r.work, f + 2 * w, count)),
+                 (load_simd(r.work, f + 3 * w, count),
+                  load_simd(r.work, f + 4 * w, count),
+                  load_simd(r.work, f + 5 * w, count)))
 
 
 @kernel
 def store_passing(r, k, count, f):
     for x in range(3):
-        row = at(r, PASSING) + padded(r) * x + k
-        store_neighbours(r.work, row, count, f.linear[x])
-        store_neighbours(r.work, row + 3 * padded(r), count, f.angular[x])
+        row = offset(r, PASSING) + padded(r) * x + k
+        store_simd(r.work, row, count, f.linear[x])
+        store_simd(r.work, row + 3 * padded(r), count, f.angular[x])
 
 
 @kernel
 def pass_inward(r):
     """V, row by row from the tips: each velocity meets the forces of those behind it."""
     for j in range(nv(r) - 1, -1, -1):
-        row, V_, end = at(r, STEPS) + 13 * j, at(r, ROOT) + padded(r) * j, velocity_end(r, j)
+        row, V_ = offset(r, STEPS) + 13 * j, offset(r, ROOT) + padded(r) * j
+        end = velocity_end(r, j)
         S, U_j, s = load_motion(r.work, row), load_force(r.work, row + 6), load(r.work, row + 12)
-        for k in range(j + 1, end, neighbours(r.work)):
+        for k in range(j + 1, end, simd_width(r.work)):
             f = load_passing(r, k, end - k)
             x = -power(f, S)
-            store_neighbours(r.work, V_ + k, end - k, x)
+            store_simd(r.work, V_ + k, end - k, x)
             store_passing(r, k, end - k, force_add(f, force_scale(x, U_j)))
         store(r.work, V_ + j, s)
         store_passing(r, j, 1, force_scale(s, U_j))
@@ -118,12 +121,12 @@ def pass_inward(r):
 def solve_for_root(r):
     """V where mimic joints couple branches: after ``factor``."""
     for k in range(nv(r)):
-        clear(r.work, at(r, UNIT), nv(r))
-        store(r.work, at(r, UNIT) + k, 1.0)
-        solve_inward(r, at(r, UNIT))
+        clear(r.work, offset(r, UNIT), nv(r))
+        store(r.work, offset(r, UNIT) + k, 1.0)
+        solve_inward(r, offset(r, UNIT))
         for j in range(k + 1):
-            store(r.work, at(r, ROOT) + padded(r) * j + k,
-                  load(r.work, at(r, UNIT) + j) / sqrt(pivot(r, j)))
+            store(r.work, offset(r, ROOT) + padded(r) * j + k,
+                  load(r.work, offset(r, UNIT) + j) / sqrt(pivot(r, j)))
 
 
 @kernel
@@ -153,27 +156,27 @@ def store_rows(r, k, rows, columns, x):
     """Write numbers below each other, from offset k of an nv x nv matrix to its end."""
     for t in range(len(x)):
         if t < rows:
-            store_neighbours(r.work, k + nv(r) * t, columns, x[t])
+            store_simd(r.work, k + nv(r) * t, columns, x[t])
 
 
 @kernel
 def add_row(r, x, y, i, c, j):
     """Row j's part of V' V in rows i to i + 3, in the columns c ... and their neighbours."""
-    row, k = at(r, ROOT) + padded(r) * j + i, at(r, ROOT) + padded(r) * j + c
+    row, k = offset(r, ROOT) + padded(r) * j + i, offset(r, ROOT) + padded(r) * j + c
     a = load_four(r.work, row)
-    return (add_scaled_four(x, a, load_neighbours(r.work, k, LANES)),
-            add_scaled_four(y, a, load_neighbours(r.work, k + neighbours(r.work), LANES)))
+    return (add_scaled_four(x, a, load_simd(r.work, k, LANES)),
+            add_scaled_four(y, a, load_simd(r.work, k + simd_width(r.work), LANES)))
 
 
 @kernel
 def store_part(r, i, c, x):
     """Write rows i to i + 3 of M^-1 in column c and its neighbours; in a batch mirrored too."""
-    n, W = nv(r), at(r, MINV)
+    n, W = nv(r), offset(r, MINV)
     store_rows(r, W + n * i + c, n - i, n - c, x)
     if holds_lanes(r.work):
         for t in range(4):
             if i + t < n:
-                store_neighbours(r.work, W + n * c + i + t, 1, x[t])
+                store_simd(r.work, W + n * c + i + t, 1, x[t])
 
 
 @kernel
@@ -183,10 +186,10 @@ def square_root(r):
     Rows i to i + 3 of V' are zero but there and on the way of i to the root. The joints on that
     way which carry column c are the last ones of it.
     """
-    n, V_, W, some = nv(r), at(r, ROOT), at(r, MINV), neighbours(r.work)
+    n, V_, W, some = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
     for i in range(0, n, 4):
         for c in range(i, n, 2 * some):
-            zero = 0.0 * load_neighbours(r.work, V_ + c, LANES)
+            zero = 0.0 * load_simd(r.work, V_ + c, LANES)
             x = (zero, zero, zero, zero)
             y = x
             for j in range(min(i + 4, n) - 1, i, -1):
@@ -209,7 +212,7 @@ def square_root(r):
 
 @kernel
 def inverse_after_elimination(r):
-    leave_steps(r)
+    store_steps(r)
     pass_inward(r)
     square_root(r)
 

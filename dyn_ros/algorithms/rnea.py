@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Inverse dynamics by the recursive Newton-Euler algorithm, and what follows from it.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
@@ -19,14 +21,14 @@ from ..model.layout import (
     Q,
     V,
     armature,
-    at,
     body_inertia,
     clear,
     field,
-    given,
+    has_input,
     increase,
     njoints,
     nv,
+    offset,
     parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
@@ -56,46 +58,46 @@ G = field("g", ("nv",), "Gravity torques [N m, N].")
 @kernel
 def set_base(r):
     """The universe is at rest and accelerates against gravity."""
-    clear(r.work, at(r, JOINT_V), 6)
-    clear(r.work, at(r, JOINT_A), 6)
-    clear(r.work, at(r, JOINT_F), 6)
+    clear(r.work, offset(r, JOINT_V), 6)
+    clear(r.work, offset(r, JOINT_A), 6)
+    clear(r.work, offset(r, JOINT_F), 6)
     for k in range(3):
-        increase(r.work, at(r, JOINT_A) + k, -constant(r.floats, GRAVITY + k))
+        increase(r.work, offset(r, JOINT_A) + k, -constant(r.floats, GRAVITY + k))
 
 
 @kernel
 def transmit_forces(r, tau):
     """Backward pass: forces add up towards the base; each joint takes its share, S' f."""
     clear(r.work, tau, nv(r))
-    f = at(r, JOINT_F)
+    f = offset(r, JOINT_F)
     for i in range(njoints(r), 0, -1):
         f_i = load_force(r.work, f + 6 * i)
         add_subspace_transpose_times(r, i, f_i, tau, 1)
         p = f + 6 * parent(r, i)
-        X = load_se3(r.work, at(r, LIMI) + 16 * i)
+        X = load_se3(r.work, offset(r, LIMI) + 16 * i)
         store_spatial(r.work, p, force_add(load_force(r.work, p), to_parent(X, f_i)))
 
 
 @kernel
 def external_force(r, i):
-    return load_force(r.work, at(r, F_EXT) + 6 * (i - 1))
+    return load_force(r.work, offset(r, F_EXT) + 6 * (i - 1))
 
 
 @kernel
 def newton_euler(r, accelerated, tau):
     set_base(r)
-    X_, v_, a_, f_ = at(r, LIMI), at(r, JOINT_V), at(r, JOINT_A), at(r, JOINT_F)
+    X_, v_, a_, f_ = offset(r, LIMI), offset(r, JOINT_V), offset(r, JOINT_A), offset(r, JOINT_F)
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)
         X = joint_placement(r, i)
-        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), at(r, V))
+        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), offset(r, V))
         a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
-                       cross_subspace_times(r, i, v, at(r, V)))
+                       cross_subspace_times(r, i, v, offset(r, V)))
         if accelerated:
-            a = add_subspace_times(r, i, a, at(r, A))
+            a = add_subspace_times(r, i, a, offset(r, A))
         Y = body_inertia(r, i)
         f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
-        if given(r, F_EXT):
+        if has_input(r, F_EXT):
             f = force_sub(f, external_force(r, i))
         store_se3(r.work, X_ + 16 * i, X)
         store_spatial(r.work, v_ + 6 * i, v)
@@ -104,28 +106,28 @@ def newton_euler(r, accelerated, tau):
     transmit_forces(r, tau)
     if accelerated:
         for k in range(nv(r)):
-            increase(r.work, tau + k, armature(r, k) * load(r.work, at(r, A) + k))
+            increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
 
 
 @kernel
 def rnea_kernel(r):
-    newton_euler(r, True, at(r, TAU))
+    newton_euler(r, True, offset(r, TAU))
 
 
 @kernel
 def nonlinear_effects_kernel(r):
-    newton_euler(r, False, at(r, NLE))
+    newton_euler(r, False, offset(r, NLE))
 
 
 @kernel
 def statics(r, tau):
     set_base(r)
-    X_, a_, f_ = at(r, LIMI), at(r, JOINT_A), at(r, JOINT_F)
+    X_, a_, f_ = offset(r, LIMI), offset(r, JOINT_A), offset(r, JOINT_F)
     for i in range(1, njoints(r) + 1):
         X = joint_placement(r, i)
         a = to_child(X, load_motion(r.work, a_ + 6 * parent(r, i)))
         f = momentum(body_inertia(r, i), a)
-        if given(r, F_EXT):
+        if has_input(r, F_EXT):
             f = force_sub(f, external_force(r, i))
         store_se3(r.work, X_ + 16 * i, X)
         store_spatial(r.work, a_ + 6 * i, a)
@@ -135,12 +137,12 @@ def statics(r, tau):
 
 @kernel
 def generalized_gravity_kernel(r):
-    statics(r, at(r, G))
+    statics(r, offset(r, G))
 
 
 @kernel
 def static_torque_kernel(r):
-    statics(r, at(r, TAU))
+    statics(r, offset(r, TAU))
 
 
 _rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,)).caller()

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of inverse dynamics by configuration, velocity and acceleration.
 
 Singh, Russell and Wensing, "Efficient analytical derivatives of rigid-body dynamics using spatial
@@ -19,12 +21,12 @@ from ..model.layout import (
     A,
     Q,
     V,
+    accumulate,
     armature,
-    at,
     clear,
     clear_matrix,
     field,
-    given,
+    has_input,
     idx_column,
     idx_v,
     increase,
@@ -32,8 +34,8 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     parent,
-    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -78,7 +80,7 @@ from .crba import M
 from .jacobians import DJ, J, move_columns
 from .kinematics import OA_GF, OV
 from .rnea import TAU, external_force
-from .root_axes import ORIGIN, ROTATION, place_near, position, set_near_root
+from .root_axes import ORIGIN, ROTATION, place_body_near, position, set_near_root
 from .root_axes import load_column as column_at_joint
 
 DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Joint torques by configuration [N m, N per rad, m].",
@@ -109,7 +111,7 @@ COMPOSITE_FORCE = field("_of", ("rows", 6))
 @kernel
 def columns_at(r, field, i, c):
     """Offset of column c of joint i in a field with a column for each of S."""
-    return at(r, field) + 6 * (idx_column(r, i) + c)
+    return offset(r, field) + 6 * (idx_column(r, i) + c)
 
 
 @kernel
@@ -127,21 +129,21 @@ def store_column(r, field, i, c, m):
 @kernel
 def set_gravity(r):
     """The universe accelerates against gravity."""
-    clear(r.work, at(r, OA_GF), 6)
-    store3(r.work, at(r, OA_GF), scale(-1.0, constant3(r.floats, GRAVITY)))
+    clear(r.work, offset(r, OA_GF), 6)
+    store3(r.work, offset(r, OA_GF), scale(-1.0, constant3(r.floats, GRAVITY)))
 
 
 @kernel
 def set_near(r):
     """The universe is at rest; about the first joint's origin."""
     set_near_root(r)
-    clear(r.work, at(r, OV), 6)
+    clear(r.work, offset(r, OV), 6)
 
 
 @kernel
 def place_columns(r, i):
     """Leave joint i's columns of J; give the inertia of its body."""
-    Y, p = place_near(r, i), position(r, i)
+    Y, p = place_body_near(r, i), position(r, i)
     for c in range(ncolumns(r, i)):
         store_column(r, J, i, c, motion_moved(scale(-1.0, p), column_at_joint(r, i, c)))
     return inertia_moved(p, Y)
@@ -150,7 +152,7 @@ def place_columns(r, i):
 @kernel
 def velocity_columns(r, i):
     """Leave psid and dAdv of joint i, after ``move_columns``."""
-    ov = load_motion(r.work, at(r, OV) + 6 * parent(r, i))
+    ov = load_motion(r.work, offset(r, OV) + 6 * parent(r, i))
     for c in range(ncolumns(r, i)):
         psid = motion_cross(ov, load_column(r, J, i, c))
         store_column(r, PSID, i, c, psid)
@@ -164,38 +166,38 @@ def acceleration_columns(r, i, acceleration, columns):
     ``acceleration`` is OA or OA_GF, whose row of the universe is set; ``columns`` the field of
     the result.
     """
-    ov = load_motion(r.work, at(r, OV) + 6 * parent(r, i))
-    oa = load_motion(r.work, at(r, acceleration) + 6 * parent(r, i))
+    ov = load_motion(r.work, offset(r, OV) + 6 * parent(r, i))
+    oa = load_motion(r.work, offset(r, acceleration) + 6 * parent(r, i))
     total = oa
     for c in range(ncolumns(r, i)):
         S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
         store_column(r, columns, i, c, motion_add(motion_cross(oa, S), motion_cross(ov, psid)))
         k = idx_v(r, i) + c
         total = motion_add(total, motion_add(
-            motion_scale(load(r.work, at(r, A) + k), S),
-            motion_scale(load(r.work, at(r, V) + k), psid)))
-    store_spatial(r.work, at(r, acceleration) + 6 * i, total)
+            motion_scale(load(r.work, offset(r, A) + k), S),
+            motion_scale(load(r.work, offset(r, V) + k), psid)))
+    store_spatial(r.work, offset(r, acceleration) + 6 * i, total)
 
 
 @kernel
-def leave_body(r, i, acceleration, Y):
+def store_body(r, i, acceleration, Y):
     """Leave inertia, Coriolis inertia and force of the body of joint i; give its momentum."""
-    v = load_motion(r.work, at(r, OV) + 6 * i)
+    v = load_motion(r.work, offset(r, OV) + 6 * i)
     h = momentum(Y, v)
-    f = force_add(momentum(Y, load_motion(r.work, at(r, acceleration) + 6 * i)),
+    f = force_add(momentum(Y, load_motion(r.work, offset(r, acceleration) + 6 * i)),
                   force_cross(v, h))
-    store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
-    store_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i, coriolis_inertia(Y, v, h.linear))
-    store_spatial(r.work, at(r, COMPOSITE_FORCE) + 6 * i, f)
+    store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+    store_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i, coriolis_inertia(Y, v, h.linear))
+    store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, f)
     return h
 
 
 @kernel
 def subtract_external_force(r, i):
-    if given(r, F_EXT):
-        R = load9(r.work, at(r, ROTATION) + 9 * i)
+    if has_input(r, F_EXT):
+        R = load9(r.work, offset(r, ROTATION) + 9 * i)
         pushed = force_moved(position(r, i), force_rotated(R, external_force(r, i)))
-        f = at(r, COMPOSITE_FORCE) + 6 * i
+        f = offset(r, COMPOSITE_FORCE) + 6 * i
         store_spatial(r.work, f, force_sub(load_force(r.work, f), pushed))
 
 
@@ -215,7 +217,7 @@ def outward(r):
                 psidd = load_column(r, PSIDD, i, c)
                 turned = cross(g, load_column(r, J, i, c).angular)
                 store_column(r, DADQ, i, c, Motion(add(psidd.linear, turned), psidd.angular))
-        leave_body(r, i, OA_GF, Y)
+        store_body(r, i, OA_GF, Y)
         subtract_external_force(r, i)
 
 
@@ -224,16 +226,16 @@ def outward(r):
 @kernel
 def clear_composites(r):
     """Nothing is known yet of all bodies together, which is what the universe carries."""
-    clear(r.work, at(r, COMPOSITE_INERTIA), 10)
-    clear(r.work, at(r, COMPOSITE_CORIOLIS), 12)
-    clear(r.work, at(r, COMPOSITE_FORCE), 6)
+    clear(r.work, offset(r, COMPOSITE_INERTIA), 10)
+    clear(r.work, offset(r, COMPOSITE_CORIOLIS), 12)
+    clear(r.work, offset(r, COMPOSITE_FORCE), 6)
 
 
 @kernel
 def composite_inertia(r, i):
     """Y of what joint i carries, which its parent carries too."""
-    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i)
-    p = at(r, COMPOSITE_INERTIA) + 10 * parent(r, i)
+    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i)
+    p = offset(r, COMPOSITE_INERTIA) + 10 * parent(r, i)
     store_inertia(r.work, p, inertia_add(load_inertia(r.work, p), Y))
     return Y
 
@@ -241,8 +243,8 @@ def composite_inertia(r, i):
 @kernel
 def composite_coriolis(r, i):
     """B of what joint i carries, which its parent carries too."""
-    B = load_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i)
-    p = at(r, COMPOSITE_CORIOLIS) + 12 * parent(r, i)
+    B = load_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i)
+    p = offset(r, COMPOSITE_CORIOLIS) + 12 * parent(r, i)
     store_coriolis(r.work, p, coriolis_add(load_coriolis(r.work, p), B))
     return B
 
@@ -250,8 +252,8 @@ def composite_coriolis(r, i):
 @kernel
 def composite_force(r, field, i):
     """Force on what joint i carries, or its momentum, which its parent carries too."""
-    f = load_force(r.work, at(r, field) + 6 * i)
-    p = at(r, field) + 6 * parent(r, i)
+    f = load_force(r.work, offset(r, field) + 6 * i)
+    p = offset(r, field) + 6 * parent(r, i)
     store_spatial(r.work, p, force_add(load_force(r.work, p), f))
     return f
 
@@ -259,7 +261,7 @@ def composite_force(r, field, i):
 @kernel
 def inward(r):
     """The derivatives, column by column from the tips."""
-    n, M_, dq, dv, tau = nv(r), at(r, M), at(r, DTAU_DQ), at(r, DTAU_DV), at(r, TAU)
+    n, M_, dq, dv, tau = nv(r), offset(r, M), offset(r, DTAU_DQ), offset(r, DTAU_DV), offset(r, TAU)
     clear_composites(r)
     clear_matrix(r, M_)
     clear_matrix(r, dq)
@@ -281,11 +283,11 @@ def inward(r):
                 S_d = load_column(r, J, i, d)
                 row = n * (idx_v(r, i) + d) + k
                 if d <= c:
-                    put(r, M_ + row, power(Fa, S_d))
+                    accumulate(r, M_ + row, power(Fa, S_d))
                 if d < c:
-                    put(r, M_ + n * k + idx_v(r, i) + d, power(Fa, S_d))
-                put(r, dq + row, power(Fq, S_d))
-                put(r, dv + row, power(Fv, S_d))
+                    accumulate(r, M_ + n * k + idx_v(r, i) + d, power(Fa, S_d))
+                accumulate(r, dq + row, power(Fq, S_d))
+                accumulate(r, dv + row, power(Fv, S_d))
             Fq = force_add(Fq, force_cross(S, f))
             store_column(r, DFDA, i, c, Fa)
             store_column(r, DFDQ, i, c, Fq)
@@ -296,19 +298,19 @@ def inward(r):
                     S_d = load_column(r, J, j, d)
                     x = power(Fa, S_d)
                     row = n * (idx_v(r, j) + d) + k
-                    put(r, M_ + row, x)
-                    put(r, dq + row, power(Fq, S_d))
-                    put(r, dv + row, power(Fv, S_d))
+                    accumulate(r, M_ + row, x)
+                    accumulate(r, dq + row, power(Fq, S_d))
+                    accumulate(r, dv + row, power(Fv, S_d))
                     row = n * k + idx_v(r, j) + d
-                    put(r, M_ + row, x)
-                    put(r, dq + row, power(Fa, load_column(r, PSIDD, j, d))
-                        + dot(u, load_column(r, PSID, j, d).angular))
-                    put(r, dv + row, power(Fa, load_column(r, DADV, j, d))
-                        + dot(u, S_d.angular))
+                    accumulate(r, M_ + row, x)
+                    accumulate(r, dq + row, power(Fa, load_column(r, PSIDD, j, d))
+                               + dot(u, load_column(r, PSID, j, d).angular))
+                    accumulate(r, dv + row, power(Fa, load_column(r, DADV, j, d))
+                               + dot(u, S_d.angular))
                 j = parent(r, j)
     for k in range(n):
         increase(r.work, M_ + n * k + k, armature(r, k))
-        increase(r.work, tau + k, armature(r, k) * load(r.work, at(r, A) + k))
+        increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
 
 
 # --- in the world: what people see of one state
@@ -318,8 +320,8 @@ def motions_in_world(r, field, count):
     """Bring motions about the first joint's origin to the world's."""
     if holds_lanes(r.work):
         return
-    o = scale(-1.0, load3(r.work, at(r, ORIGIN)))
-    for k in range(at(r, field), at(r, field) + 6 * count, 6):
+    o = scale(-1.0, load3(r.work, offset(r, ORIGIN)))
+    for k in range(offset(r, field), offset(r, field) + 6 * count, 6):
         store_spatial(r.work, k, motion_moved(o, load_motion(r.work, k)))
 
 
@@ -328,8 +330,8 @@ def forces_in_world(r, field, count):
     """Bring forces about the first joint's origin to the world's."""
     if holds_lanes(r.work):
         return
-    o = load3(r.work, at(r, ORIGIN))
-    for k in range(at(r, field), at(r, field) + 6 * count, 6):
+    o = load3(r.work, offset(r, ORIGIN))
+    for k in range(offset(r, field), offset(r, field) + 6 * count, 6):
         store_spatial(r.work, k, force_moved(o, load_force(r.work, k)))
 
 
@@ -342,7 +344,7 @@ def velocity_columns_in_world(r):
     if holds_lanes(r.work):
         return
     for k in range(6 * n):
-        store(r.work, at(r, DVDQ) + k, load(r.work, at(r, PSID) + k))
+        store(r.work, offset(r, DVDQ) + k, load(r.work, offset(r, PSID) + k))
 
 
 @kernel
@@ -370,13 +372,13 @@ def statics_derivatives(r, dq):
     n = nv(r)
     set_near(r)
     set_gravity(r)
-    oa = load_motion(r.work, at(r, OA_GF))
+    oa = load_motion(r.work, offset(r, OA_GF))
     for i in range(1, njoints(r) + 1):
         Y = place_columns(r, i)
         for c in range(ncolumns(r, i)):
             store_column(r, PSIDD, i, c, motion_cross(oa, load_column(r, J, i, c)))
-        store_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_spatial(r.work, at(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
+        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
         subtract_external_force(r, i)
     clear_composites(r)
     clear_matrix(r, dq)
@@ -387,15 +389,16 @@ def statics_derivatives(r, dq):
             S = load_column(r, J, i, c)
             Fa, Fq = momentum(Y, S), momentum(Y, load_column(r, PSIDD, i, c))
             for d in range(ncolumns(r, i)):
-                put(r, dq + n * (idx_v(r, i) + d) + k, power(Fq, load_column(r, J, i, d)))
+                accumulate(r, dq + n * (idx_v(r, i) + d) + k, power(Fq, load_column(r, J, i, d)))
             Fq = force_add(Fq, force_cross(S, f))
             store_column(r, DFDQ, i, c, Fq)
             j = parent(r, i)
             while j > 0:
                 for d in range(ncolumns(r, j)):
-                    put(r, dq + n * (idx_v(r, j) + d) + k, power(Fq, load_column(r, J, j, d)))
-                    put(r, dq + n * k + idx_v(r, j) + d,
-                        power(Fa, load_column(r, PSIDD, j, d)))
+                    accumulate(r, dq + n * (idx_v(r, j) + d) + k,
+                               power(Fq, load_column(r, J, j, d)))
+                    accumulate(r, dq + n * k + idx_v(r, j) + d,
+                               power(Fa, load_column(r, PSIDD, j, d)))
                 j = parent(r, j)
     for columns in (J, PSIDD):
         motions_in_world(r, columns, nallcolumns(r))
@@ -404,12 +407,12 @@ def statics_derivatives(r, dq):
 
 @kernel
 def generalized_gravity_derivatives_kernel(r):
-    statics_derivatives(r, at(r, DG_DQ))
+    statics_derivatives(r, offset(r, DG_DQ))
 
 
 @kernel
 def static_torque_derivatives_kernel(r):
-    statics_derivatives(r, at(r, DTAU_DQ))
+    statics_derivatives(r, offset(r, DTAU_DQ))
 
 
 _rnea_derivatives = Algorithm(

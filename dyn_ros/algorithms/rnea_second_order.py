@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Second-order derivatives of inverse dynamics.
 
 After Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics: theory and
@@ -34,7 +36,7 @@ from ..model.layout import (
     A,
     Q,
     V,
-    at,
+    accumulate,
     clear,
     coupled,
     field,
@@ -42,8 +44,8 @@ from ..model.layout import (
     ncolumns,
     njoints,
     nv,
+    offset,
     parent,
-    put,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -117,8 +119,8 @@ def load_force_column(r, field, i, c):
 @kernel
 def outer_column(r, i, c):
     """Column d and the rates of what it carries."""
-    Y = load_inertia(r.work, at(r, COMPOSITE_INERTIA) + 10 * i)
-    B = load_coriolis(r.work, at(r, COMPOSITE_CORIOLIS) + 12 * i)
+    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i)
+    B = load_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i)
     S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
     D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, momentum(Y, psid).linear))
     return Outer(S, load_force_column(r, DFDA, i, c), load_force_column(r, DFDV, i, c),
@@ -145,11 +147,11 @@ def forces(r, d, j, b, one_joint):
 
 
 @kernel
-def leave_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
+def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
     """All entries of velocities d, e, f, the last of which is column a of joint k."""
     n = nv(r)
-    qq, vv = at(r, D2TAU_DQDQ), at(r, D2TAU_DVDV)
-    qv, aq = at(r, D2TAU_DQDV), at(r, D2TAU_DADQ)
+    qq, vv = offset(r, D2TAU_DQDQ), offset(r, D2TAU_DVDV)
+    qv, aq = offset(r, D2TAU_DQDV), offset(r, D2TAU_DADQ)
     S, psid = load_column(r, J, k, a), load_column(r, PSID, k, a)
     psidd, dAdv = load_column(r, PSIDD, k, a), load_column(r, DADV, k, a)
     x, y = power(F.F1, S), power(F.F2, S)
@@ -158,37 +160,37 @@ def leave_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
     edf, efd = (e * n + d) * n + f, (e * n + f) * n + d
     fde, fed = (f * n + d) * n + e, (f * n + e) * n + d
     dqdq = power(F.F3, psid) + power(F.F1, psidd)
-    put(r, qq + def_, dqdq)
-    put(r, qv + dfe, z)
+    accumulate(r, qq + def_, dqdq)
+    accumulate(r, qv + dfe, z)
     if ef_one_joint:
-        put(r, vv + def_, -y)
+        accumulate(r, vv + def_, -y)
     else:
         X = power(F.F7, S)
-        put(r, qq + dfe, dqdq)
-        put(r, qq + fde, X)
-        put(r, qv + def_, power(F.F3, S) + power(F.F1, dAdv))
-        put(r, qv + fed, power(F.F6, S))
-        put(r, vv + def_, x - y)
-        put(r, vv + dfe, x - y)
-        put(r, aq + dfe, x)
-        put(r, aq + fde, x)
+        accumulate(r, qq + dfe, dqdq)
+        accumulate(r, qq + fde, X)
+        accumulate(r, qv + def_, power(F.F3, S) + power(F.F1, dAdv))
+        accumulate(r, qv + fed, power(F.F6, S))
+        accumulate(r, vv + def_, x - y)
+        accumulate(r, vv + dfe, x - y)
+        accumulate(r, aq + dfe, x)
+        accumulate(r, aq + fde, x)
         if de_one_joint:
-            put(r, vv + fde, x + y + power(F.F5, S))
+            accumulate(r, vv + fde, x + y + power(F.F5, S))
         else:
-            put(r, qq + fed, X)
-            put(r, qv + fde, power(F.F5, S))
-            put(r, vv + fde, x + y)
-            put(r, vv + fed, x + y)
-            put(r, aq + fed, y)
+            accumulate(r, qq + fed, X)
+            accumulate(r, qv + fde, power(F.F5, S))
+            accumulate(r, vv + fde, x + y)
+            accumulate(r, vv + fed, x + y)
+            accumulate(r, aq + fed, y)
     if not de_one_joint:
         dqdq = dot(F.F4, psid.angular) + power(F.F2, psidd)
-        put(r, qq + edf, dqdq)
-        put(r, qq + efd, dqdq)
-        put(r, qv + edf, dot(F.F4, S.angular) + power(F.F2, dAdv))
-        put(r, qv + efd, -z)
-        put(r, vv + edf, y - x)
-        put(r, vv + efd, y - x)
-        put(r, aq + efd, y)
+        accumulate(r, qq + edf, dqdq)
+        accumulate(r, qq + efd, dqdq)
+        accumulate(r, qv + edf, dot(F.F4, S.angular) + power(F.F2, dAdv))
+        accumulate(r, qv + efd, -z)
+        accumulate(r, vv + edf, y - x)
+        accumulate(r, vv + efd, y - x)
+        accumulate(r, aq + efd, y)
 
 
 @kernel
@@ -197,7 +199,7 @@ def second_order(r):
     for ever; they are cleared only where sums may meet them."""
     if coupled(r):
         for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
-            clear(r.work, at(r, tensor), nv(r) * nv(r) * nv(r))
+            clear(r.work, offset(r, tensor), nv(r) * nv(r) * nv(r))
     for i in range(1, njoints(r) + 1):
         for c in range(ncolumns(r, i)):
             d = outer_column(r, i, c)
@@ -208,7 +210,7 @@ def second_order(r):
                     k = j
                     while k > 0:
                         for a in range(ncolumns(r, k)):
-                            leave_entries(r, idx_v(r, i) + c, idx_v(r, j) + b, idx_v(r, k) + a, F,
+                            store_entries(r, idx_v(r, i) + c, idx_v(r, j) + b, idx_v(r, k) + a, F,
                                           k, a, j == i, k == j)
                         k = parent(r, k)
                 j = parent(r, j)

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Bodies in the axes of the root, each about its own joint's origin.
 
 In these coordinates inertias, forces and motions only move from joint to joint, they do not
@@ -11,7 +13,6 @@ from ..model.layout import (
     REVOLUTE,
     A,
     V,
-    at,
     axis,
     body_inertia,
     clear,
@@ -20,6 +21,7 @@ from ..model.layout import (
     idx_v,
     kind,
     ncolumns,
+    offset,
     parent,
     ratio,
 )
@@ -51,30 +53,30 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
 
 ROTATION = field("_oR", ("rows", 9))          # from the joint's axes to the root's
-ARM = field("_arm", ("rows", 3))              # from the parent's origin to the joint's
+FROM_PARENT = field("_arm", ("rows", 3))              # from the parent's origin to the joint's
 COLUMNS = field("_columns", ("ncolumns", 6))  # S; of a revolute or prismatic joint 3 are used
-VELOCITY = field("_velocity", ("rows", 6))
-ACCELERATION = field("_acceleration", ("rows", 6))
+BODY_VELOCITY = field("_velocity", ("rows", 6))
+BODY_ACCELERATION = field("_acceleration", ("rows", 6))
 ORIGIN = field("_first_origin", (3,))         # from the root's origin to the first joint's
 POSITION = field("_position", ("rows", 3))    # from the first joint's origin to the joint's
 
 
 @kernel
 def set_root(r):
-    clear(r.work, at(r, ROTATION), 9)
+    clear(r.work, offset(r, ROTATION), 9)
     for k in range(3):
-        store(r.work, at(r, ROTATION) + 4 * k, 1.0)
+        store(r.work, offset(r, ROTATION) + 4 * k, 1.0)
 
 
 @kernel
-def place(r, i):
+def place_body(r, i):
     """Leave joint i's rotation, arm and motion subspace; give its body's inertia."""
-    R_p = load9(r.work, at(r, ROTATION) + 9 * parent(r, i))
+    R_p = load9(r.work, offset(r, ROTATION) + 9 * parent(r, i))
     X = joint_placement(r, i)
     R = product(R_p, X.rotation)
-    store9(r.work, at(r, ROTATION) + 9 * i, R)
-    store3(r.work, at(r, ARM) + 3 * i, rotate(R_p, X.translation))
-    s = at(r, COLUMNS) + 6 * idx_column(r, i)
+    store9(r.work, offset(r, ROTATION) + 9 * i, R)
+    store3(r.work, offset(r, FROM_PARENT) + 3 * i, rotate(R_p, X.translation))
+    s = offset(r, COLUMNS) + 6 * idx_column(r, i)
     if kind(r, i) == REVOLUTE or kind(r, i) == PRISMATIC:
         store3(r.work, s, rotate(R, scale(ratio(r, i), axis(r, i))))
     else:
@@ -84,14 +86,14 @@ def place(r, i):
 
 
 @kernel
-def arm(r, i):
-    return load3(r.work, at(r, ARM) + 3 * i)
+def from_parent(r, i):
+    return load3(r.work, offset(r, FROM_PARENT) + 3 * i)
 
 
 @kernel
 def load_column(r, i, c):
     """S_c."""
-    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         u = load3(r.work, s)
         return Motion(zero3(u[0]), u)
@@ -104,7 +106,7 @@ def load_column(r, i, c):
 @kernel
 def add_column(r, i, c, m, x):
     """m + x S_c."""
-    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         return Motion(m.linear, add(m.angular, scale(x, load3(r.work, s))))
     if kind(r, i) == PRISMATIC:
@@ -115,7 +117,7 @@ def add_column(r, i, c, m, x):
 @kernel
 def cross_column(r, i, c, v, x):
     """v x (x S_c)."""
-    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         u = scale(x, load3(r.work, s))
         return Motion(cross(v.linear, u), cross(v.angular, u))
@@ -127,7 +129,7 @@ def cross_column(r, i, c, v, x):
 @kernel
 def dot_column(r, i, c, f):
     """S_c . f."""
-    s = at(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         return dot(load3(r.work, s), f.angular)
     if kind(r, i) == PRISMATIC:
@@ -136,21 +138,22 @@ def dot_column(r, i, c, f):
 
 
 @kernel
-def velocity(r, i):
+def body_velocity(r, i):
     """Leave and give joint i's velocity."""
-    rates = at(r, V) + idx_v(r, i)
-    v = motion_moved(arm(r, i), load_motion(r.work, at(r, VELOCITY) + 6 * parent(r, i)))
+    rates = offset(r, V) + idx_v(r, i)
+    v = motion_moved(from_parent(r, i),
+                     load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * parent(r, i)))
     v = add_column(r, i, 0, v, load(r.work, rates))
     for c in range(1, ncolumns(r, i)):
         v = add_column(r, i, c, v, load(r.work, rates + c))
-    store_spatial(r.work, at(r, VELOCITY) + 6 * i, v)
+    store_spatial(r.work, offset(r, BODY_VELOCITY) + 6 * i, v)
     return v
 
 
 @kernel
 def bias_acceleration(r, i, v):
     """v x (S x) of joint i, whose velocity is v."""
-    rates = at(r, V) + idx_v(r, i)
+    rates = offset(r, V) + idx_v(r, i)
     a = cross_column(r, i, 0, v, load(r.work, rates))
     for c in range(1, ncolumns(r, i)):
         a = motion_add(a, cross_column(r, i, c, v, load(r.work, rates + c)))
@@ -158,14 +161,15 @@ def bias_acceleration(r, i, v):
 
 
 @kernel
-def acceleration(r, i, v):
+def body_acceleration(r, i, v):
     """Leave and give joint i's spatial acceleration, without gravity; v is its velocity."""
-    rates = at(r, A) + idx_v(r, i)
-    a = motion_moved(arm(r, i), load_motion(r.work, at(r, ACCELERATION) + 6 * parent(r, i)))
+    rates = offset(r, A) + idx_v(r, i)
+    a = motion_moved(from_parent(r, i),
+                     load_motion(r.work, offset(r, BODY_ACCELERATION) + 6 * parent(r, i)))
     a = motion_add(a, bias_acceleration(r, i, v))
     for c in range(ncolumns(r, i)):
         a = add_column(r, i, c, a, load(r.work, rates + c))
-    store_spatial(r.work, at(r, ACCELERATION) + 6 * i, a)
+    store_spatial(r.work, offset(r, BODY_ACCELERATION) + 6 * i, a)
     return a
 
 
@@ -175,24 +179,25 @@ def acceleration(r, i, v):
 def set_near_root(r):
     """The universe's origin is the first joint's, and it is at rest."""
     set_root(r)
-    clear(r.work, at(r, ORIGIN), 3)
-    clear(r.work, at(r, POSITION), 3)
-    clear(r.work, at(r, VELOCITY), 6)
-    clear(r.work, at(r, ACCELERATION), 6)
+    clear(r.work, offset(r, ORIGIN), 3)
+    clear(r.work, offset(r, POSITION), 3)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    clear(r.work, offset(r, BODY_ACCELERATION), 6)
 
 
 @kernel
-def place_near(r, i):
-    """``place``, with arms and positions from the first joint's origin."""
-    Y = place(r, i)
+def place_body_near(r, i):
+    """``place_body``, with arms and positions from the first joint's origin."""
+    Y = place_body(r, i)
     if i == 1:
-        store3(r.work, at(r, ORIGIN), arm(r, i))
+        store3(r.work, offset(r, ORIGIN), from_parent(r, i))
     if parent(r, i) == 0:
-        store3(r.work, at(r, ARM) + 3 * i, sub(arm(r, i), load3(r.work, at(r, ORIGIN))))
-    store3(r.work, at(r, POSITION) + 3 * i, add(position(r, parent(r, i)), arm(r, i)))
+        store3(r.work, offset(r, FROM_PARENT) + 3 * i,
+               sub(from_parent(r, i), load3(r.work, offset(r, ORIGIN))))
+    store3(r.work, offset(r, POSITION) + 3 * i, add(position(r, parent(r, i)), from_parent(r, i)))
     return Y
 
 
 @kernel
 def position(r, i):
-    return load3(r.work, at(r, POSITION) + 3 * i)
+    return load3(r.work, offset(r, POSITION) + 3 * i)

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Symmetric positive semidefinite systems A x = b, and what to do where A is singular.
 
 Factor L D L' first. Its inverse bounds how far A is from singular; only where that is too near,
@@ -7,7 +9,7 @@ singular values. Both run on lanes as they do on one number.
 """
 import math
 
-from ..model.layout import at, field, increase, nconstraints
+from ..model.layout import field, increase, nconstraints, offset
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, lift, load, select_above, sqrt, store
 
@@ -30,7 +32,7 @@ def absolute(x):
 @kernel
 def factor_semidefinite(r, A):
     """L below the diagonal and the inverse pivots of A; a row of zeros has the inverse pivot 0."""
-    n, L, D = nconstraints(r), at(r, FACTOR), at(r, PIVOTS)
+    n, L, D = nconstraints(r), offset(r, FACTOR), offset(r, PIVOTS)
     for k in range(n):
         row = L + k * n
         for j in range(k):
@@ -52,7 +54,7 @@ def factor_semidefinite(r, A):
 @kernel
 def trace_of_inverse(r):
     """After ``factor_semidefinite``; at least the inverse of the smallest eigenvalue."""
-    n, L, inverse, D = nconstraints(r), at(r, FACTOR), at(r, INVERSE), at(r, PIVOTS)
+    n, L, inverse, D = nconstraints(r), offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
     trace = lift(0.0, load(r.work, D))
     for k in range(n):
         squares = lift(1.0, trace)
@@ -69,7 +71,7 @@ def trace_of_inverse(r):
 @kernel
 def solve_factored(r, x):
     """x <- A^-1 x after ``factor_semidefinite``."""
-    n, L, D = nconstraints(r), at(r, FACTOR), at(r, PIVOTS)
+    n, L, D = nconstraints(r), offset(r, FACTOR), offset(r, PIVOTS)
     for k in range(n):
         x_k = load(r.work, x + k)
         for j in range(k):
@@ -92,7 +94,7 @@ def dot_rows(r, a, b):
 
 
 @kernel
-def orthogonalise(r, W):
+def orthogonalize(r, W):
     """Turn pairs of rows of W until each is at right angles to all others."""
     n = nconstraints(r)
     for _ in range(SWEEPS):
@@ -130,10 +132,10 @@ def largest_length(r, W):
 @kernel
 def solve_singular(r, A, x, policy, tolerance):
     """x <- the truncated or damped inverse of A, times x; gives the rank."""
-    n, W, b = nconstraints(r), at(r, FACTOR), at(r, RIGHT)
+    n, W, b = nconstraints(r), offset(r, FACTOR), offset(r, RIGHT)
     for k in range(n * n):
         store(r.work, W + k, load(r.work, A + k))
-    orthogonalise(r, W)
+    orthogonalize(r, W)
     cut = lift(tolerance, load(r.work, x))
     if policy != ABSOLUTE:
         cut = cut * largest_length(r, W)

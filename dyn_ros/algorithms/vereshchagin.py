@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Constrained forward dynamics by Popov and Vereshchagin's algorithm.
 
 Popov, Vereshchagin and Zenkevich (1978), Vereshchagin (1989); on trees, with several tips:
@@ -17,19 +19,19 @@ from ..model.layout import (
     TAU_IN,
     Q,
     V,
-    at,
     clear,
     coupled,
     field,
-    given,
+    has_input,
     idx_v,
     increase,
     ncolumns,
     nconstraints,
     njoints,
     nv,
+    offset,
     parent,
-    zero_unless_given,
+    zero_unless_input,
 )
 from ..model.types import ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -52,12 +54,12 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load, store
 from .aba import (
-    ACCELERATION,
     BIAS,
     BIAS_FORCE,
+    BIAS_TORQUE,
     DDQ,
     DINV,
-    REST,
+    LINK_ACCELERATION,
     U,
     accelerate_root,
     inward_inertias,
@@ -78,8 +80,8 @@ from .constraints import (
     nruns,
     run_start,
     run_stop,
-    tip_arm,
     tip_joint,
+    tip_translation,
     told,
     told_address,
     tolerance,
@@ -87,7 +89,7 @@ from .constraints import (
 from .crba import COMPOSITE, crba_kernel
 from .factor import factor, pivot, solve_inward, solve_outward
 from .rnea import external_force
-from .root_axes import ROTATION, add_column, arm, dot_column
+from .root_axes import ROTATION, add_column, dot_column, from_parent
 from .semidefinite import solve_semidefinite
 
 NU = field("_nu", ("constraints",))
@@ -111,7 +113,7 @@ FORCE = field("_force_root", ("rows", 6))
 @kernel
 def unit_force(r, k):
     """Column k of alpha."""
-    a, m = at(r, ALPHA) + k, nconstraints(r)
+    a, m = offset(r, ALPHA) + k, nconstraints(r)
     return Force((load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
                  (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)))
 
@@ -119,21 +121,23 @@ def unit_force(r, k):
 @kernel
 def set_root_acceleration(r):
     accelerate_root(r)
-    if given(r, ROOT_ACC):
-        store_spatial(r.work, at(r, ACCELERATION), load_motion(r.work, at(r, ROOT_ACC)))
+    if has_input(r, ROOT_ACC):
+        store_spatial(r.work, offset(r, LINK_ACCELERATION),
+                      load_motion(r.work, offset(r, ROOT_ACC)))
 
 
 @kernel
 def transmit_inward(r, tau):
     """tau <- S' f of all that pushes beyond each joint, for the forces f on the bodies."""
     clear(r.work, tau, nv(r))
-    f_ = at(r, FORCE)
+    f_ = offset(r, FORCE)
     for i in range(njoints(r), 0, -1):
         f = load_force(r.work, f_ + 6 * i)
         for c in range(ncolumns(r, i)):
             increase(r.work, tau + idx_v(r, i) + c, dot_column(r, i, c, f))
         p = f_ + 6 * parent(r, i)
-        store_spatial(r.work, p, force_add(load_force(r.work, p), force_moved(arm(r, i), f)))
+        store_spatial(r.work, p, force_add(load_force(r.work, p),
+                                           force_moved(from_parent(r, i), f)))
 
 
 @kernel
@@ -143,14 +147,14 @@ def inward_forces(r, n, eliminating):
     Each joint keeps its share. What it does not yield to goes on to the parent, and works on the
     bias acceleration there.
     """
-    E_, X_, b_ = at(r, UNIT_FORCES), at(r, ELIMINATED), at(r, NU)
-    p = tip_arm(r, n)
+    E_, X_, b_ = offset(r, UNIT_FORCES), offset(r, ELIMINATED), offset(r, NU)
+    p = tip_translation(r, n)
     for k in range(run_start(r, n), run_stop(r, n)):
         store_spatial(r.work, E_ + 6 * k, force_moved(p, unit_force(r, k)))
-        store(r.work, b_ + k, -load(r.work, at(r, BETA) + k))
+        store(r.work, b_ + k, -load(r.work, offset(r, BETA) + k))
     i = tip_joint(r, n)
     while i > 0:
-        bias = load_motion(r.work, at(r, BIAS) + 6 * i)
+        bias = load_motion(r.work, offset(r, BIAS) + 6 * i)
         for k in range(run_start(r, n), run_stop(r, n)):
             f = load_force(r.work, E_ + 6 * k)
             for c in range(ncolumns(r, i) - 1, -1, -1):
@@ -158,12 +162,12 @@ def inward_forces(r, n, eliminating):
                 x = dot_column(r, i, c, f)
                 increase(r.work, X_ + k * nv(r) + j, x)
                 if eliminating:
-                    f = force_sub(f, force_scale(x * load(r.work, at(r, DINV) + j),
-                                                 load_force(r.work, at(r, U) + 6 * j)))
+                    f = force_sub(f, force_scale(x * load(r.work, offset(r, DINV) + j),
+                                                 load_force(r.work, offset(r, U) + 6 * j)))
             increase(r.work, b_ + k, power(f, bias))
-            store_spatial(r.work, E_ + 6 * k, force_moved(arm(r, i), f))
+            store_spatial(r.work, E_ + 6 * k, force_moved(from_parent(r, i), f))
         i = parent(r, i)
-    root = load_motion(r.work, at(r, ACCELERATION))
+    root = load_motion(r.work, offset(r, LINK_ACCELERATION))
     for k in range(run_start(r, n), run_stop(r, n)):
         increase(r.work, b_ + k, power(load_force(r.work, E_ + 6 * k), root))
 
@@ -179,34 +183,34 @@ def eliminate(r):
 @kernel
 def eliminate_projected(r):
     """The same where mimic joints couple branches: by the factor of M."""
-    a_, f_ = at(r, ACCELERATION), at(r, FORCE)
+    a_, f_ = offset(r, LINK_ACCELERATION), offset(r, FORCE)
     for i in range(1, njoints(r) + 1):
-        a = motion_add(motion_moved(arm(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
-                       load_motion(r.work, at(r, BIAS) + 6 * i))
-        Y = load_inertia(r.work, at(r, COMPOSITE) + 10 * i)
+        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, offset(r, BIAS) + 6 * i))
+        Y = load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
         store_spatial(r.work, a_ + 6 * i, a)
         store_spatial(r.work, f_ + 6 * i, force_add(
-            load_force(r.work, at(r, BIAS_FORCE) + 6 * i), momentum(Y, a)))
-    transmit_inward(r, at(r, REST))
+            load_force(r.work, offset(r, BIAS_FORCE) + 6 * i), momentum(Y, a)))
+    transmit_inward(r, offset(r, BIAS_TORQUE))
     for k in range(nv(r)):
-        store(r.work, at(r, REST) + k,
-              load(r.work, at(r, TAU_IN) + k) - load(r.work, at(r, REST) + k))
-        store(r.work, at(r, DINV) + k, 1.0 / pivot(r, k))
-    solve_inward(r, at(r, REST))
+        store(r.work, offset(r, BIAS_TORQUE) + k,
+              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, BIAS_TORQUE) + k))
+        store(r.work, offset(r, DINV) + k, 1.0 / pivot(r, k))
+    solve_inward(r, offset(r, BIAS_TORQUE))
     for n in range(nruns(r)):
         inward_forces(r, n, False)
     for k in range(nconstraints(r)):
-        solve_inward(r, at(r, ELIMINATED) + k * nv(r))
+        solve_inward(r, offset(r, ELIMINATED) + k * nv(r))
 
 
 @kernel
 def eliminate_unopposed(r):
     """U^-1 of the forces that the constraints leave alone."""
-    y_, f_ = at(r, UNOPPOSED), at(r, FORCE)
+    y_, f_ = offset(r, UNOPPOSED), offset(r, FORCE)
     clear(r.work, f_, 6 * (njoints(r) + 1))
-    if given(r, F_EXT) and told(r, OPPOSED) & EXTERNAL == 0:
+    if has_input(r, F_EXT) and told(r, OPPOSED) & EXTERNAL == 0:
         for i in range(1, njoints(r) + 1):
-            R = load9(r.work, at(r, ROTATION) + 9 * i)
+            R = load9(r.work, offset(r, ROTATION) + 9 * i)
             store_spatial(r.work, f_ + 6 * i, force_rotated(R, external_force(r, i)))
     if coupled(r):
         transmit_inward(r, y_)
@@ -214,7 +218,7 @@ def eliminate_unopposed(r):
         clear(r.work, y_, nv(r))
     if told(r, OPPOSED) & FEEDFORWARD == 0:
         for k in range(nv(r)):
-            increase(r.work, y_ + k, load(r.work, at(r, TAU_IN) + k))
+            increase(r.work, y_ + k, load(r.work, offset(r, TAU_IN) + k))
     if coupled(r):
         solve_inward(r, y_)
         return
@@ -224,25 +228,26 @@ def eliminate_unopposed(r):
             k = idx_v(r, i) + c
             y = load(r.work, y_ + k) + dot_column(r, i, c, f)
             store(r.work, y_ + k, y)
-            f = force_sub(f, force_scale(y * load(r.work, at(r, DINV) + k),
-                                         load_force(r.work, at(r, U) + 6 * k)))
+            f = force_sub(f, force_scale(y * load(r.work, offset(r, DINV) + k),
+                                         load_force(r.work, offset(r, U) + 6 * k)))
         p = f_ + 6 * parent(r, i)
-        store_spatial(r.work, p, force_add(load_force(r.work, p), force_moved(arm(r, i), f)))
+        store_spatial(r.work, p, force_add(load_force(r.work, p),
+                                           force_moved(from_parent(r, i), f)))
 
 
 @kernel
 def couple(r):
     """alpha' J M^-1 J' alpha, and what the free motion has too much, alpha' a - beta."""
     m, n = nconstraints(r), nv(r)
-    X, C, z = at(r, ELIMINATED), at(r, COUPLING), at(r, SCALED)
+    X, C, z = offset(r, ELIMINATED), offset(r, COUPLING), offset(r, SCALED)
     for k in range(m):
-        excess = load(r.work, at(r, NU) + k)
+        excess = load(r.work, offset(r, NU) + k)
         for j in range(n):
-            x = load(r.work, X + k * n + j) * load(r.work, at(r, DINV) + j)
-            excess = excess + x * (load(r.work, at(r, REST) + j)
-                                   - load(r.work, at(r, UNOPPOSED) + j))
+            x = load(r.work, X + k * n + j) * load(r.work, offset(r, DINV) + j)
+            excess = excess + x * (load(r.work, offset(r, BIAS_TORQUE) + j)
+                                   - load(r.work, offset(r, UNOPPOSED) + j))
             store(r.work, z + j, x)
-        store(r.work, at(r, NU) + k, excess)
+        store(r.work, offset(r, NU) + k, excess)
         for i in range(k + 1):
             total = lift(0.0, excess)
             for j in range(n):
@@ -255,56 +260,56 @@ def couple(r):
 def constrain(r):
     """The constraint forces, and their share of each joint's rest force."""
     couple(r)
-    store(r.work, at(r, RANK), solve_semidefinite(
-        r, at(r, COUPLING), at(r, NU), told(r, POLICY), tolerance(r)))
-    w, n = at(r, CONSTRAINT_TORQUES), nv(r)
+    store(r.work, offset(r, RANK), solve_semidefinite(
+        r, offset(r, COUPLING), offset(r, NU), told(r, POLICY), tolerance(r)))
+    w, n = offset(r, CONSTRAINT_TORQUES), nv(r)
     clear(r.work, w, n)
     for k in range(nconstraints(r)):
-        nu = load(r.work, at(r, NU) + k)
+        nu = load(r.work, offset(r, NU) + k)
         for j in range(n):
-            increase(r.work, w + j, -nu * load(r.work, at(r, ELIMINATED) + k * n + j))
+            increase(r.work, w + j, -nu * load(r.work, offset(r, ELIMINATED) + k * n + j))
     for j in range(n):
-        increase(r.work, at(r, REST) + j, load(r.work, w + j))
+        increase(r.work, offset(r, BIAS_TORQUE) + j, load(r.work, w + j))
 
 
 @kernel
 def accelerate_projected(r):
     """Where mimic joints couple branches: ddq by the factor of M, then the bodies'."""
-    a_ = at(r, ACCELERATION)
+    a_ = offset(r, LINK_ACCELERATION)
     for k in range(nv(r)):
-        store(r.work, at(r, DDQ) + k, load(r.work, at(r, REST) + k))
-    solve_outward(r, at(r, DDQ))
+        store(r.work, offset(r, DDQ) + k, load(r.work, offset(r, BIAS_TORQUE) + k))
+    solve_outward(r, offset(r, DDQ))
     for i in range(1, njoints(r) + 1):
-        a = motion_add(motion_moved(arm(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
-                       load_motion(r.work, at(r, BIAS) + 6 * i))
+        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, offset(r, BIAS) + 6 * i))
         for c in range(ncolumns(r, i)):
-            a = add_column(r, i, c, a, load(r.work, at(r, DDQ) + idx_v(r, i) + c))
+            a = add_column(r, i, c, a, load(r.work, offset(r, DDQ) + idx_v(r, i) + c))
         store_spatial(r.work, a_ + 6 * i, a)
 
 
 @kernel
 def transmit_constraints(r):
     """-J' alpha nu."""
-    clear(r.work, at(r, FORCE), 6 * (njoints(r) + 1))
+    clear(r.work, offset(r, FORCE), 6 * (njoints(r) + 1))
     for n in range(nruns(r)):
-        f_ = at(r, FORCE) + 6 * tip_joint(r, n)
-        p = tip_arm(r, n)
+        f_ = offset(r, FORCE) + 6 * tip_joint(r, n)
+        p = tip_translation(r, n)
         for k in range(run_start(r, n), run_stop(r, n)):
             store_spatial(r.work, f_, force_sub(load_force(r.work, f_), force_scale(
-                load(r.work, at(r, NU) + k), force_moved(p, unit_force(r, k)))))
-    transmit_inward(r, at(r, CONSTRAINT_FORCES))
+                load(r.work, offset(r, NU) + k), force_moved(p, unit_force(r, k)))))
+    transmit_inward(r, offset(r, CONSTRAINT_FORCES))
 
 
 @kernel
 def solve_constrained(r):
     """Sweeps 2 and 3, after ``outward_velocities``, for alpha, beta and the root's acceleration."""
-    clear(r.work, at(r, ELIMINATED), nconstraints(r) * nv(r))
+    clear(r.work, offset(r, ELIMINATED), nconstraints(r) * nv(r))
     if coupled(r):
         eliminate_projected(r)
     else:
         eliminate(r)
     if told(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
-        clear(r.work, at(r, UNOPPOSED), nv(r))
+        clear(r.work, offset(r, UNOPPOSED), nv(r))
     else:
         eliminate_unopposed(r)
     constrain(r)
@@ -313,8 +318,8 @@ def solve_constrained(r):
     else:
         outward_accelerations(r)
     for j in range(nv(r)):
-        store(r.work, at(r, TOTAL_TORQUE) + j,
-              load(r.work, at(r, DDQ) + j) / load(r.work, at(r, DINV) + j))
+        store(r.work, offset(r, TOTAL_TORQUE) + j,
+              load(r.work, offset(r, DDQ) + j) / load(r.work, offset(r, DINV) + j))
     transmit_constraints(r)
 
 
@@ -330,14 +335,14 @@ def sweep_outward(r):
 
 @kernel
 def vereshchagin_kernel(r):
-    zero_unless_given(r, FF_TORQUES)
+    zero_unless_input(r, FF_TORQUES)
     for k in range(nv(r)):
-        store(r.work, at(r, TAU_IN) + k, load(r.work, at(r, FF_TORQUES) + k))
+        store(r.work, offset(r, TAU_IN) + k, load(r.work, offset(r, FF_TORQUES) + k))
     sweep_outward(r)
     solve_constrained(r)
 
 
-RESULTS = (DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, ACCELERATION, RANK)
+RESULTS = (DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, LINK_ACCELERATION, RANK)
 _vereshchagin = Algorithm(
     "vereshchagin", vereshchagin_kernel, (Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES), RESULTS,
     optional=(ROOT_ACC, F_EXT, FF_TORQUES)).caller()

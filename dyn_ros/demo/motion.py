@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """A smooth motion for any robot: slow sines within the limits of every joint, from rest."""
 import math
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The robot of the demo, a process of its own: what a real one brings to the ROS graph.
 
 It publishes ``robot_description`` (transient local) and ``joint_states`` with position, velocity

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Run the demo: the robot, the nodes and the page as processes, the table in this one."""
 import ctypes
 import importlib.util

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Where the demo's picture goes: a terminal, plain lines, or a file."""
 import io
 import re

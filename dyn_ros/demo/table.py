@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The demo's table: what one message of the node says, joint by joint."""
 import math
 from collections import deque

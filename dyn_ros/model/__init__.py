@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """From a URDF to a model, and the space where results are kept."""
 from .data import Data
 from .frames import ReferenceFrame

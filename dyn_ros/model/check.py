@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What is doubtful in a robot description: numbers that no body, or hardly one, can have.
 
 The reader (urdf.py) refuses what cannot be computed with. Here each link's inertia is held

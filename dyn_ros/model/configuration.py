@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The space of configurations: how q moves along a velocity, and what lies between two q."""
 import numpy as np
 

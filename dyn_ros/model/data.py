@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Data: the work space of one state, and every result in it by name."""
 import math
 import os

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Which place on the robot a call is about, and in whose axes it is told."""
 import enum
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with an inertia that somebody wrote."""
 import numpy as np
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What callers give: arrays of numbers, checked; an error says what was expected and what came."""
 import numpy as np
 

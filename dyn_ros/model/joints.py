@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Joints in kernels: placement, and the motion subspace S, which is constant in the joint's frame.
 
 Every joint's S is a few columns of it: the axis for a revolute or prismatic joint, unit
@@ -29,11 +31,11 @@ from ..spatial.lanes import (
     holds_lanes,
     lift,
     load,
-    load_neighbours,
-    neighbours,
+    load_simd,
+    simd_width,
     sincos,
     store,
-    store_neighbours,
+    store_simd,
 )
 from .layout import (
     PLACE,
@@ -48,7 +50,6 @@ from .layout import (
     TRANSLATION,
     UNITS,
     Q,
-    at,
     axis,
     constants,
     field,
@@ -57,6 +58,7 @@ from .layout import (
     increase,
     kind,
     njoints,
+    offset,
     ratio,
 )
 
@@ -74,14 +76,14 @@ def displacement(r, i, x):
 @kernel
 def turn_joints(r):
     """Sines and cosines for ``joint_placement`` of one state, several joints at a time."""
-    n, s, c = njoints(r), at(r, SINE), at(r, COSINE)
+    n, s, c = njoints(r), offset(r, SINE), offset(r, COSINE)
     for i in range(1, n + 1):
-        x = load(r.work, at(r, Q) + idx_q(r, i))
+        x = load(r.work, offset(r, Q) + idx_q(r, i))
         store(r.work, c + i, displacement(r, i, x))
-    for i in range(1, n + 1, neighbours(r.work)):
-        sine, cosine = sincos(load_neighbours(r.work, c + i, n + 1 - i))
-        store_neighbours(r.work, s + i, n + 1 - i, sine)
-        store_neighbours(r.work, c + i, n + 1 - i, cosine)
+    for i in range(1, n + 1, simd_width(r.work)):
+        sine, cosine = sincos(load_simd(r.work, c + i, n + 1 - i))
+        store_simd(r.work, s + i, n + 1 - i, sine)
+        store_simd(r.work, c + i, n + 1 - i, cosine)
 
 
 @kernel
@@ -89,7 +91,7 @@ def sine_and_cosine(r, i, x):
     """Of revolute joint i's angle; a batch has its eight states to take at a time."""
     if holds_lanes(r.work):
         return sincos(displacement(r, i, x))
-    return load(r.work, at(r, SINE) + i), load(r.work, at(r, COSINE) + i)
+    return load(r.work, offset(r, SINE) + i), load(r.work, offset(r, COSINE) + i)
 
 
 @kernel
@@ -102,7 +104,7 @@ def joint_placement(r, i):
     row = constants(i)
     P = constant9(r.floats, row + PLACE)
     p = constant3(r.floats, row + TRANSLATION)
-    n = at(r, Q) + idx_q(r, i)
+    n = offset(r, Q) + idx_q(r, i)
     x = load(r.work, n)
     k = kind(r, i)
     if k == REVOLUTE:

@@ -1,6 +1,8 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Where everything lies: the packed arrays that a kernel receives, and how it reads them.
 
-A kernel has one argument, a ``Robot``: integers (sizes, offsets, the tree), floats (the
+A kernel has one argument, a ``KernelArgs``: integers (sizes, offsets, the tree), floats (the
 constants of the model) and the work space (inputs, intermediate and final results). The
 work space has one axis for one state and a second one, of ``LANES``, for many.
 
@@ -13,7 +15,7 @@ from ..spatial.algebra import SE3, Inertia, Symmetric, constant3, constant9
 from ..spatial.compiler import kernel
 from ..spatial.lanes import LANES, constant, holds_lanes, load, store
 
-Robot = namedtuple("Robot", "ints floats work")
+KernelArgs = namedtuple("KernelArgs", "ints floats work")
 
 
 # --- fields of the work space
@@ -58,7 +60,7 @@ def field(name, shape, doc="", transposed=False, sparse=False):
     Returns
     -------
     int
-        Its number, for ``at``.
+        Its number, for ``offset``.
     """
     if any(known.name == name for known in FIELDS):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
@@ -154,13 +156,13 @@ def nconstraints(r):
 
 
 @kernel
-def at(r, field):
+def offset(r, field):
     """Offset of a field in the work space."""
     return constant(r.ints, OFFSET + field)
 
 
 @kernel
-def given(r, field):
+def has_input(r, field):
     """Whether the caller gave this optional input (one of the first 32 fields)."""
     return (load(r.ints, GIVEN) >> field) & 1 == 1
 
@@ -298,7 +300,7 @@ def increase(a, k, x):
 
 
 @kernel
-def put(r, k, x):
+def accumulate(r, k, x):
     """Leave a number; where mimic joints share velocities, add it."""
     if coupled(r):
         x = x + load(r.work, k)
@@ -307,7 +309,7 @@ def put(r, k, x):
 
 @kernel
 def clear_matrix(r, start):
-    """Zeros where ``put`` leaves an nv x nv matrix that is sparse along the tree.
+    """Zeros where ``accumulate`` leaves an nv x nv matrix that is sparse along the tree.
 
     A batch's work space, which nobody else sees, keeps those off the tree.
     """
@@ -316,7 +318,7 @@ def clear_matrix(r, start):
 
 
 @kernel
-def zero_unless_given(r, field):
+def zero_unless_input(r, field):
     """An optional input that the caller left out counts as zero."""
-    if not given(r, field):
-        clear(r.work, at(r, field), load(r.ints, SIZE + field))
+    if not has_input(r, field):
+        clear(r.work, offset(r, field), load(r.ints, SIZE + field))

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Model: a robot's tree of joints with its constants packed for the kernels."""
 from collections.abc import Mapping
 from os import PathLike

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Payloads: bodies put on a robot's frames, and taken off again."""
 from typing import NamedTuple
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What the annotations of public functions say."""
 from typing import TYPE_CHECKING, Any, TypeAlias
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Reads a robot description (URDF) into a `Tree`: the moving joints and what each carries.
 
 The text goes through four steps, each of them one section below: it is parsed and stripped to
@@ -572,12 +574,12 @@ def _joint(joint, inertia, rule, warnings):
 
 
 def _axis(joint, warnings):
-    given = None if joint.urdf is None else joint.urdf.axis
-    axis = np.array([1.0, 0.0, 0.0] if given is None else given)
+    has_input = None if joint.urdf is None else joint.urdf.axis
+    axis = np.array([1.0, 0.0, 0.0] if has_input is None else has_input)
     if joint.kind == "floating":
         return np.array([1.0, 0.0, 0.0])
     if joint.kind == "planar":
-        if given is not None and (axis[0] or axis[1] or axis[2] <= 0):
+        if has_input is not None and (axis[0] or axis[1] or axis[2] <= 0):
             warnings.append(
                 f'axis of planar joint "{joint.name}" is {_plain(axis)} and is not used: the joint '
                 "moves in the x-y plane of its frame; rotate its origin instead, and set 0 0 1"

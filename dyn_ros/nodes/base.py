@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What all nodes share: lifecycle, parameters, robot description, state, outputs, diagnostics."""
 import functools
 import os

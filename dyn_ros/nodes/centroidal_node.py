@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Publishes the mass, center of mass, momentum and locked inertia of a robot as it moves."""
 import math
 

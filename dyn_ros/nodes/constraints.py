@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Acceleration constraints of presets and of messages, checked against a robot. No ROS here."""
 from dataclasses import dataclass
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Between ROS messages and numpy. Messages are made once, then filled in place: see `numbers`."""
 import array
 

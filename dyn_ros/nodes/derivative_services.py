@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The services that answer derivatives: of dynamics_node and of centroidal_node."""
 import numpy as np
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Accelerations from velocities that come one after another: differences, smoothed. No ROS here."""
 import math
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """All nodes in one process: one robot, one pass over its kinematics for each joint state."""
 from .base import RobotNode, run
 from .centroidal_node import CentroidalNode

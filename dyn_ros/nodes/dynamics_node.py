@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Publishes gravity, nonlinear effects and the inertia matrix of a robot as it moves."""
 from sensor_msgs.msg import JointState
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Topics that a node's parameters name, and the latest message of each."""
 from functools import partial
 from typing import NamedTuple

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What the launch files share: arguments, and the nodes that are started with them."""
 import shlex
 from pathlib import Path

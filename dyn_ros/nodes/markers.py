@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Markers for RViz: the kinds that nodes show, the parameters of each, and their messages.
 
 A kind is one function and one entry at the end of this file. Messages are made once; for each

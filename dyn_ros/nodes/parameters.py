@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of a node: declared with a description, checked, and refused with a reason."""
 from dataclasses import dataclass
 from math import isfinite

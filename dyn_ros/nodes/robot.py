@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """A robot description made ready for a node: model, results, output rows, state. No ROS here."""
 import math
 

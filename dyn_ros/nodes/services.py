@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Services of a node: each request is answered, or refused with the reason, and none ends the node.
 
 A service is one function and one line, as in dynamics_services.py: it fills the response, and what

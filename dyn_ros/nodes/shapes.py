@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Shapes that show dynamics: ellipsoids, boxes, curved arrows, as plain arrays. No ROS here."""
 import numpy as np
 

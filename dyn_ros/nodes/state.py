@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Collect a robot's state from joint states and odometry: by name, checked, fresh. No ROS here."""
 import math
 from collections import Counter

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Publishes the torque that keeps frames of a robot under acceleration constraints."""
 from typing import NamedTuple
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Shows a robot, its markers and its torques in a browser; sliders move it, a handle pushes it."""
 import math
 import sys

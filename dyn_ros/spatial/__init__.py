@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The vocabulary: numbers, spatial algebra on them, and the values that people hold."""
 from .derivative import TransformDerivative, TransformSecondDerivative
 from .inertia import ArticulatedBodyInertia, Inertia

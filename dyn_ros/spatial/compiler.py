@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Compilation of kernels by Numba, and the folder that keeps what was compiled.
 
 A kernel calls many small functions that all end up inside its machine code, so what is

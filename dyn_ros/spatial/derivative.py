@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives of placements that people hold: iDynTree's TransformDerivative, and a second one.
 
 The numbers of either are a rotation's and a translation's, so the algebra of placements

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Inertias that people hold: of rigid and of articulated bodies."""
 from collections import namedtuple
 from typing import Any

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The numbers of the engine: one float64, or ``LANES`` of them that move as one.
 
 A kernel is written once in ordinary arithmetic. Compiled for a work space of floats it
@@ -232,7 +234,7 @@ _ALIGN_8 = ir.Constant(ir.IntType(32), 8)
 
 
 @intrinsic
-def _load_neighbours(typing, a, i, count):
+def _load_simd(typing, a, i, count):
     def codegen(context, builder, sig, args):
         pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _VECTOR.as_pointer())
         return _masked(builder, "load", _VECTOR, [
@@ -241,7 +243,7 @@ def _load_neighbours(typing, a, i, count):
 
 
 @intrinsic
-def _store_neighbours(typing, a, i, count, x):
+def _store_simd(typing, a, i, count, x):
     def codegen(context, builder, sig, args):
         pointer = builder.bitcast(builder.gep(args[0], [args[1]]), _VECTOR.as_pointer())
         _masked(builder, "store", ir.VoidType(), [
@@ -297,7 +299,7 @@ def _move(builder, sources, targets, past_caches=False):
 
 
 @intrinsic
-def gather_square(typing, array, i, j, work, k):
+def gather_tile(typing, array, i, j, work, k):
     """Copy array[i : i + LANES, j : j + LANES] to rows k ... of a work space of lanes."""
     def codegen(context, builder, sig, args):
         _move(builder, _array_rows(context, builder, sig.args[0], *args[:3]),
@@ -306,7 +308,7 @@ def gather_square(typing, array, i, j, work, k):
     return types.none(array, types.intp, types.intp, work, types.intp), codegen
 
 
-def _scatter_square(past_caches):
+def _scatter_tile(past_caches):
     @intrinsic
     def scatter(typing, work, k, array, i, j):
         def codegen(context, builder, sig, args):
@@ -317,9 +319,9 @@ def _scatter_square(past_caches):
     return scatter
 
 
-scatter_square = _scatter_square(False)
+scatter_tile = _scatter_tile(False)
 """Copy rows k ... of a work space of lanes to array[i : i + LANES, j : j + LANES]."""
-scatter_square_past_caches = _scatter_square(True)
+scatter_tile_past_caches = _scatter_tile(True)
 """The same straight to memory, for what the caches cannot hold: whole lines of them only."""
 
 
@@ -395,18 +397,18 @@ def holds_lanes(a):
     return False
 
 
-def neighbours(a):
+def simd_width(a):
     """How many neighbours in a work space move as one: ``LANES`` of one state, 1 of lanes."""
     return 1
 
 
-def load_neighbours(a, i, count):
+def load_simd(a, i, count):
     """Numbers i, i + 1, ... of a work space as one number: ``neighbours(a)``, at most ``count``."""
     return a[i]
 
 
-def store_neighbours(a, i, count, x):
-    """Write what ``load_neighbours`` reads."""
+def store_simd(a, i, count, x):
+    """Write what ``load_simd`` reads."""
     a[i] = x
 
 
@@ -477,24 +479,24 @@ def _(a):
     return lambda a: found
 
 
-@overload(neighbours)
+@overload(simd_width)
 def _(a):
     count = 1 if a.dtype == lanes else LANES
     return lambda a: count
 
 
-@overload(load_neighbours)
+@overload(load_simd)
 def _(a, i, count):
     if a.dtype == lanes:
         return lambda a, i, count: _load(a, i)
-    return lambda a, i, count: _load_neighbours(a, i, count)
+    return lambda a, i, count: _load_simd(a, i, count)
 
 
-@overload(store_neighbours)
+@overload(store_simd)
 def _(a, i, count, x):
     if a.dtype == lanes:
         return lambda a, i, count, x: _store(a, i, x)
-    return lambda a, i, count, x: _store_neighbours(a, i, count, x)
+    return lambda a, i, count, x: _store_simd(a, i, count, x)
 
 
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Exponential and logarithm of rotations and rigid motions, on NumPy arrays.
 
 Any number of batch axes in front.

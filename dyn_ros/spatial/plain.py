@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The kernels' algebra as plain Python: the same source, run on tuples of floats, not compiled."""
 from types import FunctionType, SimpleNamespace
 

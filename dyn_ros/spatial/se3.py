@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Placements that people hold."""
 from typing import TYPE_CHECKING, TypeVar, overload
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What annotations say of numbers."""
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias

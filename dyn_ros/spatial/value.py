@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What all values that people hold have in common."""
 import math
 from typing import Any, ClassVar, TypeVar

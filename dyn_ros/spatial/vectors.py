@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Spatial vectors that people hold: motions and forces.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts exchanged.

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The browser view of a robot, on viser; the node that feeds it is ``nodes/viewer_node.py``.
 
 ``visuals.py`` reads shapes and meshes out of a robot description, ``scene.py`` draws the robot,

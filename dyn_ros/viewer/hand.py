@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Joints that a hand on sliders moves: smoothly, as a robot does."""
 import numpy as np
 

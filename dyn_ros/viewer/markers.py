@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Markers of visualization_msgs as viser's scene nodes: one node for many markers.
 
 Markers that look alike, of one topic, namespace and frame, are instances of one node; so a message

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The page that browsers open: served on this machine alone unless told otherwise."""
 import contextlib
 import io

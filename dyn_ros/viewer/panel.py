@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What stands beside the robot: sliders, numbers, plots, what markers to see, what to push."""
 import math
 from collections import deque

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """A robot as a tree of viser's scene nodes: the browser computes where its links are.
 
 Each moving joint is a node below that of the joint that carries it, so that a state is sent as

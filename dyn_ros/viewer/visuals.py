@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What a robot looks like: the shapes and meshes of a description (URDF)."""
 import math
 import os

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """all_terms: against Pinocchio, and against the functions that give one term each."""
 import numpy as np
 import pinocchio

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Centres of mass, energies, composite inertias, momenta and forces of bodies and of the whole."""
 import numpy as np
 import pinocchio

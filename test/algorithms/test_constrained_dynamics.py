@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Classical accelerations of frames: met, in any axes, by the torques that are to be sent."""
 import numpy as np
 import pinocchio

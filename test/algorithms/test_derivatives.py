@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """First-order derivatives: of inverse and forward dynamics, statics, frames and the momentum."""
 import numpy as np
 import pinocchio

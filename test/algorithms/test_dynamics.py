@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Inverse and forward dynamics: agreement with Pinocchio, identities, batches, bad input."""
 import pickle
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The worked example of docs/vereshchagin.md: which torques hold a tool still."""
 import importlib.util
 import re

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Placements, velocities, accelerations and Jacobians of joints and frames."""
 import numpy as np
 import pinocchio

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Second-order derivatives of inverse and forward dynamics.
 
 The references are differences of the first order, and numbers made by Pinocchio in C++.

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Constrained dynamics: KDL's answers, a dense solution, policies, priorities, bad input."""
 import copy
 import pickle

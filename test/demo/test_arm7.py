@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The demo's arm: a chain of seven joints whose inertias follow from its own shapes."""
 import xml.etree.ElementTree as ET
 from pathlib import Path

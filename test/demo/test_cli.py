@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The dyn_ros command: arguments, errors in one line, exit codes."""
 import subprocess
 import sys

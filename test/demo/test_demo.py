@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The demo as a person runs it: real processes, real DDS, a clean end."""
 import fcntl
 import io

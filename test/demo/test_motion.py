@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The demo's motion: within every limit, from rest, its derivatives exact; what it takes."""
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What a robot's description may get wrong, and is told."""
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Configuration space: agreement with Pinocchio, the axioms of a Lie group, bad input."""
 import math
 

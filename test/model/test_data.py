@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Data: what it holds, and the memory of large batches."""
 import copy
 import pickle

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Payloads: the same as a body written into the URDF, exact when taken off, bad ones refused."""
 import copy
 import re

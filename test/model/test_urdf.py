@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """read_urdf: agreement with Pinocchio on real robots, and every bad input with its message."""
 import math
 import re

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """A node as a process of its own, and a client that speaks to it over DDS."""
 import array
 import itertools

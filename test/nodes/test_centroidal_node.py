@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """centroidal_node as a process of its own, spoken to over DDS."""
 import math
 from pathlib import Path

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The commands in the documentation: each is run, or looked at as closely as it can be here.
 
 What needs a ROS installation goes to the same nodes through rclpy: a service call is made, a

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What contributors read: the algorithm, the node and the service there do what they say."""
 import re
 import shutil

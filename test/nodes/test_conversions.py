@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Values into geometry_msgs and back."""
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Accelerations by smoothed differences, and the efforts that the collector keeps. No ROS here."""
 import math
 

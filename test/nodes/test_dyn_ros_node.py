@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """dyn_ros_node as a process of its own: several nodes, one robot, each state taken once."""
 import signal
 import threading

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The launch files, run by launch_ros, which comes with a ROS installation."""
 import os
 import re

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """~/markers of the nodes, spoken to over DDS: what is shown against what the engine computes."""
 import math
 from pathlib import Path

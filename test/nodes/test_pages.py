@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The pages of the nodes: their tables are what the nodes have."""
 import importlib.util
 import re

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """config/dyn_ros.rviz: classes that RViz has, topics that there are."""
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What dynamics_node's services answer, asked without a process: right numbers, good refusals."""
 import math
 import re

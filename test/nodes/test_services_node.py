@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node over DDS: a node in a process of its own, which nothing ends."""
 import math
 from pathlib import Path

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Shapes of markers: against bodies and mappings that are known."""
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The collector of a robot's state and the robot that a node works with; no ROS needed."""
 import math
 from pathlib import Path

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The tutorial, followed to the letter: its files, commands and keys, in terminals."""
 import fcntl
 import os

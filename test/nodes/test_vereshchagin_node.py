@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """vereshchagin_node as a process of its own, spoken to over DDS, beside Pinocchio's matrices."""
 import array
 import math

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's node without a browser: what it shows of what it hears, and what it tells."""
 import math
 import os

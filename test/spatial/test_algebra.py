@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The algebra on tuples against plain 3 x 3 and 6 x 6 matrices."""
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What makes SE(3), its algebra and its duals what they are, on any values."""
 import numpy as np
 from hypothesis import given, settings

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The folder of compiled kernels, each case in a process of its own."""
 import os
 import shutil

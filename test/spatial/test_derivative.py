@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """TransformDerivative against iDynTree and finite differences; the second derivative too."""
 import numpy as np
 import pytest

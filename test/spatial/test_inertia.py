@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Rigid-body inertias and velocities against Pinocchio; which numbers a body can have."""
 import numpy as np
 import pinocchio

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The number type: lanes do what one float does, and both do what NumPy does."""
 import numba
 import numpy as np

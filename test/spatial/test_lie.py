@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Exponential and logarithm: inverse of each other at every angle, and SciPy's rotations."""
 import numpy as np
 import pytest

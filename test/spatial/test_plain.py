@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The kernels' source as plain Python gives what it gives compiled."""
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Values never change, are read, compared, copied and refused as they say; placements near pi."""
 import copy
 import pickle

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """A page without a browser: what is sent to browsers can be read back from its handles."""
 import pytest
 

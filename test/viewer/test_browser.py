@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The demo in a real browser: it loads, a slider moves, torques change."""
 import os
 import shutil

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Joints that follow sliders, and the motion that goes on from there."""
 import numpy as np
 import pytest

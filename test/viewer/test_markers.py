@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Markers on the page: every type, what takes them away, and bad ones."""
 import math
 from itertools import pairwise

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """What people do on the page, as it comes out of the panel."""
 import asyncio
 

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """The robot on the page: its joints as scene nodes, its shapes."""
 import importlib.metadata
 from pathlib import Path

@@ -1,3 +1,5 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
 """Shapes and meshes of robot descriptions."""
 import numpy as np
 import pytest
