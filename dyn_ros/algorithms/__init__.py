@@ -8,11 +8,10 @@ from .aba_derivatives import aba_derivatives as aba_derivatives
 from .aba_second_order import (
     aba_second_order_derivatives as aba_second_order_derivatives,
 )
+from .algorithm import ALGORITHMS as _ALGORITHMS
 from .all_terms import all_terms as all_terms
 from .bodies import body_momenta as body_momenta
 from .bodies import joint_forces as joint_forces
-from .call import ALGORITHMS as _ALGORITHMS
-from .call import precompile as precompile
 from .centroidal import ccrba as ccrba
 from .centroidal import (
     centroidal_momentum_time_derivative as centroidal_momentum_time_derivative,
@@ -54,6 +53,7 @@ from .kinematics import bias_acceleration as bias_acceleration
 from .kinematics import forward_kinematics as forward_kinematics
 from .kinematics import frame_placements as frame_placements
 from .minverse import minverse as minverse
+from .precompile import precompile as precompile
 from .rnea import generalized_gravity as generalized_gravity
 from .rnea import nonlinear_effects as nonlinear_effects
 from .rnea import rnea as rnea

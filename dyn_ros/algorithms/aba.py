@@ -5,19 +5,14 @@
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, in the axes of the root. A joint
 with several degrees of freedom is eliminated one column of its motion subspace after the other.
 """
+from ..model.fields import F_EXT, TAU_IN, Q, V, field
 from ..model.layout import (
-    F_EXT,
     GRAVITY,
     PRISMATIC,
     REVOLUTE,
-    TAU_IN,
-    Q,
-    V,
     armature,
     clear,
-    coupled,
     fail,
-    field,
     has_child,
     has_input,
     idx_column,
@@ -68,7 +63,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
-from .call import Algorithm
+from .algorithm import Algorithm
 from .crba import COMPOSITE, crba_kernel
 from .factor import SINGULAR, factor, solve
 from .rnea import NLE, external_force, nonlinear_effects_kernel
@@ -224,7 +219,7 @@ def outward_accelerations(r):
 
 
 @kernel
-def projected_dynamics(r):
+def projected_aba_kernel(r):
     """Where mimic joints couple branches: M ddq = tau - nle."""
     crba_kernel(r)
     factor(r)
@@ -237,16 +232,14 @@ def projected_dynamics(r):
 
 @kernel
 def aba_kernel(r):
-    if coupled(r):
-        projected_dynamics(r)
-    else:
-        outward_velocities(r)
-        inward_inertias(r)
-        accelerate_root(r)
-        outward_accelerations(r)
+    outward_velocities(r)
+    inward_inertias(r)
+    accelerate_root(r)
+    outward_accelerations(r)
 
 
-_aba = Algorithm("aba", aba_kernel, (Q, V, TAU_IN, F_EXT), (DDQ,), optional=(F_EXT,)).caller()
+_aba = Algorithm("aba", aba_kernel, (Q, V, TAU_IN, F_EXT), (DDQ,), optional=(F_EXT,),
+                 coupled=projected_aba_kernel).caller()
 
 
 def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
@@ -287,4 +280,4 @@ def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    return _aba(model, data, threads, 0, q, v, tau, f_ext)
+    return _aba(model, data, threads, q, v, tau, f_ext)

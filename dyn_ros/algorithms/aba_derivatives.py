@@ -6,34 +6,24 @@ Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithm
 tau stays, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, the
 derivatives of rnea taken at ddq.
 """
-from ..model.layout import (
-    F_EXT,
-    TAU_IN,
-    A,
-    Q,
-    V,
-    coupled,
-    field,
-    nv,
-    offset,
-    velocity_end,
-    velocity_parent,
-)
+from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
+from ..model.layout import nv, offset, velocity_end, velocity_parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, load_simd, simd_width, store
-from .aba import DDQ, aba_kernel
-from .call import Algorithm
+from .aba import DDQ, aba_kernel, projected_aba_kernel
+from .algorithm import Algorithm
+from .crba import M
 from .minverse import (
     MINV,
     add_scaled,
     inverse_after_elimination,
+    inverse_after_factor,
     load_eight,
-    solve_for_root,
-    square_root,
     store_rows,
 )
 from .rnea_derivatives import DTAU_DQ, DTAU_DV, columns_in_world, inward, outward
+from .rnea_derivatives import LEAVES as RNEA_LEAVES
 
 DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Joint accelerations by configuration [rad/s2, m/s2 "
                                          "per rad, m].")
@@ -68,15 +58,9 @@ def less_minverse_times(r, X, Y, B, C):
 
 @kernel
 def differentiate(r):
-    """All of ``aba_derivatives``, told about the first joint's origin."""
-    aba_kernel(r)
+    """After the accelerations and the inverse; about the first joint's origin."""
     for k in range(nv(r)):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    if coupled(r):
-        solve_for_root(r)
-        square_root(r)
-    else:
-        inverse_after_elimination(r)
     outward(r)
     inward(r)
     less_minverse_times(r, offset(r, DDQ_DQ), offset(r, DDQ_DV),
@@ -85,13 +69,25 @@ def differentiate(r):
 
 @kernel
 def aba_derivatives_kernel(r):
+    aba_kernel(r)
+    inverse_after_elimination(r)
     differentiate(r)
     columns_in_world(r)
 
 
+@kernel
+def projected_derivatives_kernel(r):
+    """Where mimic joints couple branches."""
+    projected_aba_kernel(r)
+    inverse_after_factor(r)
+    differentiate(r)
+    columns_in_world(r)
+
+
+LEAVES = (DDQ, DTAU_DQ, DTAU_DV, M, *RNEA_LEAVES)
 _aba_derivatives = Algorithm(
     "aba_derivatives", aba_derivatives_kernel, (Q, V, TAU_IN, F_EXT), (DDQ_DQ, DDQ_DV, MINV),
-    optional=(F_EXT,)).caller()
+    optional=(F_EXT,), leaves=LEAVES, coupled=projected_derivatives_kernel).caller()
 
 
 def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
@@ -141,4 +137,4 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    return _aba_derivatives(model, data, threads, 0, q, v, tau, f_ext)
+    return _aba_derivatives(model, data, threads, q, v, tau, f_ext)

@@ -12,23 +12,15 @@ aba_derivatives.py,
     d2ddq_dvdv[:, j, k] = -M^-1 R_dvdv[:, j, k]
     d2ddq_dtaudq[:, j, k] = -M^-1 R_dadq[:, :, k] M^-1[:, j]
 """
-from ..model.layout import (
-    F_EXT,
-    TAU_IN,
-    Q,
-    V,
-    field,
-    nv,
-    offset,
-    velocity_end,
-    velocity_parent,
-)
+from ..model.fields import F_EXT, TAU_IN, Q, V, field
+from ..model.layout import nv, offset, velocity_end, velocity_parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
 from ..spatial.lanes import LANES, load_simd, simd_width, store_simd
-from .aba_derivatives import DDQ_DQ, DDQ_DV, differentiate
-from .call import Algorithm
-from .minverse import MINV, add_scaled, load_eight
+from .aba import aba_kernel, projected_aba_kernel
+from .aba_derivatives import DDQ_DQ, DDQ_DV, LEAVES, differentiate
+from .algorithm import Algorithm
+from .minverse import MINV, add_scaled, inverse_after_elimination, inverse_after_factor, load_eight
 from .rnea_derivatives import columns_in_world
 from .rnea_second_order import (
     CUBE,
@@ -105,8 +97,8 @@ def less_minverse_times_tensor(r, X, B):
 
 
 @kernel
-def aba_second_order_derivatives_kernel(r):
-    differentiate(r)
+def differentiate_twice(r):
+    """After ``differentiate``."""
     second_order(r)
     columns_in_world(r)
     add_accelerations(r)
@@ -116,9 +108,28 @@ def aba_second_order_derivatives_kernel(r):
         less_minverse_times_tensor(r, X, B)
 
 
+@kernel
+def aba_second_order_derivatives_kernel(r):
+    aba_kernel(r)
+    inverse_after_elimination(r)
+    differentiate(r)
+    differentiate_twice(r)
+
+
+@kernel
+def projected_second_order_derivatives_kernel(r):
+    """Where mimic joints couple branches."""
+    projected_aba_kernel(r)
+    inverse_after_factor(r)
+    differentiate(r)
+    differentiate_twice(r)
+
+
 _second_order = Algorithm(
     "aba_second_order_derivatives", aba_second_order_derivatives_kernel, (Q, V, TAU_IN, F_EXT),
-    (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,)).caller()
+    (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,),
+    leaves=(DDQ_DQ, DDQ_DV, MINV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ, *LEAVES),
+    coupled=projected_second_order_derivatives_kernel).caller()
 
 
 def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
@@ -172,4 +183,4 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    return _second_order(model, data, threads, 0, q, v, tau, f_ext)
+    return _second_order(model, data, threads, q, v, tau, f_ext)

@@ -9,17 +9,12 @@ forces of the velocities the rest of nle (table 5.1).
 """
 import functools
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
+from ..model.fields import OMI, TERMS, A, Q, V, field
 from ..model.layout import (
     GRAVITY,
-    OMI,
-    A,
-    Q,
-    V,
     clear,
-    field,
     idx_column,
     idx_v,
     increase,
@@ -27,8 +22,8 @@ from ..model.layout import (
     njoints,
     nv,
     offset,
+    option,
     parent,
-    where,
     zero_unless_input,
 )
 from ..model.types import Array, ArrayLike, Data, Model, Scalar
@@ -57,7 +52,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
-from .call import Algorithm, getter
+from .algorithm import Algorithm
 from .centroidal import AG, HG, IG, locate_com, momentum_columns, store_momentum
 from .com import (
     COM,
@@ -100,7 +95,7 @@ _CARRIED = _ALL & ~(_J | _OMI | _OMF)
 
 @kernel
 def wanted(r, terms):
-    return where(r) & terms != 0
+    return option(r, TERMS) & terms != 0
 
 
 @kernel
@@ -286,23 +281,21 @@ class Terms(NamedTuple):
     oMf: Array
 
 
-_call = Algorithm("all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(V,)).caller(
-    lambda data: data)
+_algorithm = Algorithm("all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(V,),
+                       options=(TERMS,))
+_all = _algorithm.caller(make=Terms._make)
 
 
 @functools.lru_cache
 def _selection(only):
-    """The bits of terms, and how to take them from Data and from a batch's results."""
-    if only is None:
-        every = getter(FIELDS)
-        return _ALL, lambda data: Terms._make(every(data)), Terms._make
+    """The bits of terms, and the call that returns them."""
     unknown = [name for name in only if name not in Terms._fields]
     if unknown or not only:
         raise ValueError(f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
                          f"there are: {', '.join(Terms._fields)}")
     numbers = [Terms._fields.index(name) for name in only]
-    return (sum(1 << k for k in set(numbers)), getter([FIELDS[k] for k in numbers]),
-            itemgetter(*numbers))
+    return (sum(1 << k for k in set(numbers)),
+            _algorithm.caller(results=[FIELDS[k] for k in numbers]))
 
 
 @overload
@@ -335,8 +328,8 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
         Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
         is not given.
     only : sequence of str, optional
-        Names of the terms to compute, fields of ``Terms``; what else they leave in ``data`` is
-        not to be relied on. All where it is not given.
+        Names of the terms to compute, fields of ``Terms``; ``data`` keeps its other numbers. All
+        where it is not given.
     threads : int
         How many threads share a batch.
 
@@ -354,6 +347,5 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
         finite, a quaternion that is not unit; names in ``only`` that are no terms, with those
         there are.
     """
-    terms, of_data, of_batch = _selection(None if only is None else tuple(only))
-    found = _call(model, data, threads, terms, q, v)
-    return of_data(data) if found is data else of_batch(found)
+    terms, call = (_ALL, _all) if only is None else _selection(tuple(only))
+    return call(model, data, threads, terms, q, v)

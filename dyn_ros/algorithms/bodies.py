@@ -1,23 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What each body carries and bears: its momentum, the force of its joint."""
+from ..model.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
 from ..model.joints import add_subspace_times
-from ..model.layout import (
-    F_EXT,
-    JOINT_F,
-    JOINT_V,
-    LIMI,
-    OMI,
-    A,
-    Q,
-    V,
-    body_inertia,
-    clear,
-    field,
-    njoints,
-    offset,
-    parent,
-)
+from ..model.layout import body_inertia, clear, njoints, offset, parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     compose,
@@ -31,7 +17,7 @@ from ..spatial.algebra import (
     to_parent,
 )
 from ..spatial.compiler import kernel
-from .call import Algorithm
+from .algorithm import Algorithm
 from .kinematics import place_all
 from .rnea import TAU, newton_euler
 
@@ -79,9 +65,10 @@ def joint_forces_kernel(r):
         store_in_world(r, OF, i, load_force(r.work, offset(r, JOINT_F) + 6 * i))
 
 
-_momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH)).caller()
+_momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH),
+                     leaves=(JOINT_V, LIMI, OMI)).caller()
 _forces = Algorithm("joint_forces", joint_forces_kernel, (Q, V, A, F_EXT), (JOINT_F, OF),
-                    optional=(F_EXT,)).caller()
+                    optional=(F_EXT,), leaves=(TAU, JOINT_V, JOINT_A, LIMI, OMI)).caller()
 
 
 def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -117,7 +104,7 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _momenta(model, data, threads, 0, q, v)
+    return _momenta(model, data, threads, q, v)
 
 
 def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
@@ -158,4 +145,4 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _forces(model, data, threads, 0, q, v, a, f_ext)
+    return _forces(model, data, threads, q, v, a, f_ext)

@@ -7,7 +7,8 @@ and Orin, "Improved computation of the humanoid centroidal dynamics and applicat
 whole-body control" (2016). In the axes of the root, each column of the centroidal momentum
 matrix from its joint's origin straight to the centre of mass.
 """
-from ..model.layout import A, Q, V, clear, coupled, field, idx_v, ncolumns, njoints, nv, offset
+from ..model.fields import A, Q, V, field
+from ..model.layout import clear, coupled, idx_v, ncolumns, njoints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
@@ -28,8 +29,8 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load
-from .call import Algorithm
-from .com import ACOM, VCOM, over_mass, store_com, sum_bodies
+from .algorithm import Algorithm
+from .com import ACOM, COM, MASS, VCOM, over_mass, store_com, sum_bodies
 from .composites import (
     COMPOSITE_RATE,
     composite,
@@ -145,10 +146,11 @@ def momentum_rate_kernel(r):
     store3(r.work, offset(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
 
 
-_ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG)).caller()
-_dccrba = Algorithm("dccrba", dccrba_kernel, (Q, V), (DAG,)).caller()
+_ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG), leaves=(COM, VCOM, MASS)).caller()
+_dccrba = Algorithm("dccrba", dccrba_kernel, (Q, V), (DAG,),
+                    leaves=(AG, HG, IG, COM, VCOM, MASS)).caller()
 _momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_kernel,
-                           (Q, V, A), (DHG,)).caller()
+                           (Q, V, A), (DHG,), leaves=(HG, COM, VCOM, ACOM, MASS)).caller()
 
 
 def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -187,7 +189,7 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _ccrba(model, data, threads, 0, q, v)
+    return _ccrba(model, data, threads, q, v)
 
 
 def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
@@ -221,7 +223,7 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _dccrba(model, data, threads, 0, q, v)
+    return _dccrba(model, data, threads, q, v)
 
 
 def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
@@ -258,4 +260,4 @@ def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, 
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _momentum_rate(model, data, threads, 0, q, v, a)
+    return _momentum_rate(model, data, threads, q, v, a)

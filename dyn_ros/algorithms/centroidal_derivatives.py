@@ -7,7 +7,8 @@ the composites of Singh, Russell and Wensing (2022): how all that a joint carrie
 momentum and its rate with the joint (rnea_derivatives.py, without gravity), brought to the centre
 of mass, which moves too.
 """
-from ..model.layout import A, Q, V, clear, field, idx_v, nallcolumns, ncolumns, njoints, nv, offset
+from ..model.fields import A, Q, V, field
+from ..model.layout import clear, idx_v, nallcolumns, ncolumns, njoints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Force,
@@ -29,10 +30,10 @@ from ..spatial.algebra import (
     sub,
 )
 from ..spatial.compiler import kernel
-from .call import Algorithm
+from .algorithm import Algorithm
 from .centroidal import DHG, HG, add_to_column, clear_columns
-from .com import VCOM, over_mass, store_com
-from .jacobians import J, move_columns
+from .com import COM, MASS, VCOM, over_mass, store_com
+from .jacobians import DJ, J, move_columns
 from .kinematics import OA, OV
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
@@ -42,6 +43,7 @@ from .rnea_derivatives import (
     DFDA,
     DFDQ,
     DFDV,
+    DVDQ,
     PSID,
     acceleration_columns,
     clear_composites,
@@ -182,9 +184,12 @@ def com_velocity_derivatives_kernel(r):
 
 _centroidal_derivatives = Algorithm(
     "centroidal_derivatives", centroidal_derivatives_kernel, (Q, V, A),
-    (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA)).caller()
+    (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
+    leaves=(HG, DHG, COM, MASS, DHDQ, DFDQ, DFDV, DFDA, J, DJ, PSID, DVDQ, DADQ, DADV, OV,
+            OA)).caller()
 _com_velocity_derivatives = Algorithm(
-    "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,)).caller()
+    "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,),
+    leaves=(VCOM, DHDQ, J, DJ, PSID, DVDQ, DADV, OV)).caller()
 
 
 def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
@@ -233,7 +238,7 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _centroidal_derivatives(model, data, threads, 0, q, v, a)
+    return _centroidal_derivatives(model, data, threads, q, v, a)
 
 
 def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -269,4 +274,4 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _com_velocity_derivatives(model, data, threads, 0, q, v)
+    return _com_velocity_derivatives(model, data, threads, q, v)

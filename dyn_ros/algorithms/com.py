@@ -6,13 +6,10 @@ All in the axes of the root; sums are about the first joint's origin (root_axes.
 """
 from collections import namedtuple
 
-from ..model.frames import joint_where
+from ..model.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
+from ..model.frames import joint_selector
 from ..model.layout import (
-    A,
-    Q,
-    V,
     clear,
-    field,
     idx_v,
     increase,
     ncolumns,
@@ -42,7 +39,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
-from .call import Algorithm
+from .algorithm import Algorithm
 from .composites import composite, place_bodies, sum_up
 from .crba import COMPOSITE, composite_column
 from .frames import first_joint
@@ -256,7 +253,7 @@ _subtrees = Algorithm("subtree_centers_of_mass", subtree_centers_kernel, (Q, V, 
                       optional=(V, A)).caller()
 _jacobian = Algorithm("com_jacobian", com_jacobian_kernel, (Q,), (JCOM,)).caller()
 _subtree_jacobian = Algorithm("subtree_com_jacobian", subtree_com_jacobian_kernel, (Q,),
-                              (SUBTREE_JCOM,)).caller()
+                              (SUBTREE_JCOM,), options=(FRAME, REFERENCE_FRAME)).caller()
 
 
 def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
@@ -297,7 +294,7 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _com(model, data, threads, 0, q, v, a)
+    return _com(model, data, threads, q, v, a)
 
 
 def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
@@ -341,7 +338,7 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _subtrees(model, data, threads, 0, q, v, a)
+    return _subtrees(model, data, threads, q, v, a)
 
 
 def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
@@ -372,7 +369,7 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _jacobian(model, data, threads, 0, q)
+    return _jacobian(model, data, threads, q)
 
 
 def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int, *,
@@ -407,4 +404,4 @@ def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | in
         An unknown joint: lists those there are. Else names the argument, what was expected and
         what came: shape, dtype, a number that is not finite, a quaternion that is not unit.
     """
-    return _subtree_jacobian(model, data, threads, joint_where(model, joint, 0), q)
+    return _subtree_jacobian(model, data, threads, joint_selector(model, joint, 0), q)

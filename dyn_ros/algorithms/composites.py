@@ -6,7 +6,8 @@ In the axes of the root, each about its own joint's origin (root_axes.py). The r
 body's inertia has the form of an inertia without mass, whose first moment is the linear
 momentum; so rates move and add up as inertias do.
 """
-from ..model.layout import Q, V, clear, field, njoints, offset, parent, zero_unless_input
+from ..model.fields import Q, V, field
+from ..model.layout import clear, njoints, offset, parent, zero_unless_input
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Inertia,
@@ -28,7 +29,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import store
-from .call import Algorithm
+from .algorithm import Algorithm
 from .crba import COMPOSITE
 from .root_axes import (
     ORIGIN,
@@ -174,4 +175,4 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _composites(model, data, threads, 0, q, v)
+    return _composites(model, data, threads, q, v)

@@ -1,19 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Constrained dynamics in the terms that people think in: classical accelerations of frames."""
-from ..model.layout import (
-    ALPHA,
-    BETA,
-    DESIRED,
-    DIRECTIONS,
-    F_EXT,
-    TAU_IN,
-    Q,
-    V,
-    nconstraints,
-    offset,
-    zero_unless_input,
-)
+from ..model.fields import ALPHA, BETA, CONSTRAINTS, DESIRED, DIRECTIONS, F_EXT, TAU_IN, Q, V
+from ..model.layout import nconstraints, offset, zero_unless_input
 from ..model.types import ArrayLike, Data, Model
 from ..spatial.algebra import (
     Motion,
@@ -29,23 +18,30 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
 from .aba import LINK_ACCELERATION
-from .call import Algorithm
+from .algorithm import Algorithm
 from .constraints import (
     ConstrainedMotion,
     Frames,
     Priority,
     Singularity,
     as_motion,
+    constraint_table,
     nruns,
     run_axes,
     run_start,
     run_stop,
     tip_joint,
     tip_translation,
-    told_address,
 )
 from .root_axes import BODY_VELOCITY
-from .vereshchagin import RESULTS, solve_constrained, sweep_outward, unit_force
+from .vereshchagin import (
+    RESULTS,
+    solve_constrained,
+    solve_constrained_projected,
+    sweep_outward,
+    sweep_outward_projected,
+    unit_force,
+)
 
 
 @kernel
@@ -78,20 +74,36 @@ def make_spatial(r, n):
 
 
 @kernel
-def constrained_dynamics_kernel(r):
-    zero_unless_input(r, TAU_IN)
+def set_constraints(r):
+    """alpha and beta, after ``sweep_outward``."""
     zero_unless_input(r, DESIRED)
-    sweep_outward(r)
     for n in range(nruns(r)):
         turn_directions(r, n)
         make_spatial(r, n)
+
+
+@kernel
+def constrained_dynamics_kernel(r):
+    zero_unless_input(r, TAU_IN)
+    sweep_outward(r)
+    set_constraints(r)
     solve_constrained(r)
+
+
+@kernel
+def projected_constrained_dynamics_kernel(r):
+    """Where mimic joints couple branches."""
+    zero_unless_input(r, TAU_IN)
+    sweep_outward_projected(r)
+    set_constraints(r)
+    solve_constrained_projected(r)
 
 
 _constrained_dynamics = Algorithm(
     "constrained_dynamics", constrained_dynamics_kernel,
     (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT), RESULTS,
-    optional=(DESIRED, TAU_IN, F_EXT)).caller()
+    optional=(DESIRED, TAU_IN, F_EXT), options=(CONSTRAINTS,),
+    coupled=projected_constrained_dynamics_kernel).caller(make=as_motion)
 
 
 def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: Frames,
@@ -150,9 +162,9 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    where = told_address(model, data, "frame", frame, axes, ("directions", directions),
-                         singularity, tolerance, priority)
+    table = constraint_table(model, data, "frame", frame, axes, ("directions", directions),
+                             singularity, tolerance, priority)
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
-    return as_motion(data, _constrained_dynamics(model, data, threads, where, q, v, directions,
-                                                 accelerations, tau, f_ext))
+    return _constrained_dynamics(model, data, threads, table.ctypes.data, q, v, directions,
+                                 accelerations, tau, f_ext)

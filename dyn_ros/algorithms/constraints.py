@@ -1,9 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a call says about its constraints besides their numbers: tips, policy, priority.
+"""What a call specifies about its constraints besides their numbers: tips, policy, priority.
 
-A table of integers, made once for each way of calling and kept by ``Data``; its address travels
-with the call. Constraints that follow each other on one tip form a run.
+A table of integers, made once for each way of calling and kept by ``Data``. Its address is an
+option of the call, whose caller holds the table until it returns. Constraints that follow each
+other on one tip form a run.
 """
 import contextlib
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..model.frames import frame_where
+from ..model.fields import CONSTRAINTS
+from ..model.frames import frame_number
 from ..model.inputs import as_array, finite_array
-from ..model.layout import NCONSTRAINTS, frame_parent, frame_placement, offset, where
+from ..model.layout import frame_parent, frame_placement, offset, option
 from ..model.types import Array, Scalar
 from ..spatial.algebra import load9, product, rotate
 from ..spatial.compiler import kernel
@@ -40,47 +42,48 @@ _KEPT = 64                                          # tables that a Data keeps
 
 
 @kernel
-def told(r, k):
-    return load(integers_at(where(r)), k)
+def setting(r, k):
+    """Integer k of the table."""
+    return load(integers_at(option(r, CONSTRAINTS)), k)
 
 
 @kernel
 def tolerance(r):
-    return load(floats_at(where(r)), TOLERANCE)
+    return load(floats_at(option(r, CONSTRAINTS)), TOLERANCE)
 
 
 @kernel
 def nruns(r):
-    return told(r, NRUNS)
+    return setting(r, NRUNS)
 
 
 @kernel
 def run_start(r, n):
-    return told(r, RUNS + RUN * (n - 1) + STOP) if n > 0 else 0
+    return setting(r, RUNS + RUN * (n - 1) + STOP) if n > 0 else 0
 
 
 @kernel
 def run_stop(r, n):
-    return told(r, RUNS + RUN * n + STOP)
+    return setting(r, RUNS + RUN * n + STOP)
 
 
 @kernel
 def tip_joint(r, n):
     """The joint that carries the tip of run n."""
-    return frame_parent(r, told(r, RUNS + RUN * n + TIP))
+    return frame_parent(r, setting(r, RUNS + RUN * n + TIP))
 
 
 @kernel
 def tip_translation(r, n):
     """From that joint's origin to the tip's, in the axes of the root."""
     R = load9(r.work, offset(r, ROTATION) + 9 * tip_joint(r, n))
-    return rotate(R, frame_placement(r, told(r, RUNS + RUN * n + TIP)).translation)
+    return rotate(R, frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
 
 
 @kernel
 def run_axes(r, n):
     """From the axes of run n's directions to those of the root."""
-    f = told(r, RUNS + RUN * n + AXES)
+    f = setting(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:
         return load9(r.work, offset(r, ROTATION))
     R = load9(r.work, offset(r, ROTATION) + 9 * frame_parent(r, f))
@@ -123,14 +126,11 @@ class ConstrainedMotion(NamedTuple):
     rank: Scalar
 
 
-def as_motion(data, found):
-    """Results of a kernel as people see them."""
-    ddq, nu, constraint, total, forces, accelerations, rank = found
-    if rank.ndim == 1:
-        return ConstrainedMotion(ddq, nu[:data._ints[NCONSTRAINTS]], constraint, total, forces,
-                                 accelerations, int(rank[0]))
-    return ConstrainedMotion(ddq, nu, constraint, total, forces, accelerations,
-                             rank[:, 0].astype(int))
+def as_motion(results: tuple) -> ConstrainedMotion:
+    """The results of a kernel as they are returned."""
+    *arrays, rank = results
+    return ConstrainedMotion(*arrays, rank.astype(int) if isinstance(rank, np.ndarray)
+                             else int(rank))
 
 
 def _choice(name, value, known):
@@ -142,7 +142,7 @@ def _choice(name, value, known):
 
 
 def _index(model, frame):
-    return frame_where(model, frame, 0) >> 2
+    return frame_number(model, frame)
 
 
 def _moving_index(model, name, frame):
@@ -219,23 +219,23 @@ def _hashable(frames):
         return frames
 
 
-def told_address(model, data, name, tip, axes, directions, singularity, tolerance, priority):
-    """Address of the table that a call is told, found in ``Data`` or made.
+def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
+    """The table of a call, found in ``Data`` or made; the caller must hold it during the call.
 
     ``directions`` is the name and the value of the (6, m) argument; all else as in ``table``.
     """
     try:
-        return data._told[tip, axes, directions[1].shape[-1], singularity, tolerance, priority][0]
+        return data._tables[tip, axes, directions[1].shape[-1], singularity, tolerance, priority]
     except (AttributeError, KeyError, TypeError, IndexError):
         array, _ = as_array(model, directions[0], (6, "constraints"), directions[1])
     if tolerance is not None:
         tolerance = float(finite_array("tolerance", tolerance, ()))
     key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
-    kept = getattr(data, "_told", {})               # not a Data: the call will say so
+    kept = getattr(data, "_tables", {})             # not a Data: the call will report it
     with contextlib.suppress(KeyError, TypeError):
-        return kept[key][0]
+        return kept[key]
     numbers = table(model, name, *key)
     if len(kept) >= _KEPT:
         kept.clear()
-    kept[key] = numbers.ctypes.data, numbers
-    return numbers.ctypes.data
+    kept[key] = numbers
+    return numbers

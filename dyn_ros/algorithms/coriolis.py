@@ -9,12 +9,10 @@ carrying i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """
+from ..model.fields import Q, V, field
 from ..model.layout import (
-    Q,
-    V,
     accumulate,
     clear_matrix,
-    field,
     idx_v,
     nallcolumns,
     ncolumns,
@@ -39,7 +37,7 @@ from ..spatial.algebra import (
     store_inertia,
 )
 from ..spatial.compiler import kernel
-from .call import Algorithm
+from .algorithm import Algorithm
 from .jacobians import DJ, J, move_columns
 from .kinematics import OV
 from .rnea_derivatives import (
@@ -95,7 +93,8 @@ def coriolis_matrix_kernel(r):
     motions_in_world(r, OV, njoints(r) + 1)
 
 
-_coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,)).caller()
+_coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,),
+                      leaves=(J, DJ, OV)).caller()
 
 
 def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -131,4 +130,4 @@ def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _coriolis(model, data, threads, 0, q, v)
+    return _coriolis(model, data, threads, q, v)

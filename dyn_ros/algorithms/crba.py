@@ -4,15 +4,14 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, in the axes of the root.
 """
+from ..model.fields import Q, field
 from ..model.layout import (
     PRISMATIC,
     REVOLUTE,
-    Q,
     accumulate,
     armature,
     clear,
     clear_matrix,
-    field,
     idx_column,
     idx_v,
     increase,
@@ -39,7 +38,7 @@ from ..spatial.algebra import (
     symmetric_times,
 )
 from ..spatial.compiler import kernel
-from .call import Algorithm
+from .algorithm import Algorithm
 from .root_axes import COLUMNS, dot_column, from_parent, place_body, set_root
 
 M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].", sparse=True)
@@ -126,4 +125,4 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _crba(model, data, threads, 0, q)
+    return _crba(model, data, threads, q)

@@ -1,20 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Kinetic, potential and mechanical energy."""
-from ..model.layout import (
-    GRAVITY,
-    JOINT_V,
-    OMI,
-    Q,
-    V,
-    armature,
-    body_inertia,
-    clear,
-    field,
-    njoints,
-    nv,
-    offset,
-)
+from ..model.fields import JOINT_V, LIMI, OMI, Q, V, field
+from ..model.layout import GRAVITY, armature, body_inertia, clear, njoints, nv, offset
 from ..model.types import ArrayLike, Data, Model, Scalar
 from ..spatial.algebra import (
     add,
@@ -28,8 +16,8 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load, store
+from .algorithm import Algorithm
 from .bodies import joint_velocity
-from .call import Algorithm
 from .kinematics import place_all
 
 KINETIC = field("kinetic_energy", (), "Kinetic energy, of the rotors too [J].")
@@ -90,10 +78,13 @@ def mechanical_energy_kernel(r):
           load(r.work, offset(r, KINETIC)) + load(r.work, offset(r, POTENTIAL)))
 
 
-_kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,)).caller()
-_potential = Algorithm("potential_energy", potential_energy_kernel, (Q,), (POTENTIAL,)).caller()
+_kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,),
+                     leaves=(JOINT_V, LIMI, OMI)).caller()
+_potential = Algorithm("potential_energy", potential_energy_kernel, (Q,), (POTENTIAL,),
+                       leaves=(LIMI, OMI)).caller()
 _mechanical = Algorithm("mechanical_energy", mechanical_energy_kernel, (Q, V),
-                        (MECHANICAL,)).caller()
+                        (MECHANICAL,),
+                        leaves=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
 
 
 def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -126,7 +117,7 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _kinetic(model, data, threads, 0, q, v)
+    return _kinetic(model, data, threads, q, v)
 
 
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
@@ -155,7 +146,7 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _potential(model, data, threads, 0, q)
+    return _potential(model, data, threads, q)
 
 
 def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -188,4 +179,4 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _mechanical(model, data, threads, 0, q, v)
+    return _mechanical(model, data, threads, q, v)

@@ -5,7 +5,8 @@
 M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
 Dynamics Algorithms (2008), tables 6.3 to 6.5.
 """
-from ..model.layout import fail, field, nv, offset, velocity_parent
+from ..model.fields import field
+from ..model.layout import fail, nv, offset, velocity_parent
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .crba import M

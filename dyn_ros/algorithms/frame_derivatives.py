@@ -10,8 +10,9 @@ along u, one who moves along sees its joint's parent, with v_p and a_p, turn by 
 
 and by velocity da = (v_p + v_j - v) x u with v_j of joint j's body.
 """
-from ..model.frames import ReferenceFrame, frame_where
-from ..model.layout import A, Q, V, clear, field, idx_column, idx_v, ncolumns, nv, offset, parent
+from ..model.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
+from ..model.frames import ReferenceFrame, frame_selector
+from ..model.layout import clear, idx_column, idx_v, ncolumns, nv, offset, parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     load_motion,
@@ -23,7 +24,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load
-from .call import Algorithm
+from .algorithm import Algorithm
 from .frames import (
     IN_FRAME,
     add_to_row,
@@ -86,10 +87,11 @@ def velocity_derivatives_kernel(r):
 
 
 _velocity_derivatives = Algorithm(
-    "frame_velocity_derivatives", velocity_derivatives_kernel, (Q, V), (V_DQ, V_DV)).caller()
+    "frame_velocity_derivatives", velocity_derivatives_kernel, (Q, V), (V_DQ, V_DV),
+    options=(FRAME, REFERENCE_FRAME)).caller()
 _acceleration_derivatives = Algorithm(
     "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A),
-    (V_DQ, A_DQ, A_DV, A_DA)).caller()
+    (V_DQ, A_DQ, A_DV, A_DA), leaves=(V_DV,), options=(FRAME, REFERENCE_FRAME)).caller()
 
 
 def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
@@ -138,7 +140,7 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
         there are.
     """
     return _velocity_derivatives(
-        model, data, threads, frame_where(model, frame, reference_frame), q, v)
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v)
 
 
 def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
@@ -196,4 +198,4 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
         there are.
     """
     return _acceleration_derivatives(
-        model, data, threads, frame_where(model, frame, reference_frame), q, v, a)
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v, a)

@@ -7,16 +7,11 @@ the Jacobian are its motion subspace seen from the frame, and their rates follow
 velocity relative to that joint. No joint beside the way is looked at. A joint counts as the
 frame that it has of its own.
 """
-from ..model.frames import ReferenceFrame, frame_where, joint_where
+from ..model.fields import FRAME, OMI, POINT, REFERENCE_FRAME, A, Q, V, field
+from ..model.frames import ReferenceFrame, frame_selector, joint_selector
 from ..model.joints import column, joint_placement
 from ..model.layout import (
-    OMI,
-    POINT,
-    A,
-    Q,
-    V,
     clear,
-    field,
     frame_parent,
     frame_placement,
     has_input,
@@ -26,9 +21,9 @@ from ..model.layout import (
     ncolumns,
     nv,
     offset,
+    option,
     parent,
     ratio,
-    where,
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
@@ -53,7 +48,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load
-from .call import Algorithm
+from .algorithm import Algorithm
 
 IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the way to the root
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
@@ -71,19 +66,19 @@ WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
 @kernel
 def first_joint(r):
     """The joint that carries the frame in question."""
-    return frame_parent(r, where(r) >> 2)
+    return frame_parent(r, option(r, FRAME))
 
 
 @kernel
 def reference_frame(r):
-    return where(r) & 3
+    return option(r, REFERENCE_FRAME)
 
 
 @kernel
 def start(r):
     """Pose of the frame, or of the point that the caller gave, in its joint's frame."""
     like = load(r.work, offset(r, OMI))
-    X = frame_placement(r, where(r) >> 2)
+    X = frame_placement(r, option(r, FRAME))
     X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
     if has_input(r, POINT):
         p = load3(r.work, offset(r, POINT))
@@ -227,16 +222,21 @@ def hessian_kernel(r):
         i = parent(r, i)
 
 
-_velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,)).caller()
+_velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,),
+                      options=(FRAME, REFERENCE_FRAME)).caller()
 _acceleration = Algorithm("frame_acceleration", acceleration_kernel, (Q, V, A),
-                          (FRAME_ACCELERATION,)).caller()
+                          (FRAME_ACCELERATION,), leaves=(FRAME_CLASSICAL_ACCELERATION,),
+                          options=(FRAME, REFERENCE_FRAME)).caller()
 _classical = Algorithm("frame_classical_acceleration", acceleration_kernel, (Q, V, A),
-                       (FRAME_CLASSICAL_ACCELERATION,)).caller()
+                       (FRAME_CLASSICAL_ACCELERATION,), leaves=(FRAME_ACCELERATION,),
+                       options=(FRAME, REFERENCE_FRAME)).caller()
 _jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACOBIAN,),
-                      optional=(POINT,)).caller()
+                      optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
 _variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
-                       (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,)).caller()
-_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,)).caller()
+                       (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,),
+                       leaves=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
+_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,),
+                     options=(FRAME, REFERENCE_FRAME)).caller()
 
 
 def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: str | int,
@@ -275,7 +275,7 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
         finite, a quaternion that is not unit; an unknown frame or reference frame, with those
         there are.
     """
-    return _velocity(model, data, threads, frame_where(model, frame, reference_frame),
+    return _velocity(model, data, threads, frame_selector(model, frame, reference_frame),
                      q, v)
 
 
@@ -319,7 +319,7 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
         finite, a quaternion that is not unit; an unknown frame or reference frame, with those
         there are.
     """
-    return _acceleration(model, data, threads, frame_where(model, frame, reference_frame),
+    return _acceleration(model, data, threads, frame_selector(model, frame, reference_frame),
                          q, v, a)
 
 
@@ -365,7 +365,7 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
         finite, a quaternion that is not unit; an unknown frame or reference frame, with those
         there are.
     """
-    return _classical(model, data, threads, frame_where(model, frame, reference_frame),
+    return _classical(model, data, threads, frame_selector(model, frame, reference_frame),
                       q, v, a)
 
 
@@ -406,7 +406,7 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
         finite, a quaternion that is not unit; an unknown frame or reference frame, with those
         there are.
     """
-    return _jacobian(model, data, threads, frame_where(model, frame, reference_frame),
+    return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame),
                      q, offset)
 
 
@@ -452,7 +452,7 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
         finite, a quaternion that is not unit; an unknown frame or reference frame, with those
         there are.
     """
-    return _variation(model, data, threads, frame_where(model, frame, reference_frame),
+    return _variation(model, data, threads, frame_selector(model, frame, reference_frame),
                       q, v, offset)
 
 
@@ -493,7 +493,7 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
         finite, a quaternion that is not unit; an unknown frame or reference frame, with those
         there are.
     """
-    return _hessian(model, data, threads, frame_where(model, frame, reference_frame),
+    return _hessian(model, data, threads, frame_selector(model, frame, reference_frame),
                     q)
 
 
@@ -534,7 +534,7 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
         finite, a quaternion that is not unit; an unknown joint or reference frame, with those
         there are.
     """
-    return _jacobian(model, data, threads, joint_where(model, joint, reference_frame),
+    return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame),
                      q, offset)
 
 
@@ -580,7 +580,7 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
         finite, a quaternion that is not unit; an unknown joint or reference frame, with those
         there are.
     """
-    return _variation(model, data, threads, joint_where(model, joint, reference_frame),
+    return _variation(model, data, threads, joint_selector(model, joint, reference_frame),
                       q, v, offset)
 
 
@@ -621,5 +621,5 @@ def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
         finite, a quaternion that is not unit; an unknown joint or reference frame, with those
         there are.
     """
-    return _hessian(model, data, threads, joint_where(model, joint, reference_frame),
+    return _hessian(model, data, threads, joint_selector(model, joint, reference_frame),
                     q)

@@ -6,20 +6,9 @@ Column c of a joint is its motion subspace S_c, which is constant in the joint's
 from the world its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008,
 section 2.10).
 """
+from ..model.fields import OMI, A, Q, V, field
 from ..model.joints import joint_placement
-from ..model.layout import (
-    A,
-    Q,
-    V,
-    clear,
-    field,
-    idx_column,
-    idx_v,
-    ncolumns,
-    njoints,
-    offset,
-    parent,
-)
+from ..model.layout import clear, idx_column, idx_v, ncolumns, njoints, offset, parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     load_motion,
@@ -30,7 +19,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load
-from .call import Algorithm
+from .algorithm import Algorithm
 from .kinematics import OA, OV, place_in_world, world_column
 
 J = field("J", ("ncolumns", 6), "Jacobian columns of all joints, in the world.", True)
@@ -104,11 +93,13 @@ def second_time_variation_kernel(r):
         accelerate_columns(r, i)
 
 
-_jacobians = Algorithm("joint_jacobians", joint_jacobians_kernel, (Q,), (J,)).caller()
+_jacobians = Algorithm("joint_jacobians", joint_jacobians_kernel, (Q,), (J,),
+                       leaves=(OMI,)).caller()
 _variation = Algorithm("joint_jacobians_time_variation", time_variation_kernel, (Q, V),
-                       (DJ,)).caller()
+                       (DJ,), leaves=(J, OV, OMI)).caller()
 _second_variation = Algorithm("joint_jacobians_second_time_variation",
-                              second_time_variation_kernel, (Q, V, A), (DDJ,)).caller()
+                              second_time_variation_kernel, (Q, V, A), (DDJ,),
+                              leaves=(DJ, J, OV, OA, OMI)).caller()
 
 
 def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
@@ -141,7 +132,7 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _jacobians(model, data, threads, 0, q)
+    return _jacobians(model, data, threads, q)
 
 
 def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -175,7 +166,7 @@ def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: Ar
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _variation(model, data, threads, 0, q, v)
+    return _variation(model, data, threads, q, v)
 
 
 def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
@@ -211,4 +202,4 @@ def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _second_variation(model, data, threads, 0, q, v, a)
+    return _second_variation(model, data, threads, q, v, a)

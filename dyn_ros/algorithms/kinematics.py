@@ -4,21 +4,14 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
 """
+from ..model.fields import JOINT_A, JOINT_V, LIMI, OMI, A, Q, V, field
 from ..model.joints import add_subspace_times, column, cross_subspace_times, joint_placement
 from ..model.layout import (
     GRAVITY,
-    JOINT_A,
-    JOINT_V,
-    LIMI,
-    OMI,
     PRISMATIC,
     REVOLUTE,
-    A,
-    Q,
-    V,
     axis,
     clear,
-    field,
     frame_parent,
     frame_placement,
     kind,
@@ -52,7 +45,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
-from .call import Algorithm
+from .algorithm import Algorithm
 
 JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration of each joint frame, in that frame "
                                     "[m/s2, rad/s2].")
@@ -172,11 +165,14 @@ def frame_placements_kernel(r):
 
 
 _forward = Algorithm("forward_kinematics", forward_kinematics_kernel, (Q, V, A),
-                     (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA), optional=(V, A)).caller()
+                     (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA), optional=(V, A),
+                     leaves=(JOINT_A, OA_GF)).caller()
 _less_gravity = Algorithm("accelerations_less_gravity", forward_kinematics_kernel, (Q, V, A),
-                          (JOINT_A, OA_GF), optional=(V, A)).caller()
+                          (JOINT_A, OA_GF), optional=(V, A),
+                          leaves=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA)).caller()
 _bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRIFT,)).caller()
-_placements = Algorithm("frame_placements", frame_placements_kernel, (Q,), (OMF,)).caller()
+_placements = Algorithm("frame_placements", frame_placements_kernel, (Q,), (OMF,),
+                        leaves=(OMI, LIMI)).caller()
 
 
 def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
@@ -221,7 +217,7 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _forward(model, data, threads, 0, q, v, a)
+    return _forward(model, data, threads, q, v, a)
 
 
 def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
@@ -259,7 +255,7 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _less_gravity(model, data, threads, 0, q, v, a)
+    return _less_gravity(model, data, threads, q, v, a)
 
 
 def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -292,7 +288,7 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _bias(model, data, threads, 0, q, v)
+    return _bias(model, data, threads, q, v)
 
 
 def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
@@ -322,4 +318,4 @@ def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _placements(model, data, threads, 0, q)
+    return _placements(model, data, threads, q)

@@ -7,11 +7,9 @@ what a unit force of joint k meets at each joint on its way to the root, in the 
 algorithm: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 6.5 and 7.2, and
 Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
 """
+from ..model.fields import Q, field
 from ..model.layout import (
-    Q,
     clear,
-    coupled,
-    field,
     idx_v,
     ncolumns,
     njoints,
@@ -52,14 +50,14 @@ from ..spatial.lanes import (
     store_simd,
 )
 from .aba import DINV, U, eliminate_all
-from .call import Algorithm
+from .algorithm import Algorithm
 from .composites import place_bodies
 from .crba import crba_kernel
 from .factor import factor, pivot, solve_inward
 from .root_axes import POSITION, from_parent, load_column
 
 MINV = field("Minv", ("nv", "nv"), "Inverse of the joint-space inertia matrix, full.")
-ROOT = field("_root_of_Minv", ("nv", "padded"))     # V; zeros off the tree are never written
+ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)     # V
 STEPS = field("_steps", ("nv", 13))                 # S, U and 1, all times D^-1/2
 PASSING = field("_passing", (6, "padded"))          # forces on their way, one column for each
 UNIT = field("_unit", ("nv",))
@@ -218,19 +216,28 @@ def inverse_after_elimination(r):
 
 
 @kernel
+def inverse_after_factor(r):
+    """Where mimic joints couple branches: after ``factor``."""
+    solve_for_root(r)
+    square_root(r)
+
+
+@kernel
 def minverse_kernel(r):
-    if coupled(r):
-        crba_kernel(r)
-        factor(r)
-        solve_for_root(r)
-        square_root(r)
-    else:
-        place_bodies(r)
-        eliminate_all(r)
-        inverse_after_elimination(r)
+    place_bodies(r)
+    eliminate_all(r)
+    inverse_after_elimination(r)
 
 
-_minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,)).caller()
+@kernel
+def projected_minverse_kernel(r):
+    crba_kernel(r)
+    factor(r)
+    inverse_after_factor(r)
+
+
+_minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,),
+                      coupled=projected_minverse_kernel).caller()
 
 
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
@@ -263,4 +270,4 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    return _minverse(model, data, threads, 0, q)
+    return _minverse(model, data, threads, q)

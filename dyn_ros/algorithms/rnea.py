@@ -4,6 +4,7 @@
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
+from ..model.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
 from ..model.joints import (
     add_subspace_times,
     add_subspace_transpose_times,
@@ -11,19 +12,10 @@ from ..model.joints import (
     joint_placement,
 )
 from ..model.layout import (
-    F_EXT,
     GRAVITY,
-    JOINT_A,
-    JOINT_F,
-    JOINT_V,
-    LIMI,
-    A,
-    Q,
-    V,
     armature,
     body_inertia,
     clear,
-    field,
     has_input,
     increase,
     njoints,
@@ -48,7 +40,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, load
-from .call import Algorithm
+from .algorithm import Algorithm
 
 TAU = field("tau", ("nv",), "Joint torques and forces of rnea and static_torque [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
@@ -145,11 +137,14 @@ def static_torque_kernel(r):
     statics(r, offset(r, TAU))
 
 
-_rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,)).caller()
-_nle = Algorithm("nonlinear_effects", nonlinear_effects_kernel, (Q, V), (NLE,)).caller()
-_gravity = Algorithm("generalized_gravity", generalized_gravity_kernel, (Q,), (G,)).caller()
+_rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,),
+                  leaves=(JOINT_V, JOINT_A, JOINT_F)).caller()
+_nle = Algorithm("nonlinear_effects", nonlinear_effects_kernel, (Q, V), (NLE,),
+                 leaves=(JOINT_V, JOINT_A, JOINT_F)).caller()
+_gravity = Algorithm("generalized_gravity", generalized_gravity_kernel, (Q,), (G,),
+                     leaves=(JOINT_A, JOINT_F)).caller()
 _static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
-                    optional=(F_EXT,)).caller()
+                    optional=(F_EXT,), leaves=(JOINT_A, JOINT_F)).caller()
 
 
 def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
@@ -188,7 +183,7 @@ def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _rnea(model, data, threads, 0, q, v, a, f_ext)
+    return _rnea(model, data, threads, q, v, a, f_ext)
 
 
 def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
@@ -221,7 +216,7 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _nle(model, data, threads, 0, q, v)
+    return _nle(model, data, threads, q, v)
 
 
 def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
@@ -251,7 +246,7 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _gravity(model, data, threads, 0, q)
+    return _gravity(model, data, threads, q)
 
 
 def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
@@ -285,4 +280,4 @@ def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _static(model, data, threads, 0, q, f_ext)
+    return _static(model, data, threads, q, f_ext)

@@ -15,17 +15,13 @@ the way to the root:
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j carries i
     dtau_i/dv_j = S_i (B S_j + Y dAdv_j),  dtau_j/dv_i = S_j (B S_i + Y dAdv_i)
 """
+from ..model.fields import F_EXT, A, Q, V, field
 from ..model.layout import (
-    F_EXT,
     GRAVITY,
-    A,
-    Q,
-    V,
     accumulate,
     armature,
     clear,
     clear_matrix,
-    field,
     has_input,
     idx_column,
     idx_v,
@@ -75,7 +71,7 @@ from ..spatial.algebra import (
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import holds_lanes, load, store
-from .call import Algorithm
+from .algorithm import Algorithm
 from .crba import M
 from .jacobians import DJ, J, move_columns
 from .kinematics import OA_GF, OV
@@ -415,15 +411,16 @@ def static_torque_derivatives_kernel(r):
     statics_derivatives(r, offset(r, DTAU_DQ))
 
 
+LEAVES = (TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDQ, DFDV, DFDA, OV, OA_GF)
 _rnea_derivatives = Algorithm(
     "rnea_derivatives", rnea_derivatives_kernel, (Q, V, A, F_EXT), (DTAU_DQ, DTAU_DV, M),
-    optional=(F_EXT,)).caller()
+    optional=(F_EXT,), leaves=LEAVES).caller()
 _gravity_derivatives = Algorithm(
     "generalized_gravity_derivatives", generalized_gravity_derivatives_kernel, (Q,),
-    (DG_DQ,)).caller()
+    (DG_DQ,), leaves=(J, PSIDD, DFDQ)).caller()
 _static_derivatives = Algorithm(
     "static_torque_derivatives", static_torque_derivatives_kernel, (Q, F_EXT),
-    (DTAU_DQ,)).caller()
+    (DTAU_DQ,), leaves=(J, PSIDD, DFDQ)).caller()
 
 
 def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
@@ -472,7 +469,7 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _rnea_derivatives(model, data, threads, 0, q, v, a, f_ext)
+    return _rnea_derivatives(model, data, threads, q, v, a, f_ext)
 
 
 def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
@@ -505,7 +502,7 @@ def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _gravity_derivatives(model, data, threads, 0, q)
+    return _gravity_derivatives(model, data, threads, q)
 
 
 def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
@@ -542,4 +539,4 @@ def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: Arr
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _static_derivatives(model, data, threads, 0, q, f_ext)
+    return _static_derivatives(model, data, threads, q, f_ext)

@@ -31,22 +31,8 @@ are of one joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f where d and e 
 """
 from collections import namedtuple
 
-from ..model.layout import (
-    F_EXT,
-    A,
-    Q,
-    V,
-    accumulate,
-    clear,
-    coupled,
-    field,
-    idx_v,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
+from ..model.fields import F_EXT, A, Q, V, field
+from ..model.layout import accumulate, clear, coupled, idx_v, ncolumns, njoints, nv, offset, parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     CoriolisInertia,
@@ -71,8 +57,10 @@ from ..spatial.algebra import (
     skew,
 )
 from ..spatial.compiler import kernel
-from .call import Algorithm
+from ..spatial.lanes import holds_lanes
+from .algorithm import Algorithm
 from .composites import inertia_rate
+from .crba import M
 from .jacobians import J
 from .rnea_derivatives import (
     COMPOSITE_CORIOLIS,
@@ -81,6 +69,9 @@ from .rnea_derivatives import (
     DFDA,
     DFDQ,
     DFDV,
+    DTAU_DQ,
+    DTAU_DV,
+    LEAVES,
     PSID,
     PSIDD,
     columns_at,
@@ -195,9 +186,12 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """After ``outward`` and ``inward``. Entries of columns on no common way to the root stay zero
-    for ever; they are cleared only where sums may meet them."""
-    if coupled(r):
+    """After ``outward`` and ``inward``.
+
+    Entries of columns on no common way to the root stay zero: a batch's work space, which no
+    caller can write to, keeps them.
+    """
+    if coupled(r) or not holds_lanes(r.work):
         for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
             clear(r.work, offset(r, tensor), nv(r) * nv(r) * nv(r))
     for i in range(1, njoints(r) + 1):
@@ -226,7 +220,8 @@ def rnea_second_order_derivatives_kernel(r):
 
 _second_order = Algorithm(
     "rnea_second_order_derivatives", rnea_second_order_derivatives_kernel, (Q, V, A, F_EXT),
-    (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,)).caller()
+    (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,),
+    leaves=(DTAU_DQ, DTAU_DV, M, *LEAVES)).caller()
 
 
 def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
@@ -278,4 +273,4 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
         Names the argument, what was expected and what came: shape, dtype, a number that is not
         finite, a quaternion that is not unit.
     """
-    return _second_order(model, data, threads, 0, q, v, a, f_ext)
+    return _second_order(model, data, threads, q, v, a, f_ext)

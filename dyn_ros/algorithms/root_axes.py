@@ -7,16 +7,14 @@ turn; and unlike in one common frame, no digits are lost on bodies far from the 
 aba work in them, and all that is about centres of mass: that takes the first joint's origin for
 the root's, so that a base far from it costs no digits either.
 """
+from ..model.fields import A, V, field
 from ..model.joints import column, joint_placement
 from ..model.layout import (
     PRISMATIC,
     REVOLUTE,
-    A,
-    V,
     axis,
     body_inertia,
     clear,
-    field,
     idx_column,
     idx_v,
     kind,

@@ -9,7 +9,8 @@ singular values. Both run on lanes as they do on one number.
 """
 import math
 
-from ..model.layout import field, increase, nconstraints, offset
+from ..model.fields import field
+from ..model.layout import increase, nconstraints, offset
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, lift, load, select_above, sqrt, store
 

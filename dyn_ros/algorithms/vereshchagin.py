@@ -10,18 +10,20 @@ accelerations. Between the last two stands one small system for the constraint f
 The inward sweep is an elimination of joints. With the inertia matrix M = U D U', U upper
 triangular, it leaves the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
 """
-from ..model.layout import (
+from ..model.fields import (
     ALPHA,
     BETA,
+    CONSTRAINTS,
     F_EXT,
     FF_TORQUES,
     ROOT_ACC,
     TAU_IN,
     Q,
     V,
-    clear,
-    coupled,
     field,
+)
+from ..model.layout import (
+    clear,
     has_input,
     idx_v,
     increase,
@@ -66,7 +68,7 @@ from .aba import (
     outward_accelerations,
     outward_velocities,
 )
-from .call import Algorithm
+from .algorithm import Algorithm
 from .constraints import (
     EXTERNAL,
     FEEDFORWARD,
@@ -77,13 +79,13 @@ from .constraints import (
     Priority,
     Singularity,
     as_motion,
+    constraint_table,
     nruns,
     run_start,
     run_stop,
+    setting,
     tip_joint,
     tip_translation,
-    told,
-    told_address,
     tolerance,
 )
 from .crba import COMPOSITE, crba_kernel
@@ -93,7 +95,7 @@ from .root_axes import ROTATION, add_column, dot_column, from_parent
 from .semidefinite import solve_semidefinite
 
 NU = field("_nu", ("constraints",))
-RANK = field("_rank", (1,))
+RANK = field("_rank", ())
 CONSTRAINT_TORQUES = field(
     "constraint_torques", ("nv",), "KDL's, U^-1 (-J' alpha nu) with M = U D U'; no generalised "
                                    "force [N m, N].")
@@ -175,6 +177,7 @@ def inward_forces(r, n, eliminating):
 @kernel
 def eliminate(r):
     """Sweep 2: M = U D U', U^-1 (tau - nle) and U^-1 J' alpha, joint by joint."""
+    clear(r.work, offset(r, ELIMINATED), nconstraints(r) * nv(r))
     inward_inertias(r)
     for n in range(nruns(r)):
         inward_forces(r, n, True)
@@ -183,6 +186,7 @@ def eliminate(r):
 @kernel
 def eliminate_projected(r):
     """The same where mimic joints couple branches: by the factor of M."""
+    clear(r.work, offset(r, ELIMINATED), nconstraints(r) * nv(r))
     a_, f_ = offset(r, LINK_ACCELERATION), offset(r, FORCE)
     for i in range(1, njoints(r) + 1):
         a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
@@ -204,24 +208,32 @@ def eliminate_projected(r):
 
 
 @kernel
-def eliminate_unopposed(r):
-    """U^-1 of the forces that the constraints leave alone."""
-    y_, f_ = offset(r, UNOPPOSED), offset(r, FORCE)
+def unopposed_forces(r):
+    """External forces that the constraints leave alone, on each body, in the root's axes."""
+    f_ = offset(r, FORCE)
     clear(r.work, f_, 6 * (njoints(r) + 1))
-    if has_input(r, F_EXT) and told(r, OPPOSED) & EXTERNAL == 0:
+    if has_input(r, F_EXT) and setting(r, OPPOSED) & EXTERNAL == 0:
         for i in range(1, njoints(r) + 1):
             R = load9(r.work, offset(r, ROTATION) + 9 * i)
             store_spatial(r.work, f_ + 6 * i, force_rotated(R, external_force(r, i)))
-    if coupled(r):
-        transmit_inward(r, y_)
-    else:
-        clear(r.work, y_, nv(r))
-    if told(r, OPPOSED) & FEEDFORWARD == 0:
+
+
+@kernel
+def add_unopposed_torques(r):
+    if setting(r, OPPOSED) & FEEDFORWARD == 0:
         for k in range(nv(r)):
-            increase(r.work, y_ + k, load(r.work, offset(r, TAU_IN) + k))
-    if coupled(r):
-        solve_inward(r, y_)
+            increase(r.work, offset(r, UNOPPOSED) + k, load(r.work, offset(r, TAU_IN) + k))
+
+
+@kernel
+def eliminate_unopposed(r):
+    """U^-1 of the forces that the constraints leave alone, joint by joint."""
+    y_, f_ = offset(r, UNOPPOSED), offset(r, FORCE)
+    clear(r.work, y_, nv(r))
+    if setting(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
         return
+    unopposed_forces(r)
+    add_unopposed_torques(r)
     for i in range(njoints(r), 0, -1):
         f = load_force(r.work, f_ + 6 * i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
@@ -233,6 +245,18 @@ def eliminate_unopposed(r):
         p = f_ + 6 * parent(r, i)
         store_spatial(r.work, p, force_add(load_force(r.work, p),
                                            force_moved(from_parent(r, i), f)))
+
+
+@kernel
+def eliminate_unopposed_projected(r):
+    """The same where mimic joints couple branches: by the factor of M."""
+    clear(r.work, offset(r, UNOPPOSED), nv(r))
+    if setting(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
+        return
+    unopposed_forces(r)
+    transmit_inward(r, offset(r, UNOPPOSED))
+    add_unopposed_torques(r)
+    solve_inward(r, offset(r, UNOPPOSED))
 
 
 @kernel
@@ -261,7 +285,7 @@ def constrain(r):
     """The constraint forces, and their share of each joint's rest force."""
     couple(r)
     store(r.work, offset(r, RANK), solve_semidefinite(
-        r, offset(r, COUPLING), offset(r, NU), told(r, POLICY), tolerance(r)))
+        r, offset(r, COUPLING), offset(r, NU), setting(r, POLICY), tolerance(r)))
     w, n = offset(r, CONSTRAINT_TORQUES), nv(r)
     clear(r.work, w, n)
     for k in range(nconstraints(r)):
@@ -301,22 +325,8 @@ def transmit_constraints(r):
 
 
 @kernel
-def solve_constrained(r):
-    """Sweeps 2 and 3, after ``outward_velocities``, for alpha, beta and the root's acceleration."""
-    clear(r.work, offset(r, ELIMINATED), nconstraints(r) * nv(r))
-    if coupled(r):
-        eliminate_projected(r)
-    else:
-        eliminate(r)
-    if told(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
-        clear(r.work, offset(r, UNOPPOSED), nv(r))
-    else:
-        eliminate_unopposed(r)
-    constrain(r)
-    if coupled(r):
-        accelerate_projected(r)
-    else:
-        outward_accelerations(r)
+def store_torques(r):
+    """What is known once ddq and nu are."""
     for j in range(nv(r)):
         store(r.work, offset(r, TOTAL_TORQUE) + j,
               load(r.work, offset(r, DDQ) + j) / load(r.work, offset(r, DINV) + j))
@@ -324,28 +334,66 @@ def solve_constrained(r):
 
 
 @kernel
+def solve_constrained(r):
+    """Sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration."""
+    eliminate(r)
+    eliminate_unopposed(r)
+    constrain(r)
+    outward_accelerations(r)
+    store_torques(r)
+
+
+@kernel
+def solve_constrained_projected(r):
+    """The same where mimic joints couple branches: by the factor of M."""
+    eliminate_projected(r)
+    eliminate_unopposed_projected(r)
+    constrain(r)
+    accelerate_projected(r)
+    store_torques(r)
+
+
+@kernel
 def sweep_outward(r):
-    """Sweep 1; and M with its factor, where mimic joints couple branches."""
-    if coupled(r):
-        crba_kernel(r)
-        factor(r)
+    """Sweep 1."""
     outward_velocities(r)
     set_root_acceleration(r)
 
 
 @kernel
-def vereshchagin_kernel(r):
+def sweep_outward_projected(r):
+    """The same where mimic joints couple branches: after M and its factor."""
+    crba_kernel(r)
+    factor(r)
+    sweep_outward(r)
+
+
+@kernel
+def set_torques(r):
     zero_unless_input(r, FF_TORQUES)
     for k in range(nv(r)):
         store(r.work, offset(r, TAU_IN) + k, load(r.work, offset(r, FF_TORQUES) + k))
+
+
+@kernel
+def vereshchagin_kernel(r):
+    set_torques(r)
     sweep_outward(r)
     solve_constrained(r)
+
+
+@kernel
+def projected_vereshchagin_kernel(r):
+    set_torques(r)
+    sweep_outward_projected(r)
+    solve_constrained_projected(r)
 
 
 RESULTS = (DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, LINK_ACCELERATION, RANK)
 _vereshchagin = Algorithm(
     "vereshchagin", vereshchagin_kernel, (Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES), RESULTS,
-    optional=(ROOT_ACC, F_EXT, FF_TORQUES)).caller()
+    optional=(ROOT_ACC, F_EXT, FF_TORQUES), options=(CONSTRAINTS,),
+    coupled=projected_vereshchagin_kernel).caller(make=as_motion)
 
 
 def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: ArrayLike,
@@ -427,7 +475,7 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     numpy.linalg.LinAlgError
         Names the first joint (from the tips) that moves no inertia.
     """
-    where = told_address(model, data, "tip", tip, None, ("alpha", alpha), singularity, tolerance,
-                         priority)
-    return as_motion(data, _vereshchagin(model, data, threads, where, q, v, alpha, beta, root_acc,
-                                         f_ext, ff_torques))
+    table = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
+                             tolerance, priority)
+    return _vereshchagin(model, data, threads, table.ctypes.data, q, v, alpha, beta, root_acc,
+                         f_ext, ff_torques)

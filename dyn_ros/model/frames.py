@@ -1,9 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which place on the robot a call is about, and in whose axes it is told."""
+"""Frames and joints by name or index, and the axes that vectors are expressed in."""
 import enum
 
 import numpy as np
+
+from .fields import REFERENCE_FRAME
 
 
 class ReferenceFrame(enum.IntEnum):
@@ -24,8 +26,8 @@ class ReferenceFrame(enum.IntEnum):
     LOCAL_WORLD_ALIGNED = 2
 
 
-def places(indices):
-    """What ``frame_where`` and ``joint_where`` look up.
+def frame_selectors(indices):
+    """What ``frame_selector`` and ``joint_selector`` look up.
 
     Parameters
     ----------
@@ -35,14 +37,14 @@ def places(indices):
     Returns
     -------
     dict of (str or int, int) to int
-        With each reference frame.
+        With each reference frame, the options FRAME and REFERENCE_FRAME packed into one integer.
     """
-    return {(key, reference): 4 * i + reference
+    return {(key, reference): i << REFERENCE_FRAME.bits | reference
             for key, i in indices.items() for reference in range(3)}
 
 
-def frame_where(model, frame, reference_frame):
-    """A frame, by name or index, and a reference frame as one integer for a kernel.
+def frame_selector(model, frame, reference_frame):
+    """The options FRAME and REFERENCE_FRAME of a frame, by name or index.
 
     Raises
     ------
@@ -50,12 +52,12 @@ def frame_where(model, frame, reference_frame):
         An unknown frame or reference frame; lists those there are.
     """
     try:
-        return model._frame_places[frame, reference_frame]
+        return model._frame_selectors[frame, reference_frame]
     except (KeyError, TypeError):                   # not there; not hashable
         raise _unknown("frame", frame, model.frame_names, reference_frame) from None
 
 
-def joint_where(model, joint, reference_frame):
+def joint_selector(model, joint, reference_frame):
     """The same for a joint, which has a frame of its own.
 
     Raises
@@ -64,9 +66,14 @@ def joint_where(model, joint, reference_frame):
         An unknown joint or reference frame; lists those there are.
     """
     try:
-        return model._joint_places[joint, reference_frame]
+        return model._joint_selectors[joint, reference_frame]
     except (KeyError, TypeError):
         raise _unknown("joint", joint, model.joint_names, reference_frame) from None
+
+
+def frame_number(model, frame):
+    """Index of a frame in ``frame_names``, by name or index; errors as of ``frame_selector``."""
+    return frame_selector(model, frame, ReferenceFrame.WORLD) >> REFERENCE_FRAME.bits
 
 
 def _unknown(what, name, names, reference_frame):

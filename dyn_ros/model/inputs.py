@@ -4,7 +4,7 @@
 import numpy as np
 
 from ..spatial.lie import UNIT_TOLERANCE
-from .layout import MAX_CONSTRAINTS
+from .fields import MAX_CONSTRAINTS
 
 _FLOAT64 = np.dtype(np.float64)      # compiled code knows this one; unpickled arrays have others
 _UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE    # less than compiled code takes, which rounds otherwise

@@ -37,6 +37,7 @@ from ..spatial.lanes import (
     store,
     store_simd,
 )
+from .fields import Q, field
 from .layout import (
     PLACE,
     PLACE_COS,
@@ -49,10 +50,8 @@ from .layout import (
     SLIDE,
     TRANSLATION,
     UNITS,
-    Q,
     axis,
     constants,
-    field,
     idx_q,
     idx_v,
     increase,

@@ -1,114 +1,40 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where everything lies: the packed arrays that a kernel receives, and how it reads them.
+"""The packed arrays that a kernel receives, and how it reads them.
 
-A kernel has one argument, a ``KernelArgs``: integers (sizes, offsets, the tree), floats (the
-constants of the model) and the work space (inputs, intermediate and final results). The
-work space has one axis for one state and a second one, of ``LANES``, for many.
-
-Row 0 of every field that counts joints is the universe; the rows that people see start at 1.
+A kernel has one argument, a ``KernelArgs``: the integers of the model (sizes, the tree), the
+table of the call (status, options, where each field starts), the floats of the model (its
+constants) and the work space. The work space holds one float for each number of one state, or
+``LANES`` of them for as many states.
 """
 from collections import namedtuple
-from typing import NamedTuple
 
 from ..spatial.algebra import SE3, Inertia, Symmetric, constant3, constant9
 from ..spatial.compiler import kernel
 from ..spatial.lanes import LANES, constant, holds_lanes, load, store
+from .fields import MAX_FIELDS, MAX_OPTIONS
 
-KernelArgs = namedtuple("KernelArgs", "ints floats work")
-
-
-# --- fields of the work space
-
-class Field(NamedTuple):
-    """One named array in the work space."""
-
-    name: str
-    shape: tuple      # of ints and names of axes, see field()
-    doc: str
-    transposed: bool
-    sparse: bool
+KernelArgs = namedtuple("KernelArgs", "ints table floats work")
 
 
-FIELDS: list[Field] = []
-MAX_FIELDS = 256
-MAX_CONSTRAINTS = 36
+# --- the model's integers: header, the tree, velocities on their way to the root, lists
 
-
-def field(name, shape, doc="", transposed=False, sparse=False):
-    """Give a new array a place in the work space of every ``Data``.
-
-    Parameters
-    ----------
-    name : str
-        Its name in ``Data``; one that starts with an underscore stays hidden.
-    shape : tuple
-        Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (njoints and the universe before
-        them), "ncolumns" (one for each column of each joint's motion subspace; with mimic
-        joints there are more of these than velocities), "padded" (nv rounded up to whole
-        ``LANES``) or, as the last one, "constraints" (as many as a call has, up to
-        ``MAX_CONSTRAINTS``). None: a number. Two last axes of (4, 4) are placements, whose last
-        row Data writes once.
-    doc : str
-        What it is, with unit and frame.
-    transposed : bool
-        People see the two last axes exchanged: columns of a matrix lie whole in memory.
-    sparse : bool
-        Each axis is "nv", and numbers of velocities on no common way to the root are zero: no
-        kernel for a batch ever writes them.
-
-    Returns
-    -------
-    int
-        Its number, for ``offset``.
-    """
-    if any(known.name == name for known in FIELDS):
-        raise ValueError(f"a field named {name!r} exists already; choose another name")
-    if len(FIELDS) == MAX_FIELDS:
-        raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/layout.py")
-    FIELDS.append(Field(name, shape, doc, transposed, sparse))
-    return len(FIELDS) - 1
-
-
-def is_open(field):
-    """Whether the length of a field's last axis is up to the call."""
-    return FIELDS[field].shape[-1:] == ("constraints",)
-
-
-# The inputs of kernels, and what several algorithms share.
-Q = field("_q", ("nq",))
-V = field("_v", ("nv",))
-A = field("_a", ("nv",))
-TAU_IN = field("_tau", ("nv",))
-F_EXT = field("_f_ext", ("njoints", 6))
-POINT = field("_offset", (3,))
-ALPHA = field("_alpha", (6, "constraints"))
-BETA = field("_beta", ("constraints",))
-ROOT_ACC = field("_root_acc", (6,))
-FF_TORQUES = field("_ff_torques", ("nv",))
-DIRECTIONS = field("_directions", (6, "constraints"))
-DESIRED = field("_accelerations", ("constraints",))
-LIMI = field("liMi", ("rows", 4, 4), "Placement of each joint frame in its parent's [m].")
-OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world [m].")
-JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, in that frame [m/s, rad/s].")
-JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame less gravity, in that "
-                                     "frame [m/s2, rad/s2].")
-JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, in the joint's "
-                                  "frame, at its origin [N, N m].")
-ZEROS = field("_zeros", (LANES,))                   # which nobody writes
-
-
-# --- integers: header, offsets and sizes of the fields, the tree
-
-(NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, GIVEN, WHERE, STATUS, COUPLED, NUNIT, UNIT_LIST,
- FRAME_LIST, NCONSTRAINTS) = range(13)
-OFFSET = 13
-SIZE = OFFSET + MAX_FIELDS
-TREE = SIZE + MAX_FIELDS
+NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, COUPLED, NUNIT, UNIT_LIST, FRAME_LIST = range(9)
+TREE = 9
 PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN, HAS_CHILD, LAST_CHILD = range(8)
 TREE_ROW = 8
 
 REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
+
+# --- the call's table: header, options, and of each field whether the caller gave it, where it
+# starts in the work space, how many numbers it has
+
+STATUS, NCONSTRAINTS = range(2)
+OPTION = 2
+HAS_INPUT = OPTION + MAX_OPTIONS
+OFFSET = HAS_INPUT + MAX_FIELDS
+SIZE = OFFSET + MAX_FIELDS
+TABLE = SIZE + MAX_FIELDS
 
 # --- floats: gravity, the six unit motions, a row per joint, the armature, the frames
 
@@ -152,32 +78,38 @@ def nframes(r):
 @kernel
 def nconstraints(r):
     """Length of the axis "constraints" in this call."""
-    return load(r.ints, NCONSTRAINTS)
+    return load(r.table, NCONSTRAINTS)
 
 
 @kernel
 def offset(r, field):
-    """Offset of a field in the work space."""
-    return constant(r.ints, OFFSET + field)
+    """Where a field starts in the work space."""
+    return constant(r.table, OFFSET + field)
+
+
+@kernel
+def size(r, field):
+    """How many numbers a field has."""
+    return constant(r.table, SIZE + field)
 
 
 @kernel
 def has_input(r, field):
-    """Whether the caller gave this optional input (one of the first 32 fields)."""
-    return (load(r.ints, GIVEN) >> field) & 1 == 1
+    """Whether the caller passed this optional input; False for what is no input."""
+    return load(r.table, HAS_INPUT + field) != 0
 
 
 @kernel
-def where(r):
-    """The integer that came with the call: a joint, or a frame and a reference frame."""
-    return load(r.ints, WHERE)
+def option(r, which):
+    """A whole number that the caller passed, such as ``FRAME``."""
+    return load(r.table, OPTION + which)
 
 
 @kernel
 def fail(r, k):
-    """Say that velocity k made the result singular; the first to say so counts."""
-    if load(r.ints, STATUS) == 0:
-        store(r.ints, STATUS, k + 1)
+    """Report that velocity k makes the result singular; the first report counts."""
+    if load(r.table, STATUS) == 0:
+        store(r.table, STATUS, k + 1)
 
 
 @kernel
@@ -301,7 +233,7 @@ def increase(a, k, x):
 
 @kernel
 def accumulate(r, k, x):
-    """Leave a number; where mimic joints share velocities, add it."""
+    """Store a number; where mimic joints share velocities, add it."""
     if coupled(r):
         x = x + load(r.work, k)
     store(r.work, k, x)
@@ -309,9 +241,9 @@ def accumulate(r, k, x):
 
 @kernel
 def clear_matrix(r, start):
-    """Zeros where ``accumulate`` leaves an nv x nv matrix that is sparse along the tree.
+    """Write zeros where ``accumulate`` stores an nv x nv matrix that is sparse along the tree.
 
-    A batch's work space, which nobody else sees, keeps those off the tree.
+    A batch's work space, which no caller can write to, keeps those off the tree.
     """
     if coupled(r) or not holds_lanes(r.work):
         clear(r.work, start, nv(r) * nv(r))
@@ -321,4 +253,4 @@ def clear_matrix(r, start):
 def zero_unless_input(r, field):
     """An optional input that the caller left out counts as zero."""
     if not has_input(r, field):
-        clear(r.work, offset(r, field), load(r.ints, SIZE + field))
+        clear(r.work, offset(r, field), size(r, field))

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Model: a robot's tree of joints with its constants packed for the kernels."""
+import copy
 from collections.abc import Mapping
 from os import PathLike
 from typing import Literal, TypeAlias
@@ -10,7 +11,7 @@ import numpy as np
 from ..spatial.inertia import Inertia
 from ..spatial.plain import algebra as al
 from . import configuration, layout, payload
-from .frames import places
+from .frames import frame_selectors
 from .inputs import finite_array
 from .types import Array, ArrayLike
 from .urdf import Tree, read_urdf
@@ -105,6 +106,8 @@ class Model:
     warnings: tuple[str, ...]
 
     def __init__(self, tree: Tree, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
+        if hasattr(self, "_floats"):                # whose memory Data reads
+            raise TypeError(f"{self!r} is initialized already; make another Model")
         self.tree = tree
         self.name = tree.name
         self.warnings = tuple(tree.warnings)
@@ -204,14 +207,31 @@ class Model:
         self._frame_indices.update({frame.name: i for i, frame in numbered
                                     if frame.kind == "body"})
         own = [i for i, frame in enumerate(self.tree.frames) if frame.kind == "joint"]
-        self._frame_places = places({**{i: i for i in range(len(self.frame_names))},
-                                     **self._frame_indices})
-        self._joint_places = places({**dict(enumerate(own)), **dict(zip(self.joint_names, own))})
+        self._frame_selectors = frame_selectors({
+            **{i: i for i in range(len(self.frame_names))}, **self._frame_indices})
+        self._joint_selectors = frame_selectors({
+            **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
         self._frame_parents = [frame.parent + 1 for frame in self.tree.frames]
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]
         self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
                                        np.zeros(self.nv), np.ravel(placements)])
+        self._ints = self._integers(joints)
+
+    def _integers(self, joints):
+        """Sizes, the tree and the lists, in one array; see layout."""
+        header = np.zeros(layout.TREE, np.int64)
+        header[layout.NJOINTS] = self.njoints
+        header[layout.NQ], header[layout.NV] = self.nq, self.nv
+        header[layout.NALLCOLUMNS] = self._ncolumns
+        header[layout.NFRAMES] = len(self._frame_parents)
+        header[layout.COUPLED] = self._is_coupled = any(joint.mimic for joint in joints)
+        header[layout.NUNIT] = len(self._unit_quaternions)
+        tables = [header, self._tree_table.ravel(), self._velocity_tree.ravel()]
+        header[layout.UNIT_LIST] = sum(map(len, tables))
+        header[layout.FRAME_LIST] = header[layout.UNIT_LIST] + len(self._unit_quaternions)
+        lists = [np.array(self._unit_quaternions, np.int64), np.array(self._frame_parents)]
+        return np.concatenate([*tables, *lists])
 
     def _tree_of_velocities(self, joints):
         """For each velocity the one before it on the way to the root, or -1; and the first one
@@ -442,6 +462,10 @@ class Model:
             return self._frame_indices[name]
         except KeyError:
             return _index("frame", name, self.frame_names)
+
+    def __copy__(self) -> "Model":
+        """A model of its own: what is changed in one stays as it is in the other."""
+        return copy.deepcopy(self)
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, njoints={self.njoints}, nq={self.nq}, nv={self.nv})"

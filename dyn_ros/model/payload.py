@@ -8,7 +8,7 @@ import numpy as np
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from . import layout
-from .frames import ReferenceFrame, frame_where
+from .frames import frame_number
 from .inertia import rotational_fault
 from .inputs import finite_array
 
@@ -63,7 +63,7 @@ def _payload(model, frame, mass, com, inertia):
                  "each axis")
     if fault:
         raise ValueError(f"inertia: of the payload {fault}")
-    index = frame_where(model, frame, ReferenceFrame.LOCAL) >> 2
+    index = frame_number(model, frame)
     place = model.tree.frames[index]
     carried = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
     if not np.isfinite(carried.dynamic_parameters()).all():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import dyn_ros
-from dyn_ros.model.layout import MAX_CONSTRAINTS
+from dyn_ros.model.fields import MAX_CONSTRAINTS
 
 from .state import Refused
 

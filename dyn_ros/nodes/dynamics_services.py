@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 import dyn_ros
-from dyn_ros.model.frames import frame_where
+from dyn_ros.model.frames import frame_number
 from dyn_ros.srv import (
     ClearPayload,
     GetForwardDynamics,
@@ -42,7 +42,7 @@ def get_frame_state(robot, request, response, state):
     """Where a frame is; how it moves, where all velocities are known."""
     model, data = robot.model, robot.data
     place = request.frame, request.reference_frame
-    index = frame_where(model, *place) >> 2
+    index = frame_number(model, request.frame)
     a = vector(robot, "acceleration", request.name, request.acceleration)
     placement = dyn_ros.frame_placements(model, data, state.q)[index]
     numbers(placement)

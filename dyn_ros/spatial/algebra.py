@@ -471,10 +471,11 @@ def load_se3(a, i):
 
 @kernel
 def store_se3(a, i, X):
-    """Store a placement; the last row of the homogeneous matrix stands there already."""
     for k in range(3):
         store3(a, i + 4 * k, (X.rotation[3 * k], X.rotation[3 * k + 1], X.rotation[3 * k + 2]))
         store(a, i + 4 * k + 3, X.translation[k])
+        store(a, i + 12 + k, 0.0)
+    store(a, i + 15, 1.0)
 
 
 @kernel

@@ -25,6 +25,8 @@ import numba
 from numba import njit
 from numba.core import caching
 
+from .reach import reach
+
 JIT = not numba.config.DISABLE_JIT
 FLAGS = ("contract", "nsz", "arcp", "reassoc")     # keeps NaN and infinity: bad input must show
 _OPTIONS = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
@@ -180,16 +182,14 @@ class Entry:
         Its name in the cache; unique.
     function : callable
         What to compile.
-    sources : sequence of callable
-        Functions from whose modules all that it calls can be reached.
     signature : numba.core.typing.templates.Signature
         Its only signature. The caller answers for the arguments' types.
     nogil : bool
         Release the interpreter while it runs.
     """
 
-    def __init__(self, name, function, sources, signature, nogil):
-        self.name, self._sources = name, sources
+    def __init__(self, name, function, signature, nogil):
+        self.name, self._function = name, function
         self._signature = signature
         self._dispatcher = njit(nogil=nogil, **_OPTIONS)(function)
         self.call = None
@@ -209,7 +209,7 @@ class Entry:
         """
         if not JIT or self.call is not None:        # without it callers run the kernel themselves
             return False
-        cache = _Cache(f"{self.name}-{source_digest(*self._sources)}")
+        cache = _Cache(f"{self.name}-{source_digest(*reach(self._function).functions.values())}")
         result = cache.load_overload(self._signature, self._dispatcher.targetctx)
         found = result is not None
         if not found:

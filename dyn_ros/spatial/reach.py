@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled code can reach: the functions that it calls, and the constants that stand in them."""
+"""What compiled code can reach: the functions that it calls, and the constants in them."""
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 

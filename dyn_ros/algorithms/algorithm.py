@@ -1,0 +1,358 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An algorithm: what it reads and writes, and the public function that calls it.
+
+An algorithm is a kernel (one argument, a ``KernelArgs``), the fields that it takes as inputs, the
+fields that it returns as results, and those that it leaves in ``Data`` besides. All other fields
+that its kernel refers to are scratch: they have memory of their own for each algorithm, so that no
+call can read what another one has left there.
+"""
+import logging
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.data import Data
+from ..model.fields import Field, Option, fields_among, public_view
+from ..model.inputs import as_array, require_sound
+from ..model.joints import turn_joints
+from ..model.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
+from ..model.types import Array
+from ..model.workspace import Workspace
+from ..spatial.compiler import JIT, Entry
+from ..spatial.lanes import LANES
+from ..spatial.reach import reach
+from . import batch, native
+from .singular import raise_where_singular
+
+ALGORITHMS: dict[str, "Algorithm"] = {}
+_log = logging.getLogger("dyn_ros")
+
+
+class Program:
+    """A kernel made ready: the fields that it refers to, and its compiled calls."""
+
+    def __init__(self, name, kernel, inputs, results, optional, options):
+        self.kernel = kernel
+        constants = list(reach(kernel, *native.ALWAYS).constants.values())
+        self.fields = fields_among(constants) | set(inputs)
+        self.options = {each for each in constants if isinstance(each, Option)}
+        if native.READS_OBJECTS:
+            one = native.for_objects(kernel, inputs, optional, options)
+            self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)
+        else:
+            self.one = Entry(f"{name}-one", native.for_workspace(kernel),
+                             native.WORKSPACE_SIGNATURE, nogil=False)
+        self.batch = Entry(f"{name}-batch", native.for_batch(kernel, inputs, options),
+                           native.batch_signature(inputs, results), nogil=True)
+
+
+class Algorithm:
+    """A kernel that can be called on one state or on a batch.
+
+    Parameters
+    ----------
+    name : str
+        Name of the public function that calls it.
+    kernel : kernel
+        Takes a ``KernelArgs``, reads the inputs and writes the results; calls ``fail`` where a
+        joint makes the result singular.
+    inputs : sequence of Field
+        What the caller passes, in the order of the arguments.
+    results : sequence of Field
+        What it returns: one array or number, or a tuple of them.
+    optional : sequence of Field
+        Inputs that may be None; the kernel asks ``has_input``.
+    leaves : sequence of Field
+        Public fields that it writes besides its results.
+    options : sequence of Option
+        Whole numbers that the public function passes besides arrays, packed into
+        one integer: the last one has the lowest bits.
+    coupled : kernel, optional
+        What runs instead of ``kernel`` for a model whose mimic joints couple branches of the
+        tree.
+
+    Raises
+    ------
+    ValueError
+        The kernel never refers to a declared field, or reads an option that is not declared.
+    """
+
+    def __init__(self, name, kernel, inputs, results, optional=(), leaves=(), options=(),
+                 coupled=None):
+        self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
+        self.optional, self.leaves, self.options = tuple(optional), tuple(leaves), tuple(options)
+        self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
+        declared = self.inputs, self.results, self.optional, self.options
+        plain = Program(name, kernel, *declared)
+        self._programs = {False: plain, True: plain}
+        if coupled:
+            self._programs[True] = Program(f"{name}-coupled", coupled, *declared)
+        for program in self.programs:
+            self._check_declaration(program)
+        ALGORITHMS[name] = self
+
+    def _check_declaration(self, program):
+        declared = {*self.results, *self.leaves}
+        never = [f.name for f in sorted(declared - program.fields)]
+        if never:
+            raise ValueError(f"{self.name}: its kernel never refers to {', '.join(never)}; take "
+                             "them out of results and leaves, or write them")
+        unknown = [each.name for each in sorted(program.options - set(self.options))]
+        if unknown:
+            raise ValueError(f"{self.name}: its kernel reads the options {', '.join(unknown)}; "
+                             "add them to options")
+
+    @property
+    def programs(self):
+        """The kernels that it has: one, or two where coupled models have one of their own."""
+        return list(dict.fromkeys(self._programs.values()))
+
+    def program(self, model):
+        """The kernel that runs for a model."""
+        return self._programs[model._is_coupled]
+
+    @property
+    def entries(self):
+        """Every call that can be compiled, for one state before batches."""
+        return ([program.one for program in self.programs]
+                + [program.batch for program in self.programs])
+
+    def caller(self, results=None, make=None):
+        """What the public function calls: ``(model, data, threads, *inputs)``.
+
+        With options it is ``(model, data, threads, selector, *inputs)``.
+
+        Parameters
+        ----------
+        results : sequence of Field, optional
+            Which of the results to return and to write to ``Data``, where the caller may choose.
+            All, and what the algorithm leaves besides, where it is not given.
+        make : callable, optional
+            Makes what is returned of the tuple of results, such as a named tuple. One result
+            alone, or the tuple, where it is not given.
+        """
+        caller = _Caller(self, results, make)
+        return caller.call_with_options if self.options else caller.call
+
+    # -- the arguments
+
+    def checked(self, model, data, values):
+        """How many states, or None for a single one, and the inputs as float64 arrays, all with
+        a leading axis or none; and the number of constraints; or an error.
+        """
+        if not isinstance(data, Data):
+            raise TypeError(f"data: expected dyn_ros.Data(model), got {type(data).__name__}")
+        if data.model is not model:
+            raise ValueError(f"data: made for {data.model!r}, which is not the model given, "
+                             f"{model!r}; make dyn_ros.Data(model) once for each model")
+        values, sizes, lengths = list(values), {}, {}
+        for n, (name, axes, optional) in enumerate(self._arguments):
+            if values[n] is None and optional:
+                continue
+            values[n], batched = as_array(model, name, axes, values[n])
+            if not (batched and JIT):               # compiled code looks at a batch's numbers
+                require_sound(model, name, axes, values[n])
+            if batched:
+                sizes[name] = len(values[n])
+            if axes[-1:] == ("constraints",):
+                lengths[name] = values[n].shape[-1]
+        _require_equal("expected the same number of constraints in each argument", lengths)
+        constraints = max(lengths.values(), default=0)
+        if not sizes:
+            return None, values, constraints
+        _require_equal("batch: expected the same number of states in each argument", sizes)
+        size = next(iter(sizes.values()))
+        return size, [x if x is None or name in sizes
+                      else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
+                      for (name, _, _), x in zip(self._arguments, values)], constraints
+
+    def require_sound(self, model, values):
+        """ValueError that names the number that compiled code has refused in a batch."""
+        for (name, axes, _), value in zip(self._arguments, values):
+            require_sound(model, name, axes, value)
+
+    def announce(self):
+        """Log that compilation begins."""
+        _log.warning("dyn_ros: compiling %s for this machine, once; `dyn_ros precompile` "
+                     "compiles everything ahead", self.name)
+
+
+class _Ready(NamedTuple):
+    """What the calls for one state need of a Data."""
+
+    program: Program
+    workspace: Workspace
+    links: NDArray[np.int64]
+    published: dict[Field, Array]
+    results: Any                        # what is returned, or what ``finish`` takes
+
+
+class _Caller:
+    """One way of calling an algorithm: which results it returns and writes to ``Data``."""
+
+    def __init__(self, algorithm, results, make):
+        self._algorithm, self._make = algorithm, make or _one_or_all
+        self._results = algorithm.results if results is None else tuple(results)
+        self._published = [f for f in (*self._results, *(() if results else algorithm.leaves))
+                           if f.is_public]
+        plain = not make and not any(f.shape == () or f.is_open for f in self._results)
+        self._finish = None if plain else self._finish_one
+
+    def call(self, model, data, threads, *inputs):
+        """Call without options."""
+        try:
+            one, address, results, finish = data._prepared[self]
+            status = one(address, model, 0, inputs)
+        except (AttributeError, TypeError, KeyError):   # not a Data; not prepared yet
+            status = native.REFUSED
+        if status == 0:
+            return results if finish is None else finish(results)
+        return self._call_checked(model, data, threads, 0, inputs)
+
+    def call_with_options(self, model, data, threads, selector, *inputs):
+        """Call with options, packed into an integer."""
+        try:
+            one, address, results, finish = data._prepared[self]
+            status = one(address, model, selector, inputs)
+        except (AttributeError, TypeError, KeyError):
+            status = native.REFUSED
+        if status == 0:
+            return results if finish is None else finish(results)
+        return self._call_checked(model, data, threads, selector, inputs)
+
+    def _call_checked(self, model, data, threads, selector, inputs):
+        algorithm = self._algorithm
+        size, values, constraints = algorithm.checked(model, data, inputs)
+        if size is None:
+            data._claim(threading.get_ident())
+            return self._run_one(data, selector, values, constraints)
+        if not isinstance(threads, (int, np.integer)) or threads < 1:
+            raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
+        with data._busy():
+            if JIT:
+                found = self._run_batch(data, selector, values, constraints, size, threads)
+            else:
+                found = self._run_each(data, selector, values, constraints, size)
+        return self._make(tuple(found[algorithm.results.index(f)] for f in self._results))
+
+    # -- one state
+
+    def _run_one(self, data, selector, values, constraints):
+        """Run on checked arrays."""
+        ready = data._ready.get(self) or self._prepare(data)
+        status = self._execute(data, ready, selector, values, constraints)
+        if native.READS_OBJECTS:
+            data._prepared[self] = (ready.program.one.call, ready.links.ctypes.data, ready.results,
+                                    self._finish)
+        if not JIT:
+            for f, array in ready.published.items():
+                array[...] = ready.workspace[f]
+        raise_where_singular(self._algorithm.name, data.model, status)
+        return ready.results if self._finish is None else self._finish(ready.results)
+
+    def _execute(self, data, ready, selector, values, constraints):
+        """Run the kernel; return its status."""
+        model, program, workspace = data.model, ready.program, ready.workspace
+        program.one.load(self._algorithm.announce)
+        if native.READS_OBJECTS:
+            return program.one.call(ready.links.ctypes.data, model, selector, tuple(values))
+        self._copy_inputs(workspace, selector, values, constraints)
+        if JIT:
+            return program.one.call(ready.links.ctypes.data)
+        r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
+        turn_joints(r)
+        program.kernel(r)
+        return int(workspace.table[STATUS])
+
+    def _prepare(self, data):
+        """Allocate what the calls for one state of a Data need."""
+        if len(data._ready) >= _MOST_READY:         # as many as there are choices of results
+            data._ready.clear()
+            data._prepared.clear()
+        program = self._algorithm.program(data.model)
+        published = {f: data._array(f) for f in self._published}
+        workspace = Workspace(data.model, program.fields, published=published if JIT else None)
+        views = tuple(public_view(f, published[f] if f in published else workspace[f])
+                      for f in self._results)
+        results = (views, workspace.table) if self._finish else _one_or_all(views)
+        ready = data._ready[self] = _Ready(program, workspace, native.links(data, workspace),
+                                           published, results)
+        return ready
+
+    def _copy_inputs(self, workspace, selector, values, constraints):
+        """Do what the compiled call does with a caller's objects."""
+        table = workspace.table
+        table[STATUS], table[NCONSTRAINTS] = 0, constraints
+        for each, shift, mask in zip(*native.packing(self._algorithm.options)):
+            table[OPTION + each] = selector >> shift & mask
+        for f, value in zip(self._algorithm.inputs, values):
+            table[HAS_INPUT + f] = value is not None
+            if value is not None:
+                start = workspace.offset(f)
+                workspace.work[start:start + value.size] = value.ravel()
+
+    def _finish_one(self, results):
+        """What is returned of one state: numbers as floats, open axes as long as in this call."""
+        views, table = results
+        return self._make(tuple(
+            float(view) if f.shape == () else view[..., :table[NCONSTRAINTS]] if f.is_open
+            else view for f, view in zip(self._results, views)))
+
+    # -- a batch
+
+    def _run_batch(self, data, selector, values, constraints, size, threads):
+        """Run on checked arrays that each have a leading axis; new arrays are returned."""
+        algorithm, model = self._algorithm, data.model
+        program = algorithm.program(model)
+        program.batch.load(algorithm.announce)
+        outputs, found = zip(*[batch.new_result(data, f, size, constraints)
+                               for f in algorithm.results])
+        inputs = tuple(batch.as_rows(value) for value in values)
+        spaces = data._batch_spaces.setdefault(algorithm, [])
+        while len(spaces) < threads and len(spaces) * LANES < size:
+            spaces.append(batch.BatchSpace(model, program.fields))
+
+        def run(thread, start, stop):
+            space = spaces[thread]
+            tiles = tuple(space.tile_offsets(f, rows.shape[1])
+                          for f, rows in zip(algorithm.results, outputs))
+            return program.batch.call(
+                model._ints.ctypes.data, space.addresses[0], model._floats.ctypes.data,
+                space.addresses[1], selector, inputs, tiles, outputs, start, stop)
+
+        states = batch.in_parts(data, size, threads, run)
+        if native.REFUSED in states:
+            algorithm.require_sound(model, values)
+        raise_where_singular(algorithm.name, model, max(states, default=0))
+        return found
+
+    def _run_each(self, data, selector, values, constraints, size):
+        """A batch without the compiler: one state after the other."""
+        found = [batch.new_result(data, f, size, constraints)[1]
+                 for f in self._algorithm.results]
+        ready = data._ready.get(self) or self._prepare(data)
+        for n in range(size):
+            state = [None if x is None else x[n] for x in values]
+            raise_where_singular(self._algorithm.name, data.model, self._execute(
+                data, ready, selector, state, constraints))
+            for output, f in zip(found, self._algorithm.results):
+                view = public_view(f, ready.workspace[f])
+                output[n] = view[..., :constraints] if f.is_open else view
+        return found
+
+
+def _require_equal(expected, numbers):
+    """ValueError where arguments differ in a number; by their names."""
+    if len(set(numbers.values())) > 1:
+        raise ValueError(f"{expected}, got "
+                         + ", ".join(f"{name}: {n}" for name, n in numbers.items()))
+
+
+_MOST_READY = 256
+
+
+def _one_or_all(results):
+    return results[0] if len(results) == 1 else results

@@ -1,0 +1,98 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A batch: new arrays for its results, the tiles that its numbers move in, its threads."""
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.data import Data
+from ..model.fields import EMPTY, Field, axis_lengths
+from ..model.types import Array, Model
+from ..model.workspace import Workspace
+from ..spatial.lanes import LANES
+
+_NOTHING = np.zeros((0, 0))         # the batch of an input that was not given
+
+
+class BatchSpace:
+    """The memory of one thread for the batches of one algorithm.
+
+    Parameters
+    ----------
+    model : Model
+    fields : iterable of Field
+        All that the kernel refers to.
+    """
+
+    def __init__(self, model: Model, fields: set[Field]) -> None:
+        self._workspace = Workspace(model, fields | {EMPTY}, lanes=True)
+        self._tiles: dict[tuple[Field, int], NDArray[np.int64]] = {}
+        table, work = self._workspace.table, self._workspace.work
+        self.addresses = table.ctypes.data, work.ctypes.data
+
+    def tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
+        """Where the tiles of ``LANES`` numbers start that fill the rows of a result.
+
+        The last one ends with its row. Those that the tree leaves empty are read from where
+        zeros are, which stay in the caches.
+        """
+        if (known, columns) not in self._tiles:
+            first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
+            tiles = self._workspace.offset(known) + first
+            if known.shape[:1] == ("rows",):        # without the universe
+                tiles += math.prod(known.shape[1:])
+            if known.sparse:
+                full = np.zeros(columns + LANES, bool)
+                tree = _along_tree(self._workspace.model, len(known.shape))
+                full[:tree.size] = tree.ravel()
+                empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
+                tiles[empty] = self._workspace.offset(EMPTY)
+            self._tiles[known, columns] = tiles
+        return self._tiles[known, columns]
+
+
+def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
+    """Whether velocities are, two by two, on a common path to the root; an axis for each."""
+    k, (_, end) = np.arange(model.nv), model._velocity_tree
+    before = (k[:, None] <= k) & (k < end[:, None])
+    pairs = before | before.T
+    return pairs if axes == 2 else pairs[:, :, None] & pairs[:, None, :] & pairs
+
+
+def as_rows(batch: Array | None) -> Array:
+    """A batch of matrices as a batch of rows."""
+    if batch is None:
+        return _NOTHING
+    return batch if batch.ndim == 2 else batch.reshape(len(batch), math.prod(batch.shape[1:]))
+
+
+def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[Array, Array]:
+    """Memory for a batch's results, one row for each state, and the view of it that is returned.
+
+    Long rows are padded to whole lines of the caches.
+    """
+    shape = axis_lengths(data.model, known.shape)
+    if known.shape[:1] == ("rows",):
+        shape = (shape[0] - 1, *shape[1:])
+    if known.is_open:
+        shape = (*shape[:-1], constraints)
+    count = math.prod(shape)
+    padded = -(-count // LANES) * LANES if count >= LANES * LANES else count
+    rows = data._buffer_pool.array((size, padded))
+    found = rows[:, :count].reshape(size, *shape)
+    return rows, found.swapaxes(-1, -2) if known.transposed else found
+
+
+def in_parts(data: Data, size: int, threads: int,
+             run: Callable[[int, int, int], Any]) -> Sequence[Any]:
+    """What ``run(thread, start, stop)`` returns for each thread's part of a batch."""
+    step = -(-size // threads // LANES) * LANES or LANES
+    starts = range(0, size, step)
+
+    def part(start: int) -> Any:
+        return run(start // step, start, min(start + step, size))
+
+    return data._threads.share(part, starts) if len(starts) > 1 else [part(n) for n in starts]

@@ -1,0 +1,200 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Names of what kernels read and write: fields of the work space, and options of a call.
+
+A field is an array with a name and a shape. An algorithm declares which fields are its inputs,
+which its results; the other fields that its kernel refers to are scratch. Field and Option are
+ints, which compiled code sees as constants.
+
+Row 0 of every field that counts joints is the universe; the rows of the public view start at 1.
+"""
+import math
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from ..spatial.lanes import LANES
+from .types import Array, Model
+
+Axis: TypeAlias = int | str
+
+FIELDS: list["Field"] = []
+OPTIONS: list["Option"] = []
+MAX_FIELDS = 512
+MAX_OPTIONS = 16
+MAX_CONSTRAINTS = 36
+
+
+class Field(int):
+    """One named array in the work space; see ``field``."""
+
+    name: str
+    shape: tuple[Axis, ...]
+    doc: str
+    transposed: bool
+    sparse: bool
+    zeros: bool
+
+    @property
+    def is_public(self) -> bool:
+        """Whether ``Data`` has it as an attribute."""
+        return not self.name.startswith("_")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether each call has its own length of the last axis."""
+        return self.shape[-1:] == ("constraints",)
+
+    @property
+    def holds_placements(self) -> bool:
+        """Whether it holds homogeneous matrices, which start as identities."""
+        return self.shape[-2:] == (4, 4)
+
+
+def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = False,
+          sparse: bool = False, zeros: bool = False) -> Field:
+    """Declare an array of the work space.
+
+    Parameters
+    ----------
+    name : str
+        Its attribute in ``Data``; one that starts with an underscore stays private.
+    shape : tuple
+        Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (njoints and the universe before
+        them), "ncolumns" (one for each column of each joint's motion subspace; with mimic
+        joints there are more of these than velocities), "padded" (nv rounded up to whole
+        ``LANES``) or, as the last one, "constraints" (as many as a call has, up to
+        ``MAX_CONSTRAINTS``). An empty tuple: a number. Two last axes of (4, 4) are placements.
+    doc : str
+        What it is, with unit and frame.
+    transposed : bool
+        The public view has the two last axes exchanged: columns of a matrix are contiguous.
+    sparse : bool
+        Each axis is "nv", and entries of velocities on no common path to the root are zero: the
+        kernel for a batch never writes them.
+    zeros : bool
+        Entries that no kernel writes are read as zeros. Other scratch starts as NaN, so that a
+        kernel that reads what it has not written shows at once.
+
+    Returns
+    -------
+    Field
+
+    Raises
+    ------
+    ValueError
+        The name is taken, or there are too many fields.
+    """
+    if any(known.name == name for known in FIELDS):
+        raise ValueError(f"a field named {name!r} exists already; choose another name")
+    if len(FIELDS) == MAX_FIELDS:
+        raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/fields.py")
+    new = Field(len(FIELDS))
+    new.name, new.shape, new.doc = name, shape, doc
+    new.transposed, new.sparse, new.zeros = transposed, sparse, sparse or zeros
+    FIELDS.append(new)
+    return new
+
+
+class Option(int):
+    """A whole number that a call passes to its kernel besides arrays; see ``option``."""
+
+    name: str
+    bits: int
+
+
+def declare_option(name: str, bits: int = 0) -> Option:
+    """Declare an option.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    bits : int
+        How many bits it takes behind those of other options; 0: all that remain, which only an
+        algorithm's first option may.
+
+    Returns
+    -------
+    Option
+
+    Raises
+    ------
+    ValueError
+        There are too many options.
+    """
+    if len(OPTIONS) == MAX_OPTIONS:
+        raise ValueError(f"more than {MAX_OPTIONS} options; raise MAX_OPTIONS in model/fields.py")
+    new = Option(len(OPTIONS))
+    new.name, new.bits = name, bits
+    OPTIONS.append(new)
+    return new
+
+
+def axis_lengths(model: Model, shape: tuple[Axis, ...]) -> tuple[int, ...]:
+    """The lengths of a field's axes for a model."""
+    sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
+             "rows": model.njoints + 1, "ncolumns": model._ncolumns,
+             "nframes": len(model.frame_names), "constraints": MAX_CONSTRAINTS,
+             "padded": -(-model.nv // LANES) * LANES}
+    return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
+
+
+def initialize(known: Field, array: Array, scratch: float) -> None:
+    """Write what a field contains before any kernel runs; ``array`` may have an axis of lanes."""
+    array[...] = 0.0 if known.zeros else scratch
+    if known.holds_placements:
+        axis = len(known.shape) - 2
+        array[...] = 0.0
+        for k in range(4):
+            array[(slice(None),) * axis + (k, k)] = 1.0
+
+
+def public_view(known: Field, array: Array) -> Array:
+    """A field's array as ``Data`` presents it: without the universe, axes in order."""
+    if known.shape[:1] == ("rows",):
+        array = array[1:]
+    return array.swapaxes(-1, -2) if known.transposed else array
+
+
+def fields_among(constants: Iterable[object]) -> set[Field]:
+    """The fields among what a kernel refers to, those in tuples too."""
+    found: set[Field] = set()
+    for value in constants:
+        if isinstance(value, Field):
+            found.add(value)
+        elif isinstance(value, tuple) and not hasattr(value, "_fields"):
+            found |= fields_among(value)
+    return found
+
+
+def count(model: Model, known: Field) -> int:
+    """How many numbers a field has for one state."""
+    return math.prod(axis_lengths(model, known.shape))
+
+
+# The inputs of kernels, and what several algorithms share.
+Q = field("_q", ("nq",))
+V = field("_v", ("nv",))
+A = field("_a", ("nv",))
+TAU_IN = field("_tau", ("nv",))
+F_EXT = field("_f_ext", ("njoints", 6))
+POINT = field("_offset", (3,))
+ALPHA = field("_alpha", (6, "constraints"))
+BETA = field("_beta", ("constraints",))
+ROOT_ACC = field("_root_acc", (6,))
+FF_TORQUES = field("_ff_torques", ("nv",))
+DIRECTIONS = field("_directions", (6, "constraints"))
+DESIRED = field("_accelerations", ("constraints",))
+LIMI = field("liMi", ("rows", 4, 4), "Placement of each joint frame in its parent's [m].")
+OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world [m].")
+JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, in that frame [m/s, rad/s].")
+JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame less gravity, in that "
+                                     "frame [m/s2, rad/s2].")
+JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, in the joint's "
+                                  "frame, at its origin [N, N m].")
+EMPTY = field("_empty", (LANES,), zeros=True)       # what a batch reads for tiles off the tree
+
+FRAME = declare_option("frame")                     # an index into model.frame_names
+REFERENCE_FRAME = declare_option("reference_frame", bits=2)
+TERMS = declare_option("terms")                     # a bit for each term of all_terms
+CONSTRAINTS = declare_option("constraints")         # the address of a table, see constraints.py

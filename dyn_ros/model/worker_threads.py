@@ -1,0 +1,49 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Threads that share a batch, kept for the next one."""
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+class WorkerThreads:
+    """Threads that wait for work.
+
+    They are kept for the next batch: a new one begins on the processor that starts it and costs
+    a short batch more than it saves. A forked process has none of its parent's.
+    """
+
+    def __init__(self) -> None:
+        self._process, self._count = os.getpid(), 0
+        self._executor: ThreadPoolExecutor | None = None
+        self._parts: list[Future] = []              # what they work on
+
+    def share(self, part: Callable[[int], Result], starts: Sequence[int]) -> list[Result]:
+        """What ``part`` returns for each start: the first one here, each other in a thread."""
+        executor = self._at_least(len(starts) - 1)
+        try:
+            self._parts = [executor.submit(part, start) for start in starts[1:]]
+            results = [part(starts[0])] + [other.result() for other in self._parts]
+        except BaseException:                       # Ctrl-C: no part may run on in the next batch
+            self._end_parts()
+            raise
+        self._parts = []
+        return results
+
+    def _at_least(self, count: int) -> ThreadPoolExecutor:
+        if self._process != os.getpid():
+            self.__init__()                         # type: ignore[misc]
+        self._end_parts()
+        if self._executor is None or self._count < count:
+            self._executor, self._count = ThreadPoolExecutor(count), count
+        return self._executor
+
+    def _end_parts(self) -> None:
+        """Wait for what still runs of an interrupted batch; another Ctrl-C may end the waiting."""
+        if self._parts:
+            for part in self._parts:
+                part.cancel()
+            wait(self._parts)

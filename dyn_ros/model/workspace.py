@@ -1,0 +1,84 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of one algorithm: its inputs and scratch, and the table that says where all is."""
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spatial.lanes import LANES
+from . import layout
+from .buffer_pool import aligned
+from .fields import Field, axis_lengths, initialize
+from .types import Array, Model
+
+_BEHIND = LANES                                     # what a kernel may read behind a last row
+
+
+def new_field(model: Model, known: Field) -> Array:
+    """A public field's array, with the universe; zeros, placements are identities."""
+    shape = axis_lengths(model, known.shape)
+    count = math.prod(shape)
+    array = aligned(np.zeros, count + _BEHIND)[:count].reshape(shape)
+    if known.holds_placements:
+        initialize(known, array, 0.0)
+    return array
+
+
+class Workspace:
+    """Memory for the fields of one algorithm, of one state or of ``LANES`` states at once.
+
+    Parameters
+    ----------
+    model : Model
+    fields : iterable of Field
+        All that the kernel refers to.
+    lanes : bool
+        Whether it holds ``LANES`` states.
+    published : dict of Field to ndarray
+        Fields that have memory elsewhere, which ``Data`` presents; all others are scratch of
+        this algorithm alone.
+
+    Attributes
+    ----------
+    table : (TABLE,) ndarray of int64
+        See layout.
+    work : (n,) or (n, LANES) ndarray
+        The scratch, as an array of whole rows.
+    """
+
+    def __init__(self, model: Model, fields: Iterable[Field], lanes: bool = False,
+                 published: Mapping[Field, Array] | None = None) -> None:
+        self.model = model
+        self._published = dict(published or {})     # which keeps their memory
+        self.table: NDArray[np.int64] = np.zeros(layout.TABLE, np.int64)
+        self._private, end = [], 0
+        for known in sorted(fields):
+            shape = axis_lengths(model, known.shape)
+            self.table[layout.SIZE + known] = math.prod(shape)
+            if known not in self._published:
+                self._private.append((known, end, shape))
+                end += math.prod(shape)
+        rows = (end + _BEHIND, LANES) if lanes else (end + _BEHIND,)
+        self.work = aligned(np.zeros, math.prod(rows)).reshape(rows)
+        for known, start, shape in self._private:
+            self.table[layout.OFFSET + known] = start
+            if not known.zeros:
+                initialize(known, self._part(start, shape), np.nan)
+        for known, array in self._published.items():
+            self.table[layout.OFFSET + known] = (array.ctypes.data - self.work.ctypes.data) // 8
+
+    def _part(self, start: int, shape: tuple[int, ...]) -> Array:
+        return self.work[start:start + math.prod(shape)].reshape(shape + self.work.shape[1:])
+
+    def __getitem__(self, known: Field) -> Array:
+        """The array of a field, with the universe."""
+        if known in self._published:
+            return self._published[known]
+        return self._part(int(self.table[layout.OFFSET + known]),
+                          axis_lengths(self.model, known.shape))
+
+    def offset(self, known: Field) -> int:
+        """Where a field starts, in rows of the work space."""
+        return int(self.table[layout.OFFSET + known])
