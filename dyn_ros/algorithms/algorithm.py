@@ -114,11 +114,13 @@ class Algorithm:
         """The kernel that runs for a model."""
         return self._programs[model._is_coupled]
 
-    @property
-    def entries(self):
-        """Every call that can be compiled, for one state before batches."""
-        return ([program.one for program in self.programs]
-                + [program.batch for program in self.programs])
+    def entries(self, batch, coupled):
+        """The calls for one state, with ``batch`` those for batches, and with ``coupled`` those
+        for models with mimic joints.
+        """
+        programs = self.programs if coupled else [self._programs[False]]
+        return [entry for program in programs
+                for entry in ((program.one, program.batch) if batch else (program.one,))]
 
     def caller(self, results=None, make=None):
         """What the public function calls: ``(model, data, threads, *inputs)``.

@@ -128,9 +128,9 @@ class ConstrainedMotion(NamedTuple):
 
 def as_motion(results: tuple) -> ConstrainedMotion:
     """The results of a kernel as they are returned."""
-    *arrays, rank = results
-    return ConstrainedMotion(*arrays, rank.astype(int) if isinstance(rank, np.ndarray)
-                             else int(rank))
+    motion = ConstrainedMotion._make(results)
+    rank = motion.rank.astype(int) if isinstance(motion.rank, np.ndarray) else int(motion.rank)
+    return motion._replace(rank=rank)
 
 
 def _choice(name, value, known):

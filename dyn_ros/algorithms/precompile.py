@@ -7,7 +7,8 @@ from .algorithm import ALGORITHMS
 
 
 def precompile(names: Sequence[str] | None = None, batch: bool = True,
-               progress: Callable[[int, int, str], object] | None = None) -> list[str]:
+               progress: Callable[[int, int, str], object] | None = None,
+               coupled: bool = True) -> list[str]:
     """Compile algorithms into the cache, so that no later call has to wait for it.
 
     Parameters
@@ -19,6 +20,9 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     progress : callable, optional
         Called as ``progress(done, total, name)`` before each call, of one state or of batches, is
         compiled or taken from the cache and, with name ``""``, at the end.
+    coupled : bool
+        Compile the kernels for models with mimic joints too, where they have kernels of their
+        own.
 
     Returns
     -------
@@ -35,14 +39,14 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     if unknown:
         raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; there are: "
                          + ", ".join(sorted(ALGORITHMS)))
-    todo = [(ALGORITHMS[name], lanes) for name in chosen
-            for lanes in ((False, True) if batch else (False,))]
+    todo = [(name, entry) for name in chosen
+            for entry in ALGORITHMS[name].entries(batch, coupled)]
     compiled = []
-    for done, (algorithm, lanes) in enumerate(todo):
+    for done, (name, entry) in enumerate(todo):
         if progress:
-            progress(done, len(todo), algorithm.name)
-        if algorithm.compile(lanes) and algorithm.name not in compiled:
-            compiled.append(algorithm.name)
+            progress(done, len(todo), name)
+        if entry.load() and name not in compiled:
+            compiled.append(name)
     if progress:
         progress(len(todo), len(todo), "")
     return compiled

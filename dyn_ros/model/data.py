@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .buffer_pool import BufferPool
 from .fields import FIELDS, Field, public_view
@@ -46,6 +47,15 @@ class Data:
     """
 
     model: Model
+    _constants: Array                   # of the model, which compiled code reads by address
+    _arrays: dict[Field, Array]         # public fields
+    _ready: dict[Any, Any]              # caller -> memory of its calls for one state
+    _prepared: dict[Any, tuple]         # caller -> what its compiled call takes
+    _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
+    _tables: dict[tuple, Any]           # of constraints, see constraints.py
+    _owner: NDArray[np.int64]           # the identifier of a thread
+    _threads: WorkerThreads
+    _buffer_pool: BufferPool
 
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Array: ...
@@ -74,15 +84,9 @@ class Data:
             raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
                             f"{model!r:.80}; make one with dyn_ros.Model.from_urdf_file(path)")
         self.__dict__.update(
-            model=model,
-            _constants=model._floats,               # which compiled code reads by its address
-            _arrays={},                             # public field -> its array
-            _ready={},                              # caller -> memory of its calls for one state
-            _prepared={},                           # caller -> what its compiled call takes
-            _batch_spaces={},                       # algorithm -> memory of each thread
-            _tables={},                             # of constraints, see constraints.py
-            _owner=np.zeros(1, np.int64),           # identifier of a thread
-            _threads=WorkerThreads(), _buffer_pool=BufferPool())
+            model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared={},
+            _batch_spaces={}, _tables={}, _owner=np.zeros(1, np.int64), _threads=WorkerThreads(),
+            _buffer_pool=BufferPool())
 
     def _array(self, known: Field) -> Array:
         """A public field's memory, with the universe."""

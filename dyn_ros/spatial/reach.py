@@ -44,10 +44,10 @@ def _variables(function: FunctionType) -> dict[str, Any]:
     return found
 
 
-def _python_function(value: Any) -> FunctionType | None:
+def _python_function(value: Any, root: str) -> FunctionType | None:
     """The Python function of a kernel, or a plain function of this package; else None."""
     value = getattr(value, "py_func", value)
-    if isinstance(value, FunctionType) and value.__module__.startswith(_PACKAGE):
+    if isinstance(value, FunctionType) and value.__module__.split(".")[0] in (_PACKAGE[:-1], root):
         return value
     return None
 
@@ -66,7 +66,7 @@ def reach(*functions: Any) -> Reach:
     """
     found: dict[str, FunctionType] = {}
     constants: dict[str, Any] = {}
-    todo = [function for function in map(_python_function, functions) if function]
+    todo = [getattr(function, 'py_func', function) for function in functions]
     while todo:
         function = todo.pop()
         place = f"{function.__module__}.{function.__qualname__}"
@@ -74,7 +74,7 @@ def reach(*functions: Any) -> Reach:
             continue
         found[place] = function
         for name, value in _variables(function).items():
-            inner = _python_function(value)
+            inner = _python_function(value, function.__module__.split(".")[0])
             if inner:
                 todo.append(inner)
             elif not isinstance(value, ModuleType):

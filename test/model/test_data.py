@@ -15,6 +15,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.spatial.compiler import JIT
 
 COUNT = 3000                          # states whose matrices M count as a large result
 
@@ -54,7 +55,7 @@ def test_memory_of_many_results_goes_back_when_they_go():
     taken = {address(M) for M in held}
     assert len(taken) == 100
     del held
-    assert len(data._rooms._free) < 50
+    assert len(data._buffer_pool._free) < 50
     assert address(dyn_ros.crba(model, data, q)) in taken
 
 
@@ -199,11 +200,11 @@ def test_no_part_of_a_batch_that_was_interrupted_runs_on():
         ended.append(start)
 
     with pytest.raises(KeyboardInterrupt):
-        data._share(part, range(0, 16, 8))
+        data._threads.share(part, range(0, 16, 8))
     done = list(ended)
     time.sleep(0.3)
     assert ended == done
-    assert data._share(lambda start: start, range(0, 16, 8)) == [0, 8]
+    assert data._threads.share(lambda start: start, range(0, 16, 8)) == [0, 8]
 
 
 def test_no_part_of_a_batch_that_was_interrupted_twice_runs_on():
@@ -219,5 +220,198 @@ def test_no_part_of_a_batch_that_was_interrupted_twice_runs_on():
         ended.append(start)
 
     with pytest.raises(KeyboardInterrupt):
-        data._share(part, range(0, 16, 8))
-    assert data._share(lambda start: list(ended), range(0, 16, 8)) == [[8], [8]]
+        data._threads.share(part, range(0, 16, 8))
+    assert data._threads.share(lambda start: list(ended), range(0, 16, 8)) == [[8], [8]]
+
+
+# --- one thread at a time
+
+def in_thread(work):
+    """What ``work`` returns or raises in a thread of its own."""
+    found = []
+
+    def run():
+        try:
+            found.append(work())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, name="another")
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def gravity(pair, count=None):
+    q = pair.state(1)[0] if count is None else pair.states(count)[0]
+    return dyn_ros.generalized_gravity(pair.model, pair.data, q, threads=2).copy()
+
+
+@pytest.mark.parametrize("count", [None, 20], ids=["one", "batch"])
+def test_a_second_thread_gets_an_error_until_the_first_one_releases(count):
+    pair = peer.new_pair("solo12", "floating")
+    expected = gravity(pair, count)
+    for _ in range(2):                              # by the checked path, and by the compiled one
+        error = in_thread(lambda: gravity(pair, count))
+        assert isinstance(error, RuntimeError)
+        assert "belongs to thread 'MainThread'" in str(error) and "'another'" in str(error)
+    assert np.array_equal(gravity(pair, count), expected)
+    pair.data.release()
+    assert np.array_equal(in_thread(lambda: gravity(pair, count)), expected)
+
+
+def test_a_data_whose_thread_has_ended_is_free():
+    pair = peer.new_pair("solo12", "floating")
+    expected = in_thread(lambda: gravity(pair))
+    assert np.array_equal(gravity(pair), expected)
+    assert isinstance(in_thread(pair.data.release), RuntimeError)
+
+
+def test_a_call_in_the_midst_of_a_batch_gets_an_error():
+    pair = peer.new_pair("solo12", "floating")
+    gravity(pair)
+    with pair.data._busy():
+        for count in (None, 20):
+            with pytest.raises(RuntimeError, match="a batch is being computed with it"):
+                gravity(pair, count)
+    gravity(pair, 20)
+
+
+TWO_THREADS = """
+import sys, threading, time
+import numpy as np
+import dyn_ros, peer
+pair = peer.new_pair("panda")
+model, data = pair.model, pair.data
+q, v, a, tau = pair.states(200)
+alpha, beta = np.eye(6)[:, :3], np.zeros(3)
+tip = "panda_hand"
+own = dyn_ros.Data(model)
+rnea = dyn_ros.rnea(model, own, q[0], v[0], a[0]).copy()
+nu = dyn_ros.vereshchagin(model, own, q, v, tip, alpha, beta).nu
+errors, wrong, end = [], [], time.monotonic() + 3.0
+
+def work(seed):
+    n = 0
+    while time.monotonic() < end:
+        n += 1
+        try:
+            found = dyn_ros.vereshchagin(model, data, q, v, tip, alpha, beta,
+                                         tolerance=1e-12 + 1e-18 * n + 1e-22 * seed, threads=2)
+            tau = dyn_ros.rnea(model, data, q[0], v[0], a[0])
+            if not (np.array_equal(found.nu, nu) and np.array_equal(tau, rnea)):
+                wrong.append(n)
+        except Exception as error:
+            errors.append(error)
+
+threads = [threading.Thread(target=work, args=[seed]) for seed in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not wrong
+assert errors and all(type(error) is RuntimeError and "data: " in str(error) for error in errors)
+"""
+
+
+def test_two_threads_that_share_a_data_get_errors_and_no_wrong_number():
+    subprocess.run([sys.executable, "-c", TWO_THREADS], check=True, timeout=300,
+                   cwd=Path(peer.__file__).parent)
+
+
+class Calling:
+    """An argument that calls with the same Data while it is converted."""
+
+    def __init__(self, values, call):
+        self._values, self._call = values, call
+
+    def __array__(self, dtype=None, copy=None):
+        self._call()
+        return np.array(self._values)
+
+
+def test_a_call_survives_what_its_arguments_call():
+    pair = peer.new_pair("panda")
+    model, data, (q, v, _, _) = pair.model, pair.data, pair.state(1)
+    given = model, data, q, v, "panda_hand", np.eye(6)[:, :3]
+    expected = dyn_ros.vereshchagin(*given, [1.0, 2.0, 3.0], tolerance=1e-13).nu.copy()
+
+    def disturb():
+        for n in range(70):                         # more tables than a Data keeps
+            dyn_ros.vereshchagin(*given[:-1], np.eye(6)[:, :2], [0.0, 0.0], tolerance=1e-9 * n)
+
+    found = dyn_ros.vereshchagin(*given, Calling([1.0, 2.0, 3.0], disturb), tolerance=1e-13)
+    assert found.nu.shape == (3,) and np.array_equal(found.nu, expected)
+
+
+# --- models and copies of them
+
+def test_copies_of_a_model_share_nothing():
+    pair = peer.new_pair("panda")
+    expected = gravity(pair)
+    for copied in (copy.copy(pair.model), copy.deepcopy(pair.model)):
+        copied.set_payload("cup", "panda_hand", 3.0, [0, 0, 0.1], 0.01 * np.eye(3))
+        copied.gravity = [1.0, 2.0, 3.0]
+        copied.armature[:] = 1.0
+        assert np.array_equal(gravity(pair), expected)
+        assert not pair.model.payloads and not pair.model.armature.any()
+
+
+def test_a_model_is_initialized_once():
+    pair = peer.new_pair("panda")
+    expected = gravity(pair)
+    with pytest.raises(TypeError, match=r"Model\('panda'.*\) is initialized already; make another"):
+        pair.model.__init__(peer.pair("solo12").model.tree)
+    assert np.array_equal(gravity(pair), expected)
+
+
+@pytest.mark.parametrize("wrong", [3, None, "panda.urdf"])
+def test_data_is_made_for_a_model(wrong):
+    with pytest.raises(TypeError, match=r"model: expected a dyn_ros.Model, got (int|None|str)"):
+        dyn_ros.Data(wrong)
+
+
+def test_every_public_field_is_there_before_any_call():
+    pair = peer.new_pair("solo12", "floating")
+    data = dyn_ros.Data(pair.model)
+    assert {"M", "tau", "oMf", "ddq"} <= set(dir(data))
+    assert data.M.shape == (18, 18) and not data.M.any() and data.M is data.M
+    with pytest.raises(AttributeError, match="no attribute 'mass_matrix'"):
+        data.mass_matrix        # noqa: B018
+    data.mine = np.zeros(3)
+    data.mine = np.ones(3)
+
+
+# --- memory
+
+CHAIN = """
+import resource
+import numpy as np
+import dyn_ros
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+links = "".join(f'<link name="l{k}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" '
+                'ixy="0" ixz="0" iyz="0"/></inertial></link>' for k in range(COUNT + 1))
+joints = "".join(f'<joint name="j{k:04}" type="continuous"><parent link="l{k}"/>'
+                 f'<child link="l{k + 1}"/><origin xyz="0 0 1"/><axis xyz="0 {k % 2} '
+                 f'{1 - k % 2}"/></joint>' for k in range(COUNT))
+model = dyn_ros.Model.from_urdf(f'<robot name="chain">{links}{joints}</robot>')
+data, rng = dyn_ros.Data(model), np.random.default_rng(0)
+q, v, a = rng.normal(size=(3, model.nv))
+tau = dyn_ros.rnea(model, data, q, v, a).copy()
+M = dyn_ros.crba(model, data, q)
+nle = dyn_ros.nonlinear_effects(model, data, q, v)
+scale = np.abs(M) @ np.abs(a) + np.abs(nle)
+assert np.all(np.abs(M @ a + nle - tau) < 1e-11 * scale)
+ddq = dyn_ros.aba(model, data, q, v, tau)
+assert np.all(np.abs(M @ ddq + nle - tau) < 1e-9 * scale)
+dq, dv, dM = dyn_ros.rnea_derivatives(model, data, q, v, a)
+assert np.array_equal(dM, dM.T) and np.isfinite(dq).all() and np.isfinite(dv).all()
+e = 1e-6 * rng.normal(size=model.nv)
+change = dyn_ros.rnea(model, data, q, v + e, a).copy()
+change -= dyn_ros.rnea(model, data, q, v - e, a)
+assert np.abs(change - 2.0 * dv @ e).max() < 1e-6 * np.abs(2.0 * dv @ e).max()
+"""
+
+
+def test_a_chain_of_1000_joints_fits_into_2_gb():
+    count = 1000 if JIT else 30
+    subprocess.run([sys.executable, "-c", CHAIN.replace("COUNT", str(count))], check=True,
+                   timeout=300, cwd=Path(peer.__file__).parent)

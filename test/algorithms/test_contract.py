@@ -1,0 +1,238 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What an algorithm declares is what it does: inputs, results, what it leaves, options."""
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dyn_ros
+import peer
+from dyn_ros.algorithms.algorithm import ALGORITHMS, Algorithm
+from dyn_ros.algorithms.all_terms import Terms
+from dyn_ros.model.fields import FIELDS, FRAME, V
+from dyn_ros.model.layout import option
+from dyn_ros.spatial.compiler import JIT, kernel
+
+ROBOTS = tuple(peer.FILES) if JIT else ("every_joint", "panda")
+SMALL = "every_joint", "panda", "solo12"
+PUBLIC = [known for known in FIELDS if known.is_public]
+
+
+def arguments(pair, name, f_ext):
+    """Arguments of a public function by name, without model and data."""
+    q, v, a, tau = pair.state(7)
+    frame = pair.model.tree.frames[-1].name
+    values = {
+        "q": q, "v": v, "a": a, "tau": tau, "frame": frame, "joint": pair.model.joint_names[-1],
+        "reference_frame": dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED, "offset": [0.1, 0.2, 0.3],
+        "tip": frame, "alpha": np.eye(6)[:, :2], "directions": np.eye(6)[:, :2],
+        "beta": [0.5, 1.5], "root_acc": np.arange(6.0), "ff_torques": tau}
+    wanted = inspect.signature(getattr(dyn_ros, name)).parameters
+    if f_ext or ("f_ext" in wanted and wanted["f_ext"].default is inspect.Parameter.empty):
+        values["f_ext"] = pair.wrenches(3)
+    return {key: value for key, value in values.items() if key in wanted}
+
+
+def written(data):
+    """Names of public fields with a number in them; each is either all numbers or none."""
+    found = set()
+    for known in PUBLIC:
+        numbers = ~np.isnan(getattr(data, known.name))
+        assert numbers.all() or not numbers.any(), known.name
+        if numbers.all():
+            found.add(known.name)
+    return found
+
+
+def fill_with_nan(data):
+    for known in PUBLIC:
+        getattr(data, known.name)[...] = np.nan
+
+
+def declared(algorithm):
+    return {known.name for known in (*algorithm.results, *algorithm.leaves) if known.is_public}
+
+
+@pytest.mark.parametrize("f_ext", [False, True], ids=["free", "pushed"])
+@peer.robots(ROBOTS)
+def test_exactly_the_declared_fields_change(robot, root_joint, f_ext):
+    pair = peer.new_pair(robot, root_joint)
+    data = dyn_ros.Data(pair.model)
+    for name, algorithm in ALGORITHMS.items():
+        fill_with_nan(data)
+        getattr(dyn_ros, name)(pair.model, data, **arguments(pair, name, f_ext))
+        assert written(data) == declared(algorithm), name
+
+
+@peer.robots(SMALL)
+def test_a_batch_changes_no_field(robot, root_joint):
+    pair = peer.new_pair(robot, root_joint)
+    data = dyn_ros.Data(pair.model)
+    for name in ALGORITHMS:
+        fill_with_nan(data)
+        given = arguments(pair, name, False)
+        given["q"] = np.tile(given["q"], (9, 1))
+        getattr(dyn_ros, name)(pair.model, data, **given)
+        assert written(data) == set(), name
+
+
+@peer.robots(SMALL)
+def test_a_result_depends_on_its_own_arguments_alone(robot, root_joint):
+    """Every algorithm once more, after all the others and other states."""
+    pair = peer.new_pair(robot, root_joint)
+    data = dyn_ros.Data(pair.model)
+    for seed in range(2):
+        for name in ALGORITHMS:
+            given = arguments(pair, name, seed == 0)
+            given["q"] = pair.state(seed)[0]
+            getattr(dyn_ros, name)(pair.model, data, **given)
+    for name, algorithm in ALGORITHMS.items():
+        given = arguments(pair, name, False)
+        fresh = dyn_ros.Data(pair.model)
+        getattr(dyn_ros, name)(pair.model, data, **given)
+        getattr(dyn_ros, name)(pair.model, fresh, **given)
+        for each in declared(algorithm):
+            assert np.array_equal(getattr(data, each), getattr(fresh, each)), (name, each)
+
+
+def test_all_terms_writes_those_that_are_asked_for():
+    pair = peer.new_pair("panda")
+    data, (q, v, _, _) = dyn_ros.Data(pair.model), pair.state(1)
+    for name in Terms._fields:
+        fill_with_nan(data)
+        found = dyn_ros.all_terms(pair.model, data, q, v, only=(name,))
+        assert written(data) == {name}
+        assert np.array_equal(found, getattr(data, name))
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_what_is_left_is_documented(name):
+    """Each field that an algorithm leaves is in its docstring or in one that this refers to."""
+    texts, todo = "", [name]
+    seen = set()
+    while todo:
+        each = todo.pop()
+        if each not in seen and each in ALGORITHMS:
+            seen.add(each)
+            text = inspect.getdoc(getattr(dyn_ros, each)) or ""
+            texts += text
+            todo += re.findall(r"``(\w+)``", text)
+    returned = set(re.findall(r"^(\w+(?:, \w+)*) :", texts, re.MULTILINE))
+    names = {part for each in returned for part in each.split(", ")}
+    for known in ALGORITHMS[name].leaves:
+        assert f"data.{known.name}" in texts or known.name in names, known.name
+
+
+def test_coupled_forward_dynamics_leaves_the_bias_torques_alone():
+    """A mimic joint takes aba through nle, without f_ext: it is no result of aba's."""
+    pair = peer.new_pair("panda")
+    q, v, _, tau = pair.state(2)
+    expected = dyn_ros.nonlinear_effects(pair.model, pair.data, q, v).copy()
+    dyn_ros.aba(pair.model, pair.data, q, v, tau, pair.wrenches(1))
+    assert np.array_equal(pair.data.nle, expected)
+
+
+@pytest.mark.parametrize("compute, tensors", [
+    (dyn_ros.rnea_second_order_derivatives, "d2tau_dqdq d2tau_dvdv d2tau_dqdv d2tau_dadq"),
+    (dyn_ros.aba_second_order_derivatives, "d2tau_dqdq d2tau_dvdv d2tau_dqdv d2tau_dadq"),
+    (dyn_ros.rnea_derivatives, "dtau_dq dtau_dv M"), (dyn_ros.crba, "M"),
+    (dyn_ros.coriolis_matrix, "C"), (dyn_ros.minverse, "Minv"),
+    (dyn_ros.forward_kinematics, "oMi liMi"), (dyn_ros.frame_placements, "oMf")])
+def test_what_a_caller_wrote_into_a_result_is_gone_after_the_next_call(compute, tensors):
+    pair = peer.new_pair("solo12", "floating")
+    data = dyn_ros.Data(pair.model)
+    given = arguments(pair, compute.__name__, False)
+    compute(pair.model, data, **given)
+    expected = {name: getattr(data, name).copy() for name in tensors.split()}
+    for name in expected:
+        getattr(data, name)[...] = 7.0
+    compute(pair.model, data, **given)
+    for name, array in expected.items():
+        assert np.array_equal(getattr(data, name), array)
+
+
+# --- an algorithm of one's own
+
+OWN = """
+    from dyn_ros.algorithms.algorithm import Algorithm
+    from dyn_ros.model.fields import Q, V, field
+    from dyn_ros.model.layout import has_input, nv, offset
+    from dyn_ros.spatial.compiler import kernel
+    from dyn_ros.spatial.lanes import load, store
+
+    WEIGHT = field("_W", ("nv",))
+    WEIGHTED = field("weighted", ("nv",), "W v.")
+
+
+    @kernel
+    def weighted_kernel(r):
+        for k in range(nv(r)):
+            x = load(r.work, offset(r, V) + k)
+            if has_input(r, WEIGHT):
+                x = load(r.work, offset(r, WEIGHT) + k) * x
+            store(r.work, offset(r, WEIGHTED) + k, x)
+
+
+    _{name} = Algorithm("weighted", weighted_kernel, (Q, V, WEIGHT), (WEIGHTED,){optional}).caller()
+
+
+    def weighted(model, data, q, v, W=None, *, threads=1):
+        return _{name}(model, data, threads, q, v, W)
+"""
+CALL = """
+    import sys
+    import numpy as np
+    import dyn_ros
+    model = dyn_ros.Model.from_urdf_file(sys.argv[1])
+    data = dyn_ros.Data(model)          # made before the field was declared
+    import own
+    q, v = model.neutral(), np.arange(1.0, model.nv + 1.0)
+    W = np.full(model.nv, 3.0)
+    assert np.array_equal(own.weighted(model, data, q, v, W), 3.0 * v)
+    assert own.weighted(model, data, q, v, W) is data.weighted
+    assert np.array_equal(data.weighted, 3.0 * v)
+    many = np.tile(v, (11, 1))
+    assert np.array_equal(own.weighted(model, data, q, many, W), 3.0 * many)
+    try:
+        print(own.weighted(model, data, q, v) / v, own.weighted(model, data, q, many)[3] / v)
+    except ValueError as error:
+        print(error)
+"""
+ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+
+
+@pytest.mark.parametrize("optional, expected", [
+    (", optional=(WEIGHT,)", "[1. 1. 1. 1. 1. 1. 1.] [1. 1. 1. 1. 1. 1. 1.]"),
+    ("", "W: expected shape (7,), or (B, 7) for a batch")])
+def test_an_input_that_is_declared_in_another_file_is_read(tmp_path, optional, expected):
+    own = textwrap.dedent(OWN).format(name="call", optional=optional)
+    (tmp_path / "own.py").write_text(own)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(CALL), str(ARM)], cwd=tmp_path,
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(expected)
+
+
+@kernel
+def _selects_kernel(r):
+    return option(r, FRAME)
+
+
+@kernel
+def _empty_kernel(r):
+    return
+
+
+def test_a_declaration_that_the_kernel_contradicts_is_rejected():
+    before = dict(ALGORITHMS)
+    with pytest.raises(ValueError, match=r"mine: its kernel reads the options frame; add them"):
+        Algorithm("mine", _selects_kernel, (V,), ())
+    with pytest.raises(ValueError, match=r"mine: its kernel never refers to _v"):
+        Algorithm("mine", _empty_kernel, (), (V,))
+    assert before == ALGORITHMS
