@@ -22,6 +22,8 @@ import numpy as np
 import pinocchio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
+import sizes
+
 import dyn_ros
 import peer
 
@@ -204,6 +206,14 @@ def report():
                "`coriolis_matrix` give one for each state, `rnea_derivatives` and "
                "`aba_derivatives` three; Pinocchio's loop leaves them in its `Data`, one state's "
                "over the other's.")
+    yield ""
+    yield "## Size"
+    yield ""
+    yield ("Robots of revolute joints, as a chain and as a binary tree, one state, dyn_ros / "
+           "Pinocchio. Memory is what a process grows by: the model, the results of these four "
+           "calls, the memory that they work in and, of dyn_ros, their machine code.")
+    yield ""
+    yield from sizes.rows()
     yield ""
     yield "## Accuracy"
     yield ""

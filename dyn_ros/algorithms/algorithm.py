@@ -277,7 +277,7 @@ class _Caller:
         program = self._algorithm.program(data.model)
         published = {f: data._array(f) for f in self._published}
         workspace = Workspace(data.model, program.fields, published=published if JIT else None)
-        views = tuple(public_view(f, published[f] if f in published else workspace[f])
+        views = tuple(getattr(data, f.name) if f.is_public else public_view(f, workspace[f])
                       for f in self._results)
         results = (views, workspace.table) if self._finish else _one_or_all(views)
         ready = data._ready[self] = _Ready(program, workspace, native.links(data, workspace),

@@ -288,7 +288,7 @@ alpha, beta = np.eye(6)[:, :3], np.zeros(3)
 tip = "panda_hand"
 own = dyn_ros.Data(model)
 rnea = dyn_ros.rnea(model, own, q[0], v[0], a[0]).copy()
-nu = dyn_ros.vereshchagin(model, own, q, v, tip, alpha, beta).nu
+nu = dyn_ros.vereshchagin(model, own, q, v, alpha, beta, tip).nu
 errors, wrong, end = [], [], time.monotonic() + 3.0
 
 def work(seed):
@@ -296,7 +296,7 @@ def work(seed):
     while time.monotonic() < end:
         n += 1
         try:
-            found = dyn_ros.vereshchagin(model, data, q, v, tip, alpha, beta,
+            found = dyn_ros.vereshchagin(model, data, q, v, alpha, beta, tip,
                                          tolerance=1e-12 + 1e-18 * n + 1e-22 * seed, threads=2)
             tau = dyn_ros.rnea(model, data, q[0], v[0], a[0])
             if not (np.array_equal(found.nu, nu) and np.array_equal(tau, rnea)):
@@ -331,14 +331,15 @@ class Calling:
 def test_a_call_survives_what_its_arguments_call():
     pair = peer.new_pair("panda")
     model, data, (q, v, _, _) = pair.model, pair.data, pair.state(1)
-    given = model, data, q, v, "panda_hand", np.eye(6)[:, :3]
-    expected = dyn_ros.vereshchagin(*given, [1.0, 2.0, 3.0], tolerance=1e-13).nu.copy()
+    given, tip, alpha = (model, data, q, v), "panda_hand", np.eye(6)[:, :3]
+    expected = dyn_ros.vereshchagin(*given, alpha, [1.0, 2.0, 3.0], tip, tolerance=1e-13).nu.copy()
 
     def disturb():
         for n in range(70):                         # more tables than a Data keeps
-            dyn_ros.vereshchagin(*given[:-1], np.eye(6)[:, :2], [0.0, 0.0], tolerance=1e-9 * n)
+            dyn_ros.vereshchagin(*given, alpha[:, :2], [0.0, 0.0], tip, tolerance=1e-9 * n)
 
-    found = dyn_ros.vereshchagin(*given, Calling([1.0, 2.0, 3.0], disturb), tolerance=1e-13)
+    beta = Calling([1.0, 2.0, 3.0], disturb)
+    found = dyn_ros.vereshchagin(*given, alpha, beta, tip, tolerance=1e-13)
     assert found.nu.shape == (3,) and np.array_equal(found.nu, expected)
 
 

@@ -1,0 +1,121 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Robots of 10, 100 and 1000 joints, as a chain and as a tree: time and memory beside Pinocchio.
+
+    python benchmarks/sizes.py
+
+Each engine runs in a process of its own. Memory is what the process grows by from the model on,
+with the model, the results of all calls and what they work in: resident, and address space.
+Time is the fastest of several calls.
+"""
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+COUNTS = 10, 100, 1000
+SHAPES: dict[str, Callable[[int], int]] = {  # name -> the parent of link k
+    "chain": lambda k: k - 1, "tree": lambda k: (k - 1) // 2}
+CALLS = "rnea", "crba", "aba", "rnea_derivatives"
+LIMIT = 2.0                           # seconds that one call is repeated for
+
+
+def urdf(count: int, shape: str) -> str:
+    """A robot of revolute joints with alternating axes; each link hangs on an earlier one."""
+    inertial = ('<inertial><origin xyz="0.1 0 0.2"/><mass value="1"/><inertia ixx="0.1" ixy="0" '
+                'ixz="0" iyy="0.2" iyz="0" izz="0.15"/></inertial>')
+    links = "".join(f'<link name="l{k}">{inertial}</link>' for k in range(count + 1))
+    joints = "".join(
+        f'<joint name="j{k:04}" type="continuous"><parent link="l{SHAPES[shape](k)}"/>'
+        f'<child link="l{k}"/><origin xyz="0.05 0 0.3"/>'
+        f'<axis xyz="{k % 3 == 0:d} {k % 3 == 1:d} {k % 3 == 2:d}"/></joint>'
+        for k in range(1, count + 1))
+    return f'<robot name="{shape}{count}">{links}{joints}</robot>'
+
+
+def memory() -> np.ndarray:
+    """Resident memory and address space of this process [MB]."""
+    with open("/proc/self/statm") as file:
+        size, resident = map(int, file.read().split()[:2])
+    return np.array([resident, size]) * 4096 / 1e6
+
+
+def fastest(call: Callable[[], object]) -> float:
+    """Microseconds of the fastest call."""
+    best, end = np.inf, time.perf_counter() + LIMIT
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best * 1e6
+
+
+def prepared(functions, model, data, q, v, a) -> dict[str, Callable[[], object]]:
+    """Calls without arguments, by name."""
+    arguments = (q, v, a), (q,), (q, v, a), (q, v, a)
+    return {name: partial(function, model, data, *given)
+            for name, function, given in zip(CALLS, functions, arguments)}
+
+
+def ours(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
+    """The memory before the model, and the calls of dyn_ros."""
+    import dyn_ros
+    before = memory()
+    model = dyn_ros.Model.from_urdf(xml)
+    data, rng = dyn_ros.Data(model), np.random.default_rng(0)
+    q, v, a = rng.uniform(-1.0, 1.0, (3, model.nv))
+    calls = (dyn_ros.rnea, dyn_ros.crba, dyn_ros.aba, dyn_ros.rnea_derivatives)
+    return before, prepared(calls, model, data, q, v, a)
+
+
+def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
+    """The same of Pinocchio."""
+    import pinocchio
+    before = memory()
+    model = pinocchio.buildModelFromXML(xml)
+    data, rng = model.createData(), np.random.default_rng(0)
+    angle = rng.uniform(-1.0, 1.0, model.nv)
+    q = np.ravel(np.column_stack([np.cos(angle), np.sin(angle)]))
+    v, a = rng.uniform(-1.0, 1.0, (2, model.nv))
+    calls = (pinocchio.rnea, pinocchio.crba, pinocchio.aba, pinocchio.computeRNEADerivatives)
+    return before, prepared(calls, model, data, q, v, a)
+
+
+def measure(engine: str, count: int, shape: str) -> dict[str, float]:
+    """Times [us] and memory [MB] of one engine on one robot, in this process."""
+    before, calls = {"ours": ours, "theirs": theirs}[engine](urdf(count, shape))
+    for call in calls.values():                     # machine code is loaded, memory touched
+        call()
+    resident, space = memory() - before
+    return {"resident": resident, "space": space,
+            **{name: fastest(call) for name, call in calls.items()}}
+
+
+def in_process(engine: str, count: int, shape: str) -> dict[str, float]:
+    """``measure`` in a process of its own."""
+    done = subprocess.run([sys.executable, __file__, engine, str(count), shape], check=True,
+                          capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def rows() -> Iterator[str]:
+    """The lines of a table: dyn_ros / Pinocchio in each column."""
+    yield "| robot | " + " | ".join(f"`{name}` [us]" for name in CALLS) + " | memory [MB] |"
+    yield "| --- |" + " --- |" * (len(CALLS) + 1)
+    for shape in SHAPES:
+        for count in COUNTS:
+            a, b = (in_process(engine, count, shape) for engine in ("ours", "theirs"))
+            times = " | ".join(f"{a[name]:.1f} / {b[name]:.1f}" for name in CALLS)
+            yield f"| {shape}, {count} | {times} | {a['resident']:.0f} / {b['resident']:.0f} |"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4:
+        print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
+    else:
+        for row in rows():
+            print(row, flush=True)
