@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is doubtful in a robot description: numbers that no body, or hardly one, can have.
 
-The reader (urdf.py) refuses what cannot be computed with. Here each link's inertia is held
+The reader (urdf/) rejects what cannot be computed with. Here each link's inertia is held
 against physics and against the size of the link's own shapes.
 """
 import math

@@ -1,0 +1,138 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What is read of the elements: attributes and children, each value checked."""
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ElementTree
+
+from .error import UrdfError
+from .text import local_name, namespace
+from .tree import SUPPORTED
+
+_REQUIRED = object()
+_TEXT = 0
+
+# What is read of each element: attribute -> (what it holds, what stands for a missing one).
+# It holds a text, one of several words, or so many numbers. A default of None leaves the
+# attribute out: the specification's own default then holds.
+_ATTRIBUTES = {
+    "robot": {"name": (_TEXT, _REQUIRED)},
+    "link": {"name": (_TEXT, _REQUIRED)},
+    "joint": {"name": (_TEXT, _REQUIRED), "type": (SUPPORTED, _REQUIRED)},
+    "inertial": {},
+    "origin": {"xyz": (3, None), "rpy": (3, None)},
+    "mass": {"value": (1, _REQUIRED)},
+    "inertia": dict.fromkeys(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), (1, _REQUIRED)),
+    "parent": {"link": (_TEXT, _REQUIRED)},
+    "child": {"link": (_TEXT, _REQUIRED)},
+    "axis": {"xyz": (3, _REQUIRED)},
+    "limit": {
+        "lower": (1, None),
+        "upper": (1, None),
+        "effort": (1, "inf"),
+        "velocity": (1, "inf"),
+    },
+    "mimic": {"joint": (_TEXT, _REQUIRED), "multiplier": (1, None), "offset": (1, None)},
+}
+
+# What is read inside each element: child -> whether it must be there.
+_CHILDREN = {
+    "robot": {"link": False, "joint": False},
+    "link": {"inertial": False},
+    "inertial": {"origin": False, "mass": True, "inertia": False},
+    "fixed joint": {"origin": False, "parent": True, "child": True},
+    "joint": {
+        "origin": False,
+        "parent": True,
+        "child": True,
+        "axis": False,
+        "limit": False,
+        "mimic": False,
+    },
+}
+
+
+def parse_values(elements, warnings):
+    """The robot as urdf_parser_py's objects, every value in it checked."""
+    from urdf_parser_py.urdf import URDF
+
+    needed = _needed(elements, "", warnings)
+    try:
+        return URDF.from_xml_string(ElementTree.tostring(needed))
+    except Exception as error:  # whatever the library trips over, the caller gets one kind
+        raise UrdfError(f"urdf_parser_py cannot read the description: {error}") from error
+
+
+def _needed(element, inside, warnings):
+    """A copy of the element with only what dynamics needs, all its values checked."""
+    tag = local_name(element)
+    copy = ElementTree.Element(tag)
+    where = f"<{tag}>{inside}"
+    for attribute, (holds, default) in _ATTRIBUTES[tag].items():
+        value = element.get(attribute)
+        if value is not None:
+            _check_value(value, holds, f"{attribute} of {where}")
+            copy.set(attribute, value)
+        elif default is _REQUIRED:
+            raise UrdfError(f"{where} has no attribute {attribute}; add it")
+        elif default is not None:
+            warnings.append(f"{where} has no {attribute}: taken as {default}")
+            copy.set(attribute, default)
+        if attribute == "name":
+            where = f'{tag} "{value}"'
+    if tag == "origin" and element.get("quat_xyzw") is not None:
+        raise UrdfError(f"quat_xyzw of {where} is not supported; write the rotation as rpy")
+    for child in _needed_children(element, where, warnings):
+        copy.append(_needed(child, f" of {where}" if tag != "robot" else "", warnings))
+    return copy
+
+
+def _needed_children(element, where, warnings):
+    """The children that are read: of the URDF's own namespace; where one is meant, the first."""
+    kind = "fixed joint" if element.get("type") == "fixed" else local_name(element)
+    expected = _CHILDREN.get(kind, {})
+    kept, seen = [], set()
+    for child in element:
+        tag = local_name(child)
+        if tag not in expected or namespace(child) != namespace(element):
+            continue
+        if tag in seen and tag not in ("link", "joint"):
+            warnings.append(f"{where} has more than one <{tag}>: only the first is used")
+            continue
+        seen.add(tag)
+        kept.append(child)
+    missing = [tag for tag, required in expected.items() if required and tag not in seen]
+    if missing:
+        raise UrdfError(f"{where} has no <{missing[0]}>; add it")
+    return kept
+
+
+def _check_value(value, holds, where):
+    if "${" in value or "$(" in value:
+        raise UrdfError(f"{where} is {value!r}; run the xacro command first")
+    if holds is SUPPORTED:
+        if value not in SUPPORTED:
+            raise UrdfError(f"{where} is {value!r}; supported: {', '.join(SUPPORTED)}")
+    elif holds == _TEXT:
+        if not value.strip():
+            raise UrdfError(f"{where} is empty; give it a value")
+    else:
+        words = value.split()
+        if len(words) != holds:
+            raise UrdfError(f"{where} is {value!r}; expected {_numbers(holds)}")
+        for word in words:
+            _check_number(word, where)
+
+
+def _check_number(word, where):
+    try:
+        good = math.isfinite(float(word)) and "_" not in word  # Python alone reads 1_000
+    except ValueError:
+        good = False
+    if not good:
+        raise UrdfError(f"{where} has {word!r}; expected a finite number, such as 0.5")
+
+
+def _numbers(count):
+    return "one number" if count == 1 else f"{count} numbers"
