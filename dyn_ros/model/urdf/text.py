@@ -3,7 +3,10 @@
 """From a file or a text to XML elements, of which nothing is checked but that it is a URDF's."""
 from __future__ import annotations
 
+import os
 import re
+import select
+import time
 import xml.etree.ElementTree as ElementTree
 
 from .error import UrdfError
@@ -11,9 +14,61 @@ from .error import UrdfError
 MAX_CHARACTERS = 5_000_000
 """A longer text is rejected. The largest robots known are below 1 MB; meshes belong in files."""
 
+PIPE_TIMEOUT = 30.0
+"""Seconds in which a pipe has to bring a description to its end; xacro takes a few at most."""
+
+_MOST = (f"at most {MAX_CHARACTERS / 1e6:.0f} million are read "
+         "(meshes belong in files of their own)")
+
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
 _PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+
+
+def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:
+    """The text of a file, or of a pipe such as the shell makes of ``<(xacro robot.xacro)``.
+
+    No more than the largest description is read, however large the file is.
+
+    Parameters
+    ----------
+    path : str or path-like
+    timeout : float
+        Seconds in which a pipe has to come to its end.
+
+    Returns
+    -------
+    str
+        Decoded as its XML declaration says.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    UrdfError
+        It is too long, cannot be decoded, or is a pipe that did not come to its end.
+    """
+    deadline = time.monotonic() + timeout
+    data = bytearray()
+    with open(path, "rb", buffering=0, opener=_open_at_once) as file:
+        incoming = select.poll()
+        incoming.register(file, select.POLLIN)
+        while len(data) <= MAX_CHARACTERS:
+            if not incoming.poll(1e3 * max(0.0, deadline - time.monotonic())):
+                raise UrdfError(
+                    f"the pipe has brought {len(data)} characters and no end within {timeout:g} s; "
+                    "start the program that writes to it, or read a file"
+                )
+            part = file.read(MAX_CHARACTERS + 1 - len(data))
+            if part == b"":
+                return _decode(bytes(data))
+            data += part or b""         # None: another reader was faster
+    raise UrdfError(f"the description does not end within {MAX_CHARACTERS} characters; {_MOST}")
+
+
+def _open_at_once(path, flags):
+    """For `open`: does not wait until somebody writes to a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _text(xml):
@@ -21,10 +76,7 @@ def _text(xml):
     if not isinstance(xml, (str, bytes)):
         raise UrdfError(f"expected the URDF as str or bytes, got {type(xml).__name__}")
     if len(xml) > MAX_CHARACTERS:
-        raise UrdfError(
-            f"the description has {len(xml) / 1e6:.1f} million characters; at most "
-            f"{MAX_CHARACTERS / 1e6:.0f} million are read (meshes belong in files of their own)"
-        )
+        raise UrdfError(f"the description has {len(xml) / 1e6:.1f} million characters; {_MOST}")
     text = (xml if isinstance(xml, str) else _decode(xml)).lstrip("\ufeff \t\r\n")
     if not text:
         raise UrdfError("the description is empty; expected URDF, <robot name=...> ... </robot>")
@@ -94,8 +146,10 @@ def _parse_xml(text):
 
 
 def namespace(element):
+    """The namespace of an element, or an empty string."""
     return element.tag[1:].rpartition("}")[0]
 
 
 def local_name(element):
+    """The element's name without its namespace."""
     return element.tag.rpartition("}")[2]
