@@ -115,7 +115,7 @@ def random_configuration(model, rng):
                 lower[k] = min(-reach, upper[k] - 2.0 * reach)
             if upper[k] > _UNLIMITED:
                 upper[k] = max(reach, lower[k] + 2.0 * reach)
-    q = rng.uniform(lower, upper)
+    q = rng.uniform(lower + 0.0, upper + 0.0)       # -0.0 becomes 0.0, or 0.0 to -0.0 is rejected
     for k in model._unit_quaternions:
         x = rng.standard_normal(4)
         q[k:k + 4] = x / np.linalg.norm(x)

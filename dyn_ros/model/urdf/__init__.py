@@ -17,14 +17,14 @@ from .joints import make_joint
 from .mimics import mimic_rules
 from .origin import placement
 from .structure import check_one_tree
-from .text import MAX_CHARACTERS, parse_elements, read_description
+from .text import MAX_CHARACTERS, children, parse_elements, read_description
 from .tree import MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
-from .values import parse_values
+from .values import parse_numbers, parse_values
 from .walk import ROOT_JOINT_NAME, walk
 
 __all__ = ["MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED", "Frame", "Joint",
-           "Mimic", "Tree", "UrdfError", "parse_elements", "placement", "read_description",
-           "read_urdf"]
+           "Mimic", "Tree", "UrdfError", "children", "parse_elements", "parse_numbers", "placement",
+           "read_description", "read_urdf"]
 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",

@@ -10,6 +10,8 @@ from .error import UrdfError
 from .origin import origin_placement
 from .tree import ONE_DOF
 
+_ROUNDING = 1e-15                    # of the largest number that a vector or a matrix has
+
 
 def lumped(links, seats, count, warnings):
     """The inertia of all links on each moving joint; after them, of those on the universe."""
@@ -72,14 +74,26 @@ def _heavy(joints):
 def _moves_nothing(joint):
     """Whether a joint at the end of its branch moves without resistance in some direction."""
     inertia = joint.inertia
-    about_origin = np.asarray(inertia)[3:, 3:]
+    rounding = _ROUNDING * np.abs(inertia.rotational).max()
     if joint.kind == "prismatic":
         return inertia.mass == 0.0
     if joint.kind == "planar":
-        return inertia.mass == 0.0 or inertia.rotational[2, 2] <= 0.0
+        return inertia.mass == 0.0 or inertia.rotational[2, 2] <= rounding
     if joint.kind == "floating":
-        return inertia.mass == 0.0 or np.linalg.eigvalsh(inertia.rotational)[0] <= 0.0
-    return joint.axis @ about_origin @ joint.axis <= 0.0
+        return inertia.mass == 0.0 or np.linalg.eigvalsh(inertia.rotational)[0] <= rounding
+    return _about_axis(inertia, joint.axis) <= 0.0
+
+
+def _about_axis(inertia, axis):
+    """The moment of inertia about an axis through the origin; 0 where there is but rounding.
+
+    Not from the moments about the origin, in which a distant center of mass hides all others.
+    """
+    own = axis @ inertia.rotational @ axis
+    if abs(own) <= _ROUNDING * np.abs(inertia.rotational).max():
+        own = 0.0
+    arm, distance = np.linalg.norm(np.cross(axis, inertia.com)), np.linalg.norm(inertia.com)
+    return own if arm <= _ROUNDING * distance else own + inertia.mass * arm * arm
 
 
 def _missing(joint):

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from ..inertia import LARGEST
 from .error import UrdfError
 from .tree import ONE_DOF, Joint
 
@@ -59,4 +60,9 @@ def _limits(joint, warnings):
             f"{limit.upper:g}: taken as unlimited"
         )
         return -math.inf, math.inf, limit.velocity, limit.effort
+    if limit.lower > LARGEST or limit.upper < -LARGEST:
+        warnings.append(
+            f'joint "{joint.name}" has the limits {limit.lower:g} and {limit.upper:g}: at most '
+            f"{LARGEST:g} can be computed with"
+        )
     return limit.lower, limit.upper, limit.velocity, limit.effort

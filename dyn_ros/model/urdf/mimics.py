@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The rules of mimic joints, followed to the joint that drives them."""
+from ..inertia import LARGEST
 from .error import UrdfError, listed
 from .tree import ONE_DOF, Mimic
 
@@ -33,6 +34,12 @@ def _resolve(joint, joints, rules):
         factor = 1.0 if follower.mimic.multiplier is None else follower.mimic.multiplier
         shift = 0.0 if follower.mimic.offset is None else follower.mimic.offset
         multiplier, offset = factor * multiplier, factor * offset + shift
+        for what, value in (("multiplier", multiplier), ("offset", offset)):
+            if abs(value) > LARGEST:
+                raise UrdfError(
+                    f'joint "{follower.name}" follows joint "{driver}" with the {what} '
+                    f"{value:g}; at most {LARGEST:g} can be computed with"
+                )
         rules[follower.name] = (driver, multiplier, offset)
 
 

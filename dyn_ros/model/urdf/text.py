@@ -145,6 +145,12 @@ def _parse_xml(text):
     return root
 
 
+def children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
+    """The children of a name, those of other namespaces left out."""
+    return [child for child in element
+            if local_name(child) == tag and namespace(child) == namespace(element)]
+
+
 def namespace(element):
     """The namespace of an element, or an empty string."""
     return element.tag[1:].rpartition("}")[0]

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 
+from ..inertia import LARGEST
 from .error import UrdfError
 from .text import local_name, namespace
 from .tree import SUPPORTED
@@ -35,6 +37,9 @@ _ATTRIBUTES = {
     },
     "mimic": {"joint": (_TEXT, _REQUIRED), "multiplier": (1, None), "offset": (1, None)},
 }
+
+# These alone are in no product of masses and lengths.
+_UNBOUNDED = ("axis", "limit")
 
 # What is read inside each element: child -> whether it must be there.
 _CHILDREN = {
@@ -72,7 +77,8 @@ def _needed(element, inside, warnings):
     for attribute, (holds, default) in _ATTRIBUTES[tag].items():
         value = element.get(attribute)
         if value is not None:
-            _check_value(value, holds, f"{attribute} of {where}")
+            largest = math.inf if tag in _UNBOUNDED else LARGEST
+            _check_value(value, holds, f"{attribute} of {where}", largest)
             copy.set(attribute, value)
         elif default is _REQUIRED:
             raise UrdfError(f"{where} has no attribute {attribute}; add it")
@@ -108,7 +114,7 @@ def _needed_children(element, where, warnings):
     return kept
 
 
-def _check_value(value, holds, where):
+def _check_value(value, holds, where, largest):
     if "${" in value or "$(" in value:
         raise UrdfError(f"{where} is {value!r}; run the xacro command first")
     if holds is SUPPORTED:
@@ -118,21 +124,46 @@ def _check_value(value, holds, where):
         if not value.strip():
             raise UrdfError(f"{where} is empty; give it a value")
     else:
-        words = value.split()
-        if len(words) != holds:
-            raise UrdfError(f"{where} is {value!r}; expected {_numbers(holds)}")
-        for word in words:
-            _check_number(word, where)
+        try:
+            parse_numbers(value, holds, largest)
+        except ValueError as error:
+            raise UrdfError(f"{where} {error}") from None
 
 
-def _check_number(word, where):
-    try:
-        good = math.isfinite(float(word)) and "_" not in word  # Python alone reads 1_000
-    except ValueError:
-        good = False
-    if not good:
-        raise UrdfError(f"{where} has {word!r}; expected a finite number, such as 0.5")
+_SPACE = re.compile(r"[ \t\r\n]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def _numbers(count):
-    return "one number" if count == 1 else f"{count} numbers"
+def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[float]:
+    """The numbers of an attribute, as XML Schema's type double has them.
+
+    Python's ``float`` takes more: digits of every script, 1_000, and other white space.
+
+    Parameters
+    ----------
+    text : str
+    count : int
+        How many there have to be.
+    largest : float
+        The largest magnitude of each.
+
+    Returns
+    -------
+    list of float
+        Finite.
+
+    Raises
+    ------
+    ValueError
+        Says what the text is, or which number it has, and what would do.
+    """
+    words = [word for word in _SPACE.split(text) if word]
+    if len(words) != count:
+        expected = "one number" if count == 1 else f"{count} numbers"
+        raise ValueError(f"is {text!r}; expected {expected}")
+    for word in words:
+        if not _NUMBER.fullmatch(word) or math.isinf(float(word)):
+            raise ValueError(f"has {word!r}; expected a finite number, such as 0.5")
+        if abs(float(word)) > largest:
+            raise ValueError(f"has {word!r}; at most {largest:g} can be computed with")
+    return [float(word) for word in words]
