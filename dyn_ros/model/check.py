@@ -94,7 +94,7 @@ def _link_findings(link):
 
 
 def _size_findings(mass, com, rotational, shapes):
-    gyration = math.sqrt(0.5 * np.trace(rotational) / mass)
+    gyration = math.sqrt(max(0.0, 0.5 * float(np.trace(rotational)) / mass))
     if not shapes.known:
         if not TINY < gyration < HUGE:
             yield (f"spreads its mass over {gyration:.3g} m (root mean square from the center)",

@@ -183,6 +183,8 @@ def test_bytes_are_decoded_as_declared():
         xml = f'<?xml version="1.0" encoding="{encoding}"?>' + robot(link("größe"))
         assert read_urdf(xml.encode(encoding)).frames[0].name == "größe"
     assert read_urdf(robot(link("größe")).encode()).frames[0].name == "größe"
+    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        assert read_urdf(mark + robot(link("größe")).encode(encoding)).frames[0].name == "größe"
 
 
 def test_text_with_an_encoding_declaration_or_leading_space():
@@ -316,6 +318,9 @@ BAD = {
                          "cannot be decoded as zlib"),
     "xacro macro": (robot(link("a"), "<xacro:arm/>").replace("<robot", f"<robot {XACRO}"),
                     "<xacro:arm> is not expanded; run the xacro command"),
+    "xacro macro of a namespace with a slash": (
+        robot(link("a"), "<xacro:arm/>").replace("<robot", f'<robot {XACRO[:-1]}/"'),
+        "<xacro:arm> is not expanded"),
     "xacro undeclared": (robot(link("a"), "<xacro:arm/>"), "expand xacro"),
     "xacro name": (robot(link("${prefix}a")), r"\$\{prefix\}a.*run the xacro command"),
     "xacro number": (one_joint("revolute", AXIS.format("$(arg x) 0 1")),
@@ -471,6 +476,7 @@ ODD = {
     "planar axis": (one_joint("planar", '<axis xyz="1 0 0"/>'),
                     'axis of planar joint "j" is 1 0 0 and is not used.*x-y plane.*origin'),
     "planar axis down": (one_joint("planar", '<axis xyz="0 0 -1"/>'), "is 0 0 -1 and is not used"),
+    "planar axis zero": (one_joint("planar", '<axis xyz="0 0 0"/>'), "is 0 0 0 and is not used"),
     "two inertials": (robot(link("a", INERTIAL * 2)), 'link "a" has more than one <inertial>'),
     "massless revolute": (massless("revolute"), 'joint "j" moves no mass'),
     "massless prismatic": (massless("prismatic", inertial("0")), 'joint "j" moves no mass'),
@@ -483,6 +489,8 @@ ODD = {
                             'joint "j" moves no rotational inertia'),
     "planar point mass": (massless("planar", POINT.format("")),
                           'joint "j" moves no rotational inertia'),
+    "planar rod": (massless("planar", inertial(ixx="1", iyy="1", izz="0")),
+                   'joint "j" moves no rotational inertia'),
     "massless to the end": (
         robot(link("a"), link("b", ""), link("c", ""), joint("j", "revolute", "a", "b"),
               joint("k", "fixed", "b", "c")), 'joint "j" moves no mass'),
@@ -514,6 +522,7 @@ def test_limits_of_odd_descriptions():
     massless("revolute", inertial(ixx="0", iyy="0", izz="0", origin='<origin xyz="0 0 1"/>')),
     massless("revolute", inertial("0")),
     massless("prismatic", inertial(ixx="0", iyy="0", izz="0")),
+    massless("planar", inertial(ixx="0", iyy="1", izz="1")),
     robot(link("a", inertial(ixx="2"))),  # just within the triangle inequality
     robot(link("a", inertial(ixx="2.000001"))),  # rounding
     robot(link("a", inertial(ixx="-1e-20", iyy="0", izz="0"))),  # next to nothing

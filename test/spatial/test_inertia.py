@@ -147,6 +147,14 @@ def test_reasons(mass, moments, reasons):
         assert part in reason
 
 
+@pytest.mark.parametrize("moments", [(1.0, 1.0, 2.0), (1e-3, 2.0, 2.001), (1e-12, 1e-12, 2e-12)])
+def test_a_flat_body_may_be_off_by_rounding(moments):
+    low, middle, high = moments
+    for part, reasons in ((0.9e-9, 0), (1.1e-9, 1)):
+        body = Inertia(1.0, np.zeros(3), np.diag([low, high * (1.0 + part), middle]))
+        assert len(body.inconsistencies()) == reasons
+
+
 def test_the_verdict_is_the_pseudo_inertias():
     """Positive mass and the triangle inequality say the same as its smallest eigenvalue."""
     rng = np.random.default_rng(3)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..inertia import LARGEST
 from .error import UrdfError
-from .tree import ONE_DOF, Joint
+from .tree import FARTHEST_ANGLE, ONE_DOF, Joint
 
 
 def make_joint(joint, inertia, rule, warnings):
@@ -60,9 +60,10 @@ def _limits(joint, warnings):
             f"{limit.upper:g}: taken as unlimited"
         )
         return -math.inf, math.inf, limit.velocity, limit.effort
-    if limit.lower > LARGEST or limit.upper < -LARGEST:
+    farthest = LARGEST if joint.kind == "prismatic" else FARTHEST_ANGLE
+    if limit.lower > farthest or limit.upper < -farthest:
         warnings.append(
             f'joint "{joint.name}" has the limits {limit.lower:g} and {limit.upper:g}: at most '
-            f"{LARGEST:g} can be computed with"
+            f"{farthest:g} can be computed with"
         )
     return limit.lower, limit.upper, limit.velocity, limit.effort

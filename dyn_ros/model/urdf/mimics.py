@@ -1,9 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The rules of mimic joints, followed to the joint that drives them."""
-from ..inertia import LARGEST
 from .error import UrdfError, listed
-from .tree import ONE_DOF, Mimic
+from .tree import LARGEST_RATIO, ONE_DOF, Mimic
 
 
 def mimic_rules(robot, moving):
@@ -35,10 +34,10 @@ def _resolve(joint, joints, rules):
         shift = 0.0 if follower.mimic.offset is None else follower.mimic.offset
         multiplier, offset = factor * multiplier, factor * offset + shift
         for what, value in (("multiplier", multiplier), ("offset", offset)):
-            if abs(value) > LARGEST:
+            if abs(value) > LARGEST_RATIO:
                 raise UrdfError(
                     f'joint "{follower.name}" follows joint "{driver}" with the {what} '
-                    f"{value:g}; at most {LARGEST:g} can be computed with"
+                    f"{value:g}; at most {LARGEST_RATIO:g} can be computed with"
                 )
         rules[follower.name] = (driver, multiplier, offset)
 

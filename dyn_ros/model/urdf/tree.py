@@ -13,6 +13,12 @@ ONE_DOF = ("revolute", "continuous", "prismatic")
 MOVING = ONE_DOF + ("floating", "planar")
 SUPPORTED = MOVING + ("fixed",)
 
+FARTHEST_ANGLE = 1e14
+"""rad: kernels have no sine of a larger one (`spatial.lanes.sincos`)."""
+
+LARGEST_RATIO = 1e9
+"""Of a mimic joint to its driver, and its offset: it turns no farther while positions are sane."""
+
 
 @dataclass(frozen=True, eq=False)
 class Mimic:

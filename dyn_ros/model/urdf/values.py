@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from ..inertia import LARGEST
 from .error import UrdfError
 from .text import local_name, namespace
-from .tree import SUPPORTED
+from .tree import LARGEST_RATIO, SUPPORTED
 
 _REQUIRED = object()
 _TEXT = 0
@@ -38,8 +38,8 @@ _ATTRIBUTES = {
     "mimic": {"joint": (_TEXT, _REQUIRED), "multiplier": (1, None), "offset": (1, None)},
 }
 
-# These alone are in no product of masses and lengths.
-_UNBOUNDED = ("axis", "limit")
+# The largest number of an element, where it is not that of masses and lengths.
+_LARGEST = {"axis": math.inf, "limit": math.inf, "mimic": LARGEST_RATIO}
 
 # What is read inside each element: child -> whether it must be there.
 _CHILDREN = {
@@ -77,7 +77,7 @@ def _needed(element, inside, warnings):
     for attribute, (holds, default) in _ATTRIBUTES[tag].items():
         value = element.get(attribute)
         if value is not None:
-            largest = math.inf if tag in _UNBOUNDED else LARGEST
+            largest = _LARGEST.get(tag, LARGEST)
             _check_value(value, holds, f"{attribute} of {where}", largest)
             copy.set(attribute, value)
         elif default is _REQUIRED:
