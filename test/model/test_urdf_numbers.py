@@ -61,6 +61,15 @@ def test_other_scripts_digits_are_rejected_by_name():
         read_urdf(robot(xyz="0\xa00\xa01"))
 
 
+@pytest.mark.parametrize("changed", [
+    {"mass": "9" * 1_000_000}, {"mass": "1" + "0" * 100_000}, {"mass": "x" * 1_000_000},
+    {"com": "1 " * 1_000_000}, {"kind": "x" * 1_000_000}, {"mass": "$(" + " " * 1_000_000}])
+def test_a_long_value_makes_no_long_message(changed):
+    with pytest.raises(UrdfError) as caught:
+        read_urdf(robot(**changed))
+    assert len(str(caught.value)) < 300
+
+
 @pytest.mark.parametrize("part, value", [
     ("mass", "{}"), ("com", "0 {} 0"), ("com", "0 0 -{}"), ("rpy", "{} 0 0"), ("ixx", "{}"),
     ("iyy", "{}"), ("iyz", "-{}"), ("izz", "{}"), ("xyz", "0 {} 0")])

@@ -3,6 +3,7 @@
 """From a file or a text to XML elements, of which nothing is checked but that it is a URDF's."""
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import select
@@ -23,6 +24,8 @@ _MOST = (f"at most {MAX_CHARACTERS / 1e6:.0f} million are read "
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
 _PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+# Of Python alone; some take minutes for what others decode at once.
+_PYTHONS_OWN = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 
 
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:
@@ -100,6 +103,8 @@ def _decode(data):
         declared = _DECLARED_ENCODING.match(data)
         encoding = declared.group(1).decode("ascii") if declared else "utf-8"
     try:
+        if codecs.lookup(encoding).name.replace("_", "-") in _PYTHONS_OWN:
+            raise LookupError("no encoding of XML")
         return data.decode(encoding)
     except (LookupError, UnicodeError) as error:
         raise UrdfError(

@@ -116,10 +116,10 @@ def _needed_children(element, where, warnings):
 
 def _check_value(value, holds, where, largest):
     if "${" in value or "$(" in value:
-        raise UrdfError(f"{where} is {value!r}; run the xacro command first")
+        raise UrdfError(f"{where} is {value!r:.80}; run the xacro command first")
     if holds is SUPPORTED:
         if value not in SUPPORTED:
-            raise UrdfError(f"{where} is {value!r}; supported: {', '.join(SUPPORTED)}")
+            raise UrdfError(f"{where} is {value!r:.80}; supported: {', '.join(SUPPORTED)}")
     elif holds == _TEXT:
         if not value.strip():
             raise UrdfError(f"{where} is empty; give it a value")
@@ -160,10 +160,10 @@ def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[floa
     words = [word for word in _SPACE.split(text) if word]
     if len(words) != count:
         expected = "one number" if count == 1 else f"{count} numbers"
-        raise ValueError(f"is {text!r}; expected {expected}")
+        raise ValueError(f"is {text!r:.80}; expected {expected}")
     for word in words:
         if not _NUMBER.fullmatch(word) or math.isinf(float(word)):
-            raise ValueError(f"has {word!r}; expected a finite number, such as 0.5")
+            raise ValueError(f"has {word!r:.80}; expected a finite number, such as 0.5")
         if abs(float(word)) > largest:
-            raise ValueError(f"has {word!r}; at most {largest:g} can be computed with")
+            raise ValueError(f"has {word!r:.80}; at most {largest:g} can be computed with")
     return [float(word) for word in words]
