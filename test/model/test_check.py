@@ -49,6 +49,8 @@ def test_well_kept_robots(name):
     ({"shape": "", "inertia": diagonal(28333, 33333, 8333)}, "arm", "spreads its mass over"),
     ({"limit": '<limit lower="0" upper="0" effort="5" velocity="2"/>'}, "j", "cannot move"),
     ({"limit": '<limit lower="-1" upper="1" effort="0" velocity="2"/>'}, "j", "effort limit 0"),
+    ({"limit": '<limit lower="0.5" upper="0.5" effort="5" velocity="2"/>'}, "j", "limits are 0.5"),
+    ({"limit": '<limit lower="-1" upper="1" effort="-5" velocity="2"/>'}, "j", "effort limit -5"),
     ({"limit": '<limit lower="-1" upper="1" effort="1" velocity="0"/>'}, "j", "velocity limit 0"),
     ({"limit": ""}, "description", "no <limit>"),
 ])
@@ -98,6 +100,46 @@ def test_a_shape_may_be_turned_in_any_way(rpy):
     sides = 2.0 * np.max(corners, axis=0)
     solid = 100.0 / 12.0 * (sides @ sides - sides ** 2)
     assert finding.advice.endswith(", ".join(f"{moment:.3g}" for moment in solid))
+
+
+def test_a_mimic_joint_needs_no_limits():
+    idle = '<limit lower="0" upper="0" effort="0" velocity="0"/>'
+    second = ('<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
+              f'<child link="other"/><mimic joint="j"/>{idle}</joint></robot>')
+    assert check_urdf(robot().replace("</robot>", second)) == []
+
+
+SHAPES = {
+    '<box size="0.1 0.2 0.4"/>': 0.008,
+    '<sphere radius="0.1"/>': 4.0 / 3.0 * np.pi * 0.001,
+    '<cylinder radius="0.1" length="0.5"/>': np.pi * 0.005,
+}
+
+
+@pytest.mark.parametrize("shape, volume", SHAPES.items())
+def test_a_density_that_no_body_has(shape, volume):
+    """Of the shapes for eyes or of those for collisions, whichever are larger."""
+    both = (f"<visual><geometry>{shape}</geometry></visual>"
+            f"<collision><geometry>{shape}</geometry></collision>")
+    for density, count in ((4.9, 1), (5.1, 0), (24.9e3, 0), (25.1e3, 1)):
+        mass = density * volume
+        moment = 0.02 * mass
+        found = check_urdf(robot(shape=both, mass=str(mass),
+                                 inertia=diagonal(moment, moment, moment)))
+        assert len(found) == count
+        if count:
+            assert found[0].what == (f"has {mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
+                                     f"{density:.3g} kg/m3")
+
+
+def test_a_radius_of_gyration_that_no_body_has():
+    """Between a fiftieth of the way to the corners of the shapes and all of it."""
+    way = np.linalg.norm([0.1, 0.05, 0.2])
+    for part, count in ((0.0199, 1), (0.0201, 0), (0.999, 0), (1.001, 1)):
+        moment = 2.0 / 3.0 * 2.0 * (part * way) ** 2
+        found = check_urdf(robot(inertia=diagonal(moment, moment, moment)))
+        assert len(found) == count
+        assert all(f"{part * way:.3g} m" in finding.what for finding in found)
 
 
 FOREIGN = """<robot name="r" xmlns:x="http://x.org"><x:link name="far"><x:inertial/></x:link>

@@ -468,6 +468,10 @@ ODD = {
         robot(link("a", inertial(ixx="4"))),
         'link "a" breaks the triangle inequality: its largest principal moment 4 kg m.2 exceeds '
         "the sum of the others by 2 kg m"),
+    "beyond rounding": (robot(link("a", inertial(ixx="2.000003"))), "breaks the triangle inequality"),
+    "negative beyond rounding": (robot(link("a", inertial(ixx="-0.000002"))), "semidefinite"),
+    "small and negative": (
+        robot(link("a", inertial(ixx="-2e-15", iyy="0", izz="0"))), "semidefinite"),
     "no inertia": (robot(link("a", POINT.format(""))), 'link "a" has no <inertia>'),
     "no limit revolute": (one_joint("revolute", ""), 'revolute joint "j" has no <limit>'),
     "no limit prismatic": (one_joint("prismatic", ""), 'prismatic joint "j" has no <limit>'),
@@ -495,6 +499,19 @@ ODD = {
                           'joint "j" moves no rotational inertia'),
     "planar rod": (massless("planar", inertial(ixx="1", iyy="1", izz="0")),
                    'joint "j" moves no rotational inertia'),
+    "floating rod": (massless("floating", inertial(ixx="0", iyy="1", izz="1")),
+                     'joint "j" moves no rotational inertia'),
+    "negative about its axis": (
+        massless("revolute", inertial("2", ixx="-2", origin='<origin xyz="0 1 0"/>')),
+        'joint "j" moves no inertia about its axis'),
+    **{f"rod about its axis, turned by {rpy}": (
+        massless("revolute", inertial(ixx="0", iyy="1", izz="1", origin=(
+            f'<origin xyz="0 0 0" rpy="{rpy}"/>')), LIMIT + f'<axis xyz="{axis}"/>'),
+        'joint "j" moves no inertia about its axis')
+       for rpy, axis in (("0.3 0 0.7", f"{math.cos(0.7)!r} {math.sin(0.7)!r} 0"),
+                         ("0 0.4 0", f"{math.cos(0.4)!r} 0 {-math.sin(0.4)!r}"),
+                         ("0 0 2", f"{math.cos(2.0)!r} {math.sin(2.0)!r} 0"),
+                         ("0 1 0", f"{math.cos(1.0)!r} 0 {-math.sin(1.0)!r}"))},
     "massless to the end": (
         robot(link("a"), link("b", ""), link("c", ""), joint("j", "revolute", "a", "b"),
               joint("k", "fixed", "b", "c")), 'joint "j" moves no mass'),
