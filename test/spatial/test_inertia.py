@@ -68,6 +68,15 @@ def test_bodies_in_frames(rng):
     same(body + other, to_pin(body) + to_pin(other))
 
 
+def test_a_light_body_far_away_costs_no_digits():
+    near = Inertia(1.0, np.zeros(3), 1e-6 * np.eye(3))
+    far = Inertia(1e-9, [1e3, 0.0, 0.0], np.zeros((3, 3)))
+    for both in (near + far, far + near):
+        moment = 1e-6 + 1e-9 / (1.0 + 1e-9) * 1e6
+        close(both.rotational, np.diag([1e-6, moment, moment]), 1e-14)
+        close(both.com, [1e-6 / (1.0 + 1e-9), 0.0, 0.0], 1e-14)
+
+
 def test_placements(rng):
     X, Y = SE3.exp(rng.normal(size=6)), SE3.exp(rng.normal(size=6))
     theirs = to_pin(X)
