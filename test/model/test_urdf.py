@@ -502,7 +502,7 @@ ODD = {
     "floating rod": (massless("floating", inertial(ixx="0", iyy="1", izz="1")),
                      'joint "j" moves no rotational inertia'),
     "negative about its axis": (
-        massless("revolute", inertial("2", ixx="-2", origin='<origin xyz="0 1 0"/>')),
+        massless("revolute", inertial("0.5", ixx="-0.5", origin='<origin xyz="0 1 0"/>')),
         'joint "j" moves no inertia about its axis'),
     **{f"rod about its axis, turned by {rpy}": (
         massless("revolute", inertial(ixx="0", iyy="1", izz="1", origin=(
