@@ -8,6 +8,7 @@ from pathlib import Path
 from . import algorithms
 from .model import Model
 from .model.check import check_urdf
+from .model.urdf import read_description
 from .spatial.compiler import cache_folder
 
 
@@ -167,7 +168,7 @@ def _read(options, read):
     """What a function makes of the robot's file; errors name the file."""
     root_joint = None if options.root_joint == "fixed" else options.root_joint
     try:
-        return read(options.robot.read_bytes(), root_joint)
+        return read(read_description(options.robot), root_joint)
     except OSError as error:
         raise UsageError(f"{options.robot}: {error.strerror}") from error
     except ValueError as error:

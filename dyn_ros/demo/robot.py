@@ -20,6 +20,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from ..model import Model
+from ..model.urdf import read_description
 from .motion import Motion, Motors, Resumed
 
 PATIENCE = 0.05     # seconds after which a request is looked at
@@ -31,7 +32,7 @@ def main():
     parser.add_argument("urdf", type=Path)
     parser.add_argument("--rate", type=float, required=True)
     options = parser.parse_args()
-    xml = options.urdf.read_text(encoding="utf-8")
+    xml = read_description(options.urdf)
     model = Model.from_urdf(xml)
     motion = Motion(model.tree.joints)
     motors = Motors(model, motion.names)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..model.urdf import ONE_DOF, read_urdf
+from ..model.urdf import ONE_DOF, read_description, read_urdf
 from .screens import Lines, Terminal, save_picture
 
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
@@ -102,7 +102,7 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
 def read_tree(urdf, root_joint):
     """Read a robot's description, or raise ``DemoError`` with the reason."""
     try:
-        tree = read_urdf(urdf.read_text(encoding="utf-8"),
+        tree = read_urdf(read_description(urdf),
                          root_joint=None if root_joint == "fixed" else root_joint)
     except OSError as error:
         raise DemoError(f"{urdf}: {error.strerror}") from error

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is doubtful in a robot description: numbers that no body, or hardly one, can have.
 
-The reader (urdf.py) refuses what cannot be computed with. Here each link's inertia is held
+The reader (urdf/) rejects what cannot be computed with. Here each link's inertia is held
 against physics and against the size of the link's own shapes.
 """
 import math
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .inertia import rotational_fault
-from .urdf import parse_elements, placement, read_urdf
+from .inertia import LARGEST, rotational_fault
+from .urdf import children, parse_elements, parse_numbers, placement, read_urdf
 
 LIGHTEST, DENSEST = 5.0, 25e3        # kg/m3: a hollow shell; platinum and no air
 SMALLEST_PART = 0.02                 # of the link's size: a gyration radius below is a point
@@ -58,7 +58,7 @@ def check_urdf(xml, root_joint=None):
     root = parse_elements(xml)
     findings = [Finding("description", text, "correct it, or read what the reader takes instead")
                 for text in tree.warnings if not text.startswith("inertia of link")]
-    for link in root.findall("{*}link"):
+    for link in children(root, "link"):
         findings += [Finding(f'link "{link.get("name")}"', what, advice)
                      for what, advice in _link_findings(link)]
     for joint in tree.joints:
@@ -71,11 +71,11 @@ def check_urdf(xml, root_joint=None):
 
 def _link_findings(link):
     """(what, advice) of a link's inertial element; the reader has checked that it is whole."""
-    inertial = link.find("{*}inertial")
+    inertial = _child(link, "inertial")
     if inertial is None:
         return
-    mass = float(inertial.find("{*}mass").get("value"))
-    rotational = _rotational(inertial.find("{*}inertia"))
+    mass = float(_child(inertial, "mass").get("value"))
+    rotational = _rotational(_child(inertial, "inertia"))
     if mass == 0.0:
         if rotational.any():
             yield "has inertia, but no mass", "give <mass> its kilograms"
@@ -94,7 +94,7 @@ def _link_findings(link):
 
 
 def _size_findings(mass, com, rotational, shapes):
-    gyration = math.sqrt(0.5 * np.trace(rotational) / mass)
+    gyration = math.sqrt(max(0.0, 0.5 * float(np.trace(rotational)) / mass))
     if not shapes.known:
         if not TINY < gyration < HUGE:
             yield (f"spreads its mass over {gyration:.3g} m (root mean square from the center)",
@@ -130,13 +130,17 @@ def _rotational(element):
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
+def _child(element, tag):
+    """The first child of a name, which is the one that is read, or None."""
+    return next(iter(children(element, tag)), None)
+
+
 def _placed(element):
     """The placement in an element's <origin>."""
-    origin = element.find("{*}origin")
+    origin = _child(element, "origin")
     words = {} if origin is None else origin.attrib
-    xyz, rpy = ([float(word) for word in words.get(key, "0 0 0").split()]
-                for key in ("xyz", "rpy"))
-    return placement(xyz, rpy)
+    return placement(*(parse_numbers(words.get(key, "0 0 0"), 3, LARGEST)
+                       for key in ("xyz", "rpy")))
 
 
 class _Shapes:
@@ -158,13 +162,13 @@ class _Shapes:
         corners, volumes = [], [0.0, 0.0]
         try:
             for n, use in enumerate(("visual", "collision")):
-                for shape in link.findall("{*}" + use):
-                    half, volume = _extent(shape.find("{*}geometry")[0])
+                for shape in children(link, use):
+                    half, volume = _extent(_child(shape, "geometry")[0])
                     X = _placed(shape)
                     reach = np.abs(X[:3, :3]) @ half
                     corners += [X[:3, 3] - reach, X[:3, 3] + reach]
                     volumes[n] += volume
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        except (IndexError, KeyError, TypeError, ValueError):
             corners = []                # a mesh, or what only a viewer has to understand
         self.volume = max(volumes)
         self.known = bool(corners) and self.volume > 0.0
@@ -174,17 +178,18 @@ class _Shapes:
 
 def _extent(geometry):
     """Half of a shape's edges, and its volume."""
-    numbers = {key: [float(word) for word in value.split()]
-               for key, value in geometry.attrib.items()}
+    def numbers(key, count=1):
+        return parse_numbers(geometry.attrib[key], count, LARGEST)
+
     kind = geometry.tag.rpartition("}")[2]
     if kind == "box":
-        x, y, z = numbers["size"]
+        x, y, z = numbers("size", 3)
         return np.array([x, y, z]) / 2.0, x * y * z
-    (r,) = numbers["radius"]
     if kind == "sphere":
+        (r,) = numbers("radius")
         return np.array([r, r, r]), 4.0 / 3.0 * math.pi * r ** 3
     if kind == "cylinder":
-        (h,) = numbers["length"]
+        (r,), (h,) = numbers("radius"), numbers("length")
         return np.array([r, r, h / 2.0]), math.pi * r * r * h
     raise ValueError(kind)
 

@@ -6,7 +6,7 @@ import numpy as np
 from ..spatial import lie
 from .inputs import as_array, require_sound
 
-_UNLIMITED = 1e100                   # what is written for a limit that is none
+_UNLIMITED = 1e4                     # rad, m: what is written for a limit that is none is larger
 
 
 def _together(model, **arguments):
@@ -105,17 +105,17 @@ def interpolate(model, q0, q1, u):
 
 
 def random_configuration(model, rng):
-    """A configuration inside the limits, (nq,)."""
+    """A configuration inside the limits, (nq,); limits beyond 1e4 rad or m count as none."""
     lower, upper = model.lower.copy(), model.upper.copy()
     for joint, start, nq in zip(model.tree.joints, model.idx_q, model.nqs):
         angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
         for k in range(start, start + nq):
             reach = np.pi if k == angle else 1.0
             if lower[k] < -_UNLIMITED:
-                lower[k] = min(-reach, upper[k] - 2.0 * reach)
+                lower[k] = max(lower[k], min(-reach, upper[k] - 2.0 * reach))
             if upper[k] > _UNLIMITED:
-                upper[k] = max(reach, lower[k] + 2.0 * reach)
-    q = rng.uniform(lower, upper)
+                upper[k] = min(upper[k], max(reach, lower[k] + 2.0 * reach))
+    q = rng.uniform(lower + 0.0, upper + 0.0)       # -0.0 becomes 0.0, or 0.0 to -0.0 is rejected
     for k in model._unit_quaternions:
         x = rng.standard_normal(4)
         q[k:k + 4] = x / np.linalg.norm(x)

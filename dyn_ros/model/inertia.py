@@ -3,6 +3,9 @@
 """What is wrong with an inertia that somebody wrote."""
 import numpy as np
 
+LARGEST = 1e30
+"""kg, m, kg m^2: larger numbers are rejected. Products of several such do not overflow."""
+
 # What it may miss physics by: rounding in the text, as a part of its largest moment, and moments
 # too small to matter, kg m^2.
 _ROUNDING = 1e-6

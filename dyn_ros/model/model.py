@@ -14,7 +14,7 @@ from . import configuration, layout, payload
 from .frames import frame_selectors
 from .inputs import finite_array
 from .types import Array, ArrayLike
-from .urdf import Tree, read_urdf
+from .urdf import Tree, read_description, read_urdf
 
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
 MimicJoints: TypeAlias = Literal["project", "ignore"]
@@ -154,9 +154,8 @@ class Model:
     def from_urdf_file(cls, path: str | PathLike[str], root_joint: RootJoint = None,
                        gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
                        strict: bool = False) -> "Model":
-        """Read a robot from a URDF file; all else as in ``from_urdf``."""
-        with open(path, "rb") as file:
-            return cls.from_urdf(file.read(), root_joint, gravity, mimic, strict)
+        """Read a robot from a URDF file, or from a pipe; all else as in ``from_urdf``."""
+        return cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
 
     def _number_coordinates(self, joints):
         idx_q, idx_v, nqs, nvs = [], [], [], []

@@ -9,7 +9,7 @@ from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from . import layout
 from .frames import frame_number
-from .inertia import rotational_fault
+from .inertia import LARGEST, rotational_fault
 from .inputs import finite_array
 
 
@@ -55,6 +55,10 @@ def _payload(model, frame, mass, com, inertia):
     inertia = finite_array("inertia", inertia, (3, 3))
     if mass <= 0.0:
         raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
+    largest = max(mass, np.abs(com).max(), np.abs(inertia).max())
+    if largest > LARGEST:
+        raise ValueError(f"mass, com, inertia: too large to compute with: {mass:g} kg at {com} m; "
+                         f"expected numbers of at most {LARGEST:g}, got {largest:g}")
     if not np.array_equal(inertia, inertia.T):
         raise ValueError(f"inertia: expected a symmetric matrix, got {inertia.tolist()}")
     fault = rotational_fault(inertia)
@@ -66,8 +70,6 @@ def _payload(model, frame, mass, com, inertia):
     index = frame_number(model, frame)
     place = model.tree.frames[index]
     carried = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
-    if not np.isfinite(carried.dynamic_parameters()).all():
-        raise ValueError(f"mass, com: too large to compute with: {mass:g} kg at {com} m")
     return Payload(place.parent, carried)
 
 

@@ -25,6 +25,7 @@ from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 import dyn_ros
+from dyn_ros.model.urdf import read_description
 
 from . import conversions
 from .inputs import Inputs
@@ -600,8 +601,7 @@ def parameter_description(values):
     if values["robot_description"]:
         return values["robot_description"]
     if values["robot_description_file"]:
-        with open(values["robot_description_file"], encoding="utf-8") as file:
-            return file.read()
+        return read_description(values["robot_description_file"])
     return ""
 
 

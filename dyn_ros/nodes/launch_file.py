@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the launch files share: arguments, and the nodes that are started with them."""
 import shlex
-from pathlib import Path
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
@@ -11,6 +10,8 @@ from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
 from launch_ros.substitutions import FindPackageShare
 
 from launch import LaunchDescription
+
+from ..model.urdf import read_description
 
 
 def launch_description(executable, config, name=None):
@@ -138,7 +139,7 @@ def _node(context, executable, name):
 def _robot_description(path):
     if path.endswith(".xacro"):
         return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
-    return ParameterValue(Path(path).read_text(encoding="utf-8"), value_type=str)
+    return ParameterValue(read_description(path), value_type=str)
 
 
 def _viewer(context):

@@ -1,7 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What a robot looks like: the shapes and meshes of a description (URDF)."""
-import math
 import os
 import sys
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from ..model.urdf import parse_elements, placement
+from ..model.urdf import parse_elements, parse_numbers, placement
 
 LARGEST_MESH = 100_000_000
 """A larger file is not shown [bytes]: a browser would take minutes."""
@@ -131,12 +130,9 @@ def _color(material, known, problems):
 
 def _numbers(text, count):
     try:
-        numbers = tuple(float(word) for word in text.split())
+        return tuple(parse_numbers(text, count))
     except ValueError:
-        numbers = ()
-    if len(numbers) != count or not all(map(math.isfinite, numbers)):
-        raise ValueError(f"expected {count} finite numbers, got '{text}'")
-    return numbers
+        raise ValueError(f"expected {count} finite numbers, got '{text}'") from None
 
 
 def find_mesh(uri, folders=()):

@@ -274,6 +274,56 @@ def test_random_configurations_repeat_with_the_seed():
     assert (one == two).all() and (one != other).any()
 
 
+BODY = ('<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" '
+        'izz="1"/></inertial>')
+
+
+def with_joint(kind, lower="0", upper="0"):
+    """A model with one joint."""
+    return dyn_ros.Model.from_urdf(f"""<robot name="r">
+      <link name="a"/><link name="b">{BODY}</link>
+      <joint name="j" type="{kind}"><parent link="a"/><child link="b"/>
+        <limit lower="{lower}" upper="{upper}" effort="1" velocity="1"/></joint></robot>""")
+
+
+def ranges(model):
+    """The smallest and the largest number of many random configurations, to 1%."""
+    many = np.array([model.random_configuration(np.random.default_rng(n)) for n in range(2000)])
+    return many.min(axis=0), many.max(axis=0)
+
+
+PI = math.pi
+
+
+@pytest.mark.parametrize("kind, lower, upper, low, high", [
+    ("planar", "0", "0", [-1.0, -1.0, -PI], [1.0, 1.0, PI]),
+    ("floating", "0", "0", [-1.0] * 3, [1.0] * 3),
+    ("continuous", "0", "0", [-PI], [PI]),
+    *((kind, lower, upper, [low], [high])
+      for kind, full in (("revolute", 2.0 * PI), ("prismatic", 2.0))
+      for lower, upper, low, high in (
+          ("-1e308", "1e308", -full / 2.0, full / 2.0),
+          ("-1e16", "1e16", -full / 2.0, full / 2.0),
+          ("-1e4", "1e4", -1e4, 1e4),
+          ("-1e308", "0.5", 0.5 - full, 0.5), ("-1e308", "-5", -5.0 - full, -5.0),
+          ("-1e308", "9", -full / 2.0, 9.0), ("0.5", "1e308", 0.5, 0.5 + full),
+          ("5", "1e308", 5.0, 5.0 + full), ("-9", "1e308", -9.0, full / 2.0),
+          ("-20001", "-20000", -20001.0, -20000.0), ("20000", "20001", 20000.0, 20001.0))),
+])
+def test_random_configurations_fill_their_range(kind, lower, upper, low, high):
+    smallest, largest = ranges(with_joint(kind, lower, upper))
+    for n, (start, end) in enumerate(zip(low, high)):
+        assert start <= smallest[n] < start + 0.01 * (end - start)
+        assert end >= largest[n] > end - 0.01 * (end - start)
+
+
+@pytest.mark.parametrize("lower", ["0", "-0", "+0.0"])
+@pytest.mark.parametrize("upper", ["0", "-0", "-0.0e5"])
+def test_random_configuration_between_zeros_of_either_sign(lower, upper):
+    model = with_joint("prismatic", lower, upper)
+    assert model.random_configuration(np.random.default_rng(0)).tolist() == [0.0]
+
+
 @pytest.mark.parametrize("kind", ["revolute", "prismatic"])
 @pytest.mark.parametrize("lower, upper", [
     ("-1e308", "1.7e308"), ("-1.7976931348623157e308", "1.7976931348623157e308"), ("2", "1"),

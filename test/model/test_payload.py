@@ -167,6 +167,10 @@ GOOD = {"name": "tool", "frame": "panda_hand", "mass": 1.0, "com": COM, "inertia
     ({"mass": np.nan}, "mass: expected a finite number, got nan"),
     ({"mass": "heavy"}, "mass: expected a finite number, got 'heavy'"),
     ({"mass": 1e300, "com": [1e10] * 3}, "too large to compute with: 1e+300 kg"),
+    ({"mass": 1.1e30}, "expected numbers of at most 1e+30, got 1.1e+30"),
+    ({"com": [0.0, 0.0, -2e30]}, "expected numbers of at most 1e+30, got 2e+30"),
+    ({"inertia": 3e30 * np.eye(3)}, "expected numbers of at most 1e+30, got 3e+30"),
+    ({"inertia": 1e308 * np.eye(3)}, "expected numbers of at most 1e+30, got 1e+308"),
     ({"com": [0.0, 0.0]}, "com: expected 3 finite numbers, got shape (2,)"),
     ({"com": [0.0, np.inf, 0.0]}, "com: expected 3 finite numbers"),
     ({"inertia": np.full((3, 3), np.nan)}, "inertia: expected 3 x 3 finite numbers"),
@@ -186,6 +190,14 @@ def test_what_no_body_is_is_refused_and_changes_nothing(bad, why):
     assert len(str(told.value)) < 3000
     np.testing.assert_array_equal(floats(model), was)
     assert (model.total_mass, model.payloads) == (mass, ("tool",))
+
+
+def test_of_the_heaviest_payloads_nothing_overflows():
+    model = dyn_ros.Model.from_urdf(peer.urdf("panda"))
+    for name in "abc":
+        model.set_payload(name, "panda_hand", 1e30, [1e30, -1e30, 1.0], 1e30 * np.eye(3))
+    q = model.random_configuration(np.random.default_rng(0))
+    assert np.isfinite(dyn_ros.crba(model, dyn_ros.Data(model), q)).all()
 
 
 def test_clearing_what_is_not_there_is_refused():

@@ -183,6 +183,8 @@ def test_bytes_are_decoded_as_declared():
         xml = f'<?xml version="1.0" encoding="{encoding}"?>' + robot(link("größe"))
         assert read_urdf(xml.encode(encoding)).frames[0].name == "größe"
     assert read_urdf(robot(link("größe")).encode()).frames[0].name == "größe"
+    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        assert read_urdf(mark + robot(link("größe")).encode(encoding)).frames[0].name == "größe"
 
 
 def test_text_with_an_encoding_declaration_or_leading_space():
@@ -314,8 +316,15 @@ BAD = {
                          "cannot be decoded as elvish"),
     "no text encoding": (b'<?xml version="1.0" encoding="zlib"?><robot/>',
                          "cannot be decoded as zlib"),
+    **{f"encoding {encoding}": (
+        f'<?xml version="1.0" encoding="{encoding}"?><robot name="\\q"/>'.encode(),
+        f"cannot be decoded as {encoding}: no encoding of XML")
+       for encoding in ("punycode", "idna", "unicode_escape", "Raw-Unicode_Escape", "undefined")},
     "xacro macro": (robot(link("a"), "<xacro:arm/>").replace("<robot", f"<robot {XACRO}"),
                     "<xacro:arm> is not expanded; run the xacro command"),
+    "xacro macro of a namespace with a slash": (
+        robot(link("a"), "<xacro:arm/>").replace("<robot", f'<robot {XACRO[:-1]}/"'),
+        "<xacro:arm> is not expanded"),
     "xacro undeclared": (robot(link("a"), "<xacro:arm/>"), "expand xacro"),
     "xacro name": (robot(link("${prefix}a")), r"\$\{prefix\}a.*run the xacro command"),
     "xacro number": (one_joint("revolute", AXIS.format("$(arg x) 0 1")),
@@ -459,6 +468,10 @@ ODD = {
         robot(link("a", inertial(ixx="4"))),
         'link "a" breaks the triangle inequality: its largest principal moment 4 kg m.2 exceeds '
         "the sum of the others by 2 kg m"),
+    "beyond rounding": (robot(link("a", inertial(ixx="2.000003"))), "breaks the triangle"),
+    "negative beyond rounding": (robot(link("a", inertial(ixx="-0.000002"))), "semidefinite"),
+    "small and negative": (
+        robot(link("a", inertial(ixx="-2e-15", iyy="0", izz="0"))), "semidefinite"),
     "no inertia": (robot(link("a", POINT.format(""))), 'link "a" has no <inertia>'),
     "no limit revolute": (one_joint("revolute", ""), 'revolute joint "j" has no <limit>'),
     "no limit prismatic": (one_joint("prismatic", ""), 'prismatic joint "j" has no <limit>'),
@@ -471,6 +484,7 @@ ODD = {
     "planar axis": (one_joint("planar", '<axis xyz="1 0 0"/>'),
                     'axis of planar joint "j" is 1 0 0 and is not used.*x-y plane.*origin'),
     "planar axis down": (one_joint("planar", '<axis xyz="0 0 -1"/>'), "is 0 0 -1 and is not used"),
+    "planar axis zero": (one_joint("planar", '<axis xyz="0 0 0"/>'), "is 0 0 0 and is not used"),
     "two inertials": (robot(link("a", INERTIAL * 2)), 'link "a" has more than one <inertial>'),
     "massless revolute": (massless("revolute"), 'joint "j" moves no mass'),
     "massless prismatic": (massless("prismatic", inertial("0")), 'joint "j" moves no mass'),
@@ -483,6 +497,21 @@ ODD = {
                             'joint "j" moves no rotational inertia'),
     "planar point mass": (massless("planar", POINT.format("")),
                           'joint "j" moves no rotational inertia'),
+    "planar rod": (massless("planar", inertial(ixx="1", iyy="1", izz="0")),
+                   'joint "j" moves no rotational inertia'),
+    "floating rod": (massless("floating", inertial(ixx="0", iyy="1", izz="1")),
+                     'joint "j" moves no rotational inertia'),
+    "negative about its axis": (
+        massless("revolute", inertial("0.5", ixx="-0.5", origin='<origin xyz="0 1 0"/>')),
+        'joint "j" moves no inertia about its axis'),
+    **{f"rod about its axis, turned by {rpy}": (
+        massless("revolute", inertial(ixx="0", iyy="1", izz="1", origin=(
+            f'<origin xyz="0 0 0" rpy="{rpy}"/>')), LIMIT + f'<axis xyz="{axis}"/>'),
+        'joint "j" moves no inertia about its axis')
+       for rpy, axis in (("0.3 0 0.7", f"{math.cos(0.7)!r} {math.sin(0.7)!r} 0"),
+                         ("0 0.4 0", f"{math.cos(0.4)!r} 0 {-math.sin(0.4)!r}"),
+                         ("0 0 2", f"{math.cos(2.0)!r} {math.sin(2.0)!r} 0"),
+                         ("0 1 0", f"{math.cos(1.0)!r} 0 {-math.sin(1.0)!r}"))},
     "massless to the end": (
         robot(link("a"), link("b", ""), link("c", ""), joint("j", "revolute", "a", "b"),
               joint("k", "fixed", "b", "c")), 'joint "j" moves no mass'),
@@ -514,6 +543,7 @@ def test_limits_of_odd_descriptions():
     massless("revolute", inertial(ixx="0", iyy="0", izz="0", origin='<origin xyz="0 0 1"/>')),
     massless("revolute", inertial("0")),
     massless("prismatic", inertial(ixx="0", iyy="0", izz="0")),
+    massless("planar", inertial(ixx="0", iyy="1", izz="1")),
     robot(link("a", inertial(ixx="2"))),  # just within the triangle inequality
     robot(link("a", inertial(ixx="2.000001"))),  # rounding
     robot(link("a", inertial(ixx="-1e-20", iyy="0", izz="0"))),  # next to nothing

@@ -68,6 +68,15 @@ def test_bodies_in_frames(rng):
     same(body + other, to_pin(body) + to_pin(other))
 
 
+def test_a_light_body_far_away_costs_no_digits():
+    near = Inertia(1.0, np.zeros(3), 1e-6 * np.eye(3))
+    far = Inertia(1e-9, [1e3, 0.0, 0.0], np.zeros((3, 3)))
+    for both in (near + far, far + near):
+        moment = 1e-6 + 1e-9 / (1.0 + 1e-9) * 1e6
+        close(both.rotational, np.diag([1e-6, moment, moment]), 1e-14)
+        close(both.com, [1e-6 / (1.0 + 1e-9), 0.0, 0.0], 1e-14)
+
+
 def test_placements(rng):
     X, Y = SE3.exp(rng.normal(size=6)), SE3.exp(rng.normal(size=6))
     theirs = to_pin(X)
@@ -145,6 +154,14 @@ def test_reasons(mass, moments, reasons):
     assert len(told) == len(reasons)
     for reason, part in zip(told, reasons):
         assert part in reason
+
+
+@pytest.mark.parametrize("moments", [(1.0, 1.0, 2.0), (1e-3, 2.0, 2.001), (1e-12, 1e-12, 2e-12)])
+def test_a_flat_body_may_be_off_by_rounding(moments):
+    low, middle, high = moments
+    for part, reasons in ((0.9e-9, 0), (1.1e-9, 1)):
+        body = Inertia(1.0, np.zeros(3), np.diag([low, high * (1.0 + part), middle]))
+        assert len(body.inconsistencies()) == reasons
 
 
 def test_the_verdict_is_the_pseudo_inertias():

@@ -230,6 +230,35 @@ def test_what_is_no_placement():
         SE3.from_quaternion(np.zeros(4))
 
 
+@pytest.mark.parametrize("entry", range(4))
+def test_the_last_row_of_a_placement_may_be_off_by_rounding(entry):
+    for off, good in ((0.9e-12, True), (-0.9e-12, True), (1.1e-12, False), (-1.1e-12, False)):
+        H = np.eye(4)
+        H[3, entry] += off
+        if good:
+            assert SE3.from_homogeneous(H) == SE3.identity()
+        else:
+            with pytest.raises(ValueError, match="expected a last row of 0 0 0 1"):
+                SE3.from_homogeneous(H)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_quaternion_may_be_off_by_rounding(sign):
+    rotation = Rotation.random(random_state=5)
+    close(SE3.from_quaternion(np.sqrt(1.0 + sign * 0.99e-6) * rotation.as_quat()).rotation,
+          rotation.as_matrix(), 1e-15)
+    with pytest.raises(ValueError, match=r"unit quaternion .* got length (0.999999|1.0000005)"):
+        SE3.from_quaternion(np.sqrt(1.0 + sign * 1.01e-6) * rotation.as_quat())
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_rotation_may_be_off_by_rounding(sign):
+    R = Rotation.random(random_state=6).as_matrix()
+    SE3((1.0 + sign * 0.49e-9) * R)
+    with pytest.raises(ValueError, match="off the identity by 1.02e-09"):
+        SE3((1.0 + sign * 0.51e-9) * R)
+
+
 @pytest.mark.parametrize("make, message", [
     (lambda: Motion([1, 2, 3]), r"vector: expected shape \(6,\), got \(3,\)"),
     (lambda: Motion([1, 2, 3], [1, 2]), r"angular: expected shape \(3,\), got \(2,\)"),

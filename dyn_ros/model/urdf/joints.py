@@ -1,0 +1,69 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A joint's axis and limits."""
+import math
+
+import numpy as np
+
+from ..inertia import LARGEST
+from .error import UrdfError
+from .tree import FARTHEST_ANGLE, ONE_DOF, Joint
+
+
+def make_joint(joint, inertia, rule, warnings):
+    lower, upper, velocity, effort = _limits(joint, warnings)
+    return Joint(
+        joint.name, joint.kind, joint.parent, joint.placement, _axis(joint, warnings),
+        inertia, rule, lower, upper, velocity, effort,
+    )
+
+
+def _axis(joint, warnings):
+    given = None if joint.urdf is None else joint.urdf.axis
+    axis = np.array([1.0, 0.0, 0.0] if given is None else given)
+    if joint.kind == "floating":
+        return np.array([1.0, 0.0, 0.0])
+    if joint.kind == "planar":
+        if given is not None and (axis[0] or axis[1] or axis[2] <= 0):
+            warnings.append(
+                f'axis of planar joint "{joint.name}" is {_plain(axis)} and is not used: the joint '
+                "moves in the x-y plane of its frame; rotate its origin instead, and set 0 0 1"
+            )
+        return np.array([0.0, 0.0, 1.0])
+    largest = np.abs(axis).max()
+    if largest == 0.0:
+        raise UrdfError(
+            f'axis of joint "{joint.name}" is zero; give it a direction, such as 0 0 1'
+        )
+    axis /= largest  # so that neither very small nor very large numbers spoil the norm
+    return axis / np.linalg.norm(axis)
+
+
+def _plain(vector):
+    return " ".join(f"{number:g}" for number in vector)
+
+
+def _limits(joint, warnings):
+    """Lower, upper, velocity and effort limit."""
+    limit = None if joint.urdf is None else joint.urdf.limit
+    if joint.kind not in ONE_DOF:
+        return -math.inf, math.inf, math.inf, math.inf
+    if limit is None:
+        if joint.kind != "continuous":
+            warnings.append(f'{joint.kind} joint "{joint.name}" has no <limit>: taken as unlimited')
+        return -math.inf, math.inf, math.inf, math.inf
+    if joint.kind == "continuous":
+        return -math.inf, math.inf, limit.velocity, limit.effort
+    if limit.lower > limit.upper:
+        warnings.append(
+            f'joint "{joint.name}" has its lower limit {limit.lower:g} above the upper '
+            f"{limit.upper:g}: taken as unlimited"
+        )
+        return -math.inf, math.inf, limit.velocity, limit.effort
+    farthest = LARGEST if joint.kind == "prismatic" else FARTHEST_ANGLE
+    if limit.lower > farthest or limit.upper < -farthest:
+        warnings.append(
+            f'joint "{joint.name}" has the limits {limit.lower:g} and {limit.upper:g}: at most '
+            f"{farthest:g} can be computed with"
+        )
+    return limit.lower, limit.upper, limit.velocity, limit.effort

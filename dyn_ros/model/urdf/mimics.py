@@ -1,0 +1,65 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of mimic joints, followed to the joint that drives them."""
+from .error import UrdfError, listed
+from .tree import LARGEST_RATIO, ONE_DOF, Mimic
+
+
+def mimic_rules(robot, moving):
+    """The rule of each moving joint, None for the independent ones."""
+    joints = {joint.name: joint for joint in robot.joints}
+    index = {joint.name: number for number, joint in enumerate(moving)}
+    rules = {}  # joint name -> (name of its driver, multiplier, offset), chains resolved
+    for joint in joints.values():
+        _resolve(joint, joints, rules)
+    return [_rule(joint, rules, index) for joint in moving]
+
+
+def _rule(joint, rules, index):
+    driver, multiplier, offset = rules.get(joint.name, (joint.name, 1.0, 0.0))
+    return None if driver == joint.name else Mimic(index[driver], multiplier, offset)
+
+
+def _resolve(joint, joints, rules):
+    """Follow a joint's mimics up to its driver; put the rule of every joint on the way."""
+    chain = {}
+    while joint.name not in rules and joint.mimic is not None:
+        if joint.name in chain:
+            raise UrdfError(f"the joints {listed(chain)} mimic each other; one must be free")
+        chain[joint.name] = joint
+        joint = _master(joint, joints)
+    driver, multiplier, offset = rules.setdefault(joint.name, (joint.name, 1.0, 0.0))
+    for follower in reversed(chain.values()):
+        factor = 1.0 if follower.mimic.multiplier is None else follower.mimic.multiplier
+        shift = 0.0 if follower.mimic.offset is None else follower.mimic.offset
+        multiplier, offset = factor * multiplier, factor * offset + shift
+        for what, value in (("multiplier", multiplier), ("offset", offset)):
+            if abs(value) > LARGEST_RATIO:
+                raise UrdfError(
+                    f'joint "{follower.name}" follows joint "{driver}" with the {what} '
+                    f"{value:g}; at most {LARGEST_RATIO:g} can be computed with"
+                )
+        rules[follower.name] = (driver, multiplier, offset)
+
+
+def _master(joint, joints):
+    """The joint that `joint` mimics."""
+    master = joints.get(joint.mimic.joint)
+    if joint.type not in ONE_DOF:
+        raise UrdfError(
+            f'{joint.type} joint "{joint.name}" mimics; only {listed(ONE_DOF)} joints can'
+        )
+    if master is None:
+        candidates = [other.name for other in joints.values() if other.type in ONE_DOF]
+        raise UrdfError(
+            f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
+            f'there are: {listed(candidates)} (mimic="ignore" leaves mimics out)'
+        )
+    if master is joint:
+        raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')
+    if master.type not in ONE_DOF:
+        raise UrdfError(
+            f'joint "{joint.name}" mimics the {master.type} joint "{master.name}"; '
+            f"only {listed(ONE_DOF)} joints can be mimicked"
+        )
+    return master

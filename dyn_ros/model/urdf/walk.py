@@ -1,0 +1,63 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The walk through the tree, in Pinocchio's order: moving joints, frames, what hangs where."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .error import UrdfError
+from .origin import origin_placement
+from .tree import Frame
+
+ROOT_JOINT_NAME = "root_joint"
+
+
+@dataclass
+class _Moving:
+    """A moving joint while the tree is walked."""
+
+    name: str
+    kind: str
+    parent: int
+    placement: np.ndarray
+    urdf: object = None  # None for the root joint
+
+
+def walk(robot, root, root_joint):
+    """Go through the tree depth first, children by joint name.
+
+    Returns the moving joints; for each link its seat (the moving joint that carries it, -1 for
+    the universe, and the link frame in that joint's frame); and the frames.
+    """
+    moving, frames, seats = [], [], {root: (-1, np.eye(4))}
+    if root_joint is not None:
+        if any(joint.name == ROOT_JOINT_NAME for joint in robot.joints):
+            raise UrdfError(f'a joint is named "{ROOT_JOINT_NAME}", the name of the root joint')
+        moving.append(_Moving(ROOT_JOINT_NAME, root_joint, -1, np.eye(4)))
+        frames.append(Frame(ROOT_JOINT_NAME, "joint", 0, np.eye(4)))
+        seats[root] = (0, np.eye(4))
+    frames.append(Frame(root, "body", *seats[root]))
+    for joint in _depth_first(robot, root):
+        parent, placed = seats[joint.parent]
+        placed = placed @ origin_placement(joint.origin)
+        if joint.type == "fixed":
+            seat, kind = (parent, placed), "fixed_joint"
+        else:
+            seat, kind = (len(moving), np.eye(4)), "joint"
+            moving.append(_Moving(joint.name, joint.type, parent, placed, joint))
+        seats[joint.child] = seat
+        frames += [Frame(joint.name, kind, *seat), Frame(joint.child, "body", *seat)]
+    return moving, seats, frames
+
+
+def _depth_first(robot, root):
+    children = {link.name: [] for link in robot.links}
+    for joint in sorted(robot.joints, key=lambda joint: joint.name, reverse=True):
+        children[joint.parent].append(joint)
+    waiting = list(children[root])
+    while waiting:
+        joint = waiting.pop()
+        yield joint
+        waiting += children[joint.child]
