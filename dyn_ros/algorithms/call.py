@@ -32,6 +32,7 @@ from ..model.layout import (
     UNIT_LIST,
     WHERE,
     KernelArgs,
+    Q,
     is_open,
     nconstraints,
     offset,
@@ -53,6 +54,7 @@ from ..spatial.lanes import (
     store_lane,
 )
 from ..spatial.lie import UNIT_TOLERANCE
+from .singular import raise_where_singular
 
 ALGORITHMS: dict[str, "Algorithm"] = {}
 _REFUSED = -1
@@ -269,12 +271,10 @@ def _each_state(run, fields):
                             configurations[n] and not _quaternions_are_unit(r, fields[n])):
                         return _REFUSED
             run(r)
-            if load(r.ints, STATUS) != 0:
-                return load(r.ints, STATUS)
             for n in range(len(outputs)):
                 _scatter(r, squares[n], outputs[n], first, count, past_caches)
         finish_stores()
-        return 0
+        return load(r.ints, STATUS)
     return each
 
 
@@ -381,7 +381,8 @@ class Algorithm:
             status = self._one.call(data._address, data.model, where, tuple(values))
         else:
             status = self._run_without_compiler(data, where, values)
-        self._raise_where_singular(data.model, status)
+        if status:
+            raise_where_singular(self.name, data.model, values[self.inputs.index(Q)])
 
     def _run_without_compiler(self, data, where, values):
         ints, work = data._ints, data._work
@@ -426,7 +427,8 @@ class Algorithm:
         if _REFUSED in states:
             for (name, axes, _), value in zip(self._arguments, values):
                 require_sound(data.model, name, axes, value)
-        self._raise_where_singular(data.model, max(states, default=0))
+        if any(states):
+            raise_where_singular(self.name, data.model, values[self.inputs.index(Q)])
         return found[0] if len(found) == 1 else found
 
     def _view(self, data, field):
@@ -446,13 +448,6 @@ class Algorithm:
         rows = data._rooms.array((size, padded))
         found = rows[:, :count].reshape(size, *shape)
         return rows, found.swapaxes(-1, -2) if transposed else found
-
-    def _raise_where_singular(self, model, status):
-        if status:
-            raise np.linalg.LinAlgError(
-                f"{self.name}: {model.velocity_names[status - 1]!r} moves no inertia, so its "
-                "acceleration is not determined; give the link that it moves a mass and an "
-                "inertia, or set model.armature for it")
 
     def _checked(self, model, data, values):
         """How many states, or None for a single one, and the inputs as float64 arrays, all with
