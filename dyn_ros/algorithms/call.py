@@ -394,8 +394,9 @@ class Algorithm:
                 work[start:start + value.size] = value.ravel()
                 ints[GIVEN] |= 1 << field
         r = KernelArgs(ints, data.model._floats, work)
-        turn_joints(r)
-        self._run(r)
+        with np.errstate(all="ignore"):         # compiled code does not warn either
+            turn_joints(r)
+            self._run(r)
         return ints[STATUS]
 
     def _run_batch(self, data, where, values, size, threads):
