@@ -14,7 +14,7 @@ import numpy as np
 from ..model.types import Array, Model
 from ..spatial.lie import quaternion_exp, rotate
 
-_ROUNDING = 2e-15        # a kernel's pivot this small, beside what it cancels from, has no digits
+_ROUNDING = 2e-15        # a kernel's pivot has no digits where less than this is left of its terms
 _CHUNK = 256             # states at a time, for the memory that their Jacobians take
 
 
@@ -23,7 +23,8 @@ class _Pivot(NamedTuple):
 
     velocity: int
     inertia: float      # the pivot [kg m2] or [kg]
-    moved: float        # the same if no two terms canceled
+    carried: float      # what the joint carries: the same with the joints behind it locked
+    rounding: float     # how much of it kernels cannot see
 
 
 def raise_where_singular(name: str, model: Model, q: Array) -> None:
@@ -50,30 +51,30 @@ def raise_where_singular(name: str, model: Model, q: Array) -> None:
 
 
 def _words(model, found):
-    k = found.velocity
-    joint = repr(model.velocity_names[k])
-    unit = "kg" if _slides(model, k) else "kg m2"
+    """What is wrong, and what would do."""
+    joint, (_, inertia, carried, rounding) = repr(model.velocity_names[found.velocity]), found
+    unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
     effect = "so its acceleration is not determined"
+    if not np.isfinite(inertia + rounding):
+        return (f"the inertia that {joint} moves is too large to compute with, {effect}; give the "
+                "links that it carries smaller masses, inertias and distances")
+    if inertia >= -rounding:
+        why = "moves no inertia"
+        if carried > 0.0:
+            why += (f": of the {carried:.2g} {unit} that it carries, {max(inertia, 0.0):.2g} {unit} "
+                    "are left with the joints behind it free, which is only rounding")
+        remedy = "give the link that it moves a mass and an inertia, or set model.armature for it"
+    else:
+        why = f"moves a negative inertia, {inertia:.3g} {unit}"
+        remedy = "give the links that it carries inertias that a body can have"
     negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
                 if x < 0.0]
-    if not np.isfinite(found.inertia) or not np.isfinite(found.moved):
-        return (f"the inertia that {joint} moves is too large to compute with, {effect}; "
-                "give the links that it carries smaller masses, inertias and distances")
-    if negative and found.inertia <= _ROUNDING * found.moved:
-        return (f"{joint} moves an inertia of {found.inertia:.3g} {unit}, {effect}; "
-                f"model.armature is negative ({', '.join(negative)}), set it to 0 or more")
-    if found.inertia < -_ROUNDING * found.moved:
-        return (f"{joint} moves a negative inertia, {found.inertia:.3g} {unit}, {effect}; "
-                "give the links that it carries inertias that a body can have")
-    remedy = ("give the link that it moves a mass and an inertia, or set model.armature for it")
-    if found.moved == 0.0:
-        return f"{joint} moves no inertia, {effect}; {remedy}"
-    return (f"{joint} moves no inertia: the {found.inertia:.2g} {unit} that it feels as the joints "
-            f"that it carries yield are only rounding beside the {found.moved:.2g} {unit} that "
-            f"it carries, {effect}; {remedy}")
+    if negative:
+        remedy = f"model.armature is negative ({', '.join(negative)}); set it to 0 or more"
+    return f"{joint} {why}, {effect}; {remedy}"
 
 
-def _slides(model, k):
+def _is_linear(model, k):
     """Whether velocity k is a linear one."""
     suffix = model.velocity_names[k].rpartition("/")[2]
     if suffix.startswith(("linear_", "angular_")):
@@ -99,11 +100,11 @@ def _first_singular(model, q):
                 share = flows.swapaxes(-1, -2) @ (signs * flow) / pivots
                 flow, motion = flow - flows @ share, motion - motions @ share
             inertia = np.sum(signs * flow * flow, 1)
-            moved = np.sum(sizes * motion * motion, 1)
-            bad = ~(inertia > _ROUNDING * moved)[:, 0]
+            rounding = _ROUNDING * np.sum((sizes * motion * motion)[:, k:], 1)
+            bad = ~(inertia > rounding)[:, 0]
             if bad.any():
                 n = int(np.argmax(bad))
-                return _Pivot(k, float(inertia[n, 0]), float(moved[n, 0]))
+                return _Pivot(k, *(float(x[n, 0]) for x in (inertia, sizes[:, k], rounding)))
             flows[..., k:k + 1], motions[..., k:k + 1], pivots[:, k] = flow, motion, inertia
     return None
 
