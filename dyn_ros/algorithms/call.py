@@ -316,7 +316,7 @@ class Algorithm:
         Name of the public function that calls it.
     run : kernel
         Takes a ``KernelArgs``, reads the inputs and leaves the results; says ``fail`` where a joint
-        makes the result singular.
+        may make the result singular.
     inputs : sequence of int
         Fields that the caller gives, in the order of the arguments.
     results : sequence of int

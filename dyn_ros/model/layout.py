@@ -175,7 +175,7 @@ def where(r):
 
 @kernel
 def fail(r, k):
-    """Say that velocity k made the result singular; the first to say so counts."""
+    """Say that velocity k may have made the result singular; ``singular.py`` decides."""
     if load(r.ints, STATUS) == 0:
         store(r.ints, STATUS, k + 1)
 

@@ -54,9 +54,11 @@ SINGULAR = {    # the URDF, and the joint that is named
     "four turns on solid links": (
         serial(TURNS * 7, [SOLID] * 3 + [None] * 3 + [point(0.1, 0.2, 0.3)]), "j3"),
     "three slides": (serial(TURNS + ["prismatic"] * 3, [None] * 3 + [point(0.1, 0.2, 0.3)]), "j0"),
+    "three slides of the mass's point": (
+        serial(TURNS + ["prismatic"] * 3, [None] * 3 + [point(0.0, 0.0, 0.0)]), "j0"),
     "four slides": (serial(["prismatic"] * 4, [None] * 3 + [SOLID]), "j0"),
-    "slides and turns": (serial(["prismatic", "continuous"] * 2, [None] * 3 + [point(0.0, 0.0, 0.2)]),
-                         "j0"),
+    "slides and turns": (
+        serial(["prismatic", "continuous"] * 2, [None] * 3 + [point(0.0, 0.0, 0.2)]), "j0"),
     "on the axis": (serial(TURNS * 3, [SOLID, SOLID, point(0.0, 0.0, 7.0)],
                            [(1.0, 0.3, 0.2), (0.1, 1.0, 0.0), Z]), "j2"),
     "on an oblique axis": (serial(TURNS * 3, [SOLID, SOLID, point(7.0, 14.0, -21.0)],
@@ -211,3 +213,11 @@ def test_an_inertia_too_large_to_compute_with_is_called_that():
                                            [Z, Z], [(0.0, 0.0, 0.0), (1e10, 0.0, 0.0)]))
     said = raised("aba", model, dyn_ros.Data(model), np.zeros(2))
     assert "'j0' moves is too large to compute with" in said
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["one", "batch"])
+def test_an_angle_too_large_to_turn_back_is_not_called_singular(batched):
+    model = dyn_ros.Model.from_urdf(serial(TURNS * 2, [SOLID] * 2))
+    q = np.array([0.3, 2e14])
+    found = dyn_ros.minverse(model, dyn_ros.Data(model), [q] * 9 if batched else q)
+    assert np.isnan(found).any()
