@@ -65,7 +65,7 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .algorithm import Algorithm
 from .crba import COMPOSITE, crba_kernel
-from .factor import SINGULAR, factor, solve
+from .factor import DOUBTFUL, factor, solve
 from .rnea import NLE, external_force, nonlinear_effects_kernel
 from .root_axes import (
     BODY_VELOCITY,
@@ -91,6 +91,7 @@ BIAS_FORCE = field("_pA", ("rows", 6))
 U = field("_U", ("nv", 6))
 DINV = field("_Dinv", ("nv",))
 BIAS_TORQUE = field("_u", ("nv",))
+SIZE = field("_carried", ("rows", 2))         # mass and inertia that a joint carries; see add_size
 
 
 @kernel
@@ -113,26 +114,51 @@ def outward_velocities(r):
 
 @kernel
 def articulated_column(r, i, c, Y):
-    """Y S_c for joint i, and the trace of Y that the diagonal entry S_c' Y S_c is part of."""
-    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
+    """Y S_c for joint i, and how large S_c' Y S_c is before anything that it carries yields."""
+    s, size = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c), offset(r, SIZE) + 2 * i
     if kind(r, i) == REVOLUTE:
         u = load3(r.work, s)
         return (Force(rotate(Y.cross, u), symmetric_times(Y.angular, u)),
-                symmetric_trace(Y.angular))
+                load(r.work, size + 1))
     if kind(r, i) == PRISMATIC:
         u = load3(r.work, s)
         return (Force(symmetric_times(Y.linear, u), rotate_back(Y.cross, u)),
-                symmetric_trace(Y.linear))
+                load(r.work, size))
     S = load_motion(r.work, s)
-    return (articulated_times(Y, S),
-            dot(S.angular, S.angular) * symmetric_trace(Y.angular)
-            + dot(S.linear, S.linear) * symmetric_trace(Y.linear))
+    return (articulated_times(Y, S), dot(S.linear, S.linear) * load(r.work, size)
+            + dot(S.angular, S.angular) * load(r.work, size + 1))
+
+
+@kernel
+def add_size(r, i, mass, inertia):
+    """The size of what joint i carries: its body's, and what ``pass_size`` left of its children.
+
+    Articulated inertias lose it, as what a free joint moves cancels; their rounding remains.
+    """
+    size = offset(r, SIZE) + 2 * i
+    if has_child(r, i):
+        mass, inertia = mass + load(r.work, size), inertia + load(r.work, size + 1)
+    store(r.work, size, mass)
+    store(r.work, size + 1, inertia)
+
+
+@kernel
+def pass_size(r, i):
+    """The size of what joint i carries joins the children of its parent."""
+    size, total, p = offset(r, SIZE) + 2 * i, offset(r, SIZE) + 2 * parent(r, i), from_parent(r, i)
+    mass = load(r.work, size)
+    inertia = load(r.work, size + 1) + 2.0 * dot(p, p) * mass
+    if not is_last_child(r, i):
+        mass, inertia = mass + load(r.work, total), inertia + load(r.work, total + 1)
+    store(r.work, total, mass)
+    store(r.work, total + 1, inertia)
 
 
 @kernel
 def carried(r, i):
     """Articulated-body inertia of what joint i carries."""
     Y = articulated(load_inertia(r.work, offset(r, COMPOSITE) + 10 * i))
+    add_size(r, i, Y.linear.xx, symmetric_trace(Y.angular))
     if has_child(r, i):
         Y = articulated_add(Y, load_articulated(r.work, offset(r, CHILDREN) + 21 * i))
     return Y
@@ -142,9 +168,9 @@ def carried(r, i):
 def eliminate(r, i, c, Y):
     """Leave U and 1 / D of joint i's column c; give Y with the column free to move."""
     k = idx_v(r, i) + c
-    U_k, trace = articulated_column(r, i, c, Y)
+    U_k, size = articulated_column(r, i, c, Y)
     d = dot_column(r, i, c, U_k) + armature(r, k)
-    if not all_above(d, SINGULAR * trace):
+    if not all_above(d, DOUBTFUL * size):
         fail(r, k)
     d = 1.0 / d
     store_spatial(r.work, offset(r, U) + 6 * k, U_k)
@@ -156,6 +182,7 @@ def eliminate(r, i, c, Y):
 def carry(r, i, Y):
     """Y, with all of joint i's columns free to move, joins the children of its parent."""
     Y_ = offset(r, CHILDREN) + 21 * parent(r, i)
+    pass_size(r, i)
     Y = articulated_moved(from_parent(r, i), Y)
     if not is_last_child(r, i):
         Y = articulated_add(Y, load_articulated(r.work, Y_))

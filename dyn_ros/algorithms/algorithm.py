@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.data import Data
-from ..model.fields import Field, Option, fields_among, public_view
+from ..model.fields import Field, Option, Q, fields_among, public_view
 from ..model.inputs import as_array, require_sound
 from ..model.joints import turn_joints
 from ..model.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
@@ -24,8 +24,7 @@ from ..model.workspace import Workspace
 from ..spatial.compiler import JIT, Entry
 from ..spatial.lanes import LANES
 from ..spatial.reach import reach
-from . import batch, native
-from .singular import raise_where_singular
+from . import batch, native, singular
 
 ALGORITHMS: dict[str, "Algorithm"] = {}
 _log = logging.getLogger("dyn_ros")
@@ -58,7 +57,7 @@ class Algorithm:
         Name of the public function that calls it.
     kernel : kernel
         Takes a ``KernelArgs``, reads the inputs and writes the results; calls ``fail`` where a
-        joint makes the result singular.
+        joint may make the result singular.
     inputs : sequence of Field
         What the caller passes, in the order of the arguments.
     results : sequence of Field
@@ -176,6 +175,10 @@ class Algorithm:
         for (name, axes, _), value in zip(self._arguments, values):
             require_sound(model, name, axes, value)
 
+    def raise_where_singular(self, model, values):
+        """LinAlgError where a pivot that the kernel has doubted is zero; see singular.py."""
+        singular.raise_where_singular(self.name, model, values[self.inputs.index(Q)])
+
     def announce(self):
         """Log that compilation begins."""
         _log.warning("dyn_ros: compiling %s for this machine, once; `dyn_ros precompile` "
@@ -252,7 +255,8 @@ class _Caller:
         if not JIT:
             for f, array in ready.published.items():
                 array[...] = ready.workspace[f]
-        raise_where_singular(self._algorithm.name, data.model, status)
+        if status:
+            self._algorithm.raise_where_singular(data.model, values)
         return ready.results if self._finish is None else self._finish(ready.results)
 
     def _execute(self, data, ready, selector, values, constraints):
@@ -265,8 +269,9 @@ class _Caller:
         if JIT:
             return program.one.call(ready.links.ctypes.data)
         r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
-        turn_joints(r)
-        program.kernel(r)
+        with np.errstate(all="ignore"):             # compiled code does not warn either
+            turn_joints(r)
+            program.kernel(r)
         return int(workspace.table[STATUS])
 
     def _prepare(self, data):
@@ -328,7 +333,8 @@ class _Caller:
         states = batch.in_parts(data, size, threads, run)
         if native.REFUSED in states:
             algorithm.require_sound(model, values)
-        raise_where_singular(algorithm.name, model, max(states, default=0))
+        if any(states):
+            algorithm.raise_where_singular(model, values)
         return found
 
     def _run_each(self, data, selector, values, constraints, size):
@@ -338,8 +344,8 @@ class _Caller:
         ready = data._ready.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]
-            raise_where_singular(self._algorithm.name, data.model, self._execute(
-                data, ready, selector, state, constraints))
+            if self._execute(data, ready, selector, state, constraints):
+                self._algorithm.raise_where_singular(data.model, state)
             for output, f in zip(found, self._algorithm.results):
                 view = public_view(f, ready.workspace[f])
                 output[n] = view[..., :constraints] if f.is_open else view

@@ -6,13 +6,31 @@ M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone,
 Dynamics Algorithms (2008), tables 6.3 to 6.5.
 """
 from ..model.fields import field
-from ..model.layout import fail, nv, offset, velocity_parent
+from ..model.layout import (
+    clear,
+    fail,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+    velocity_parent,
+)
+from ..spatial.algebra import dot, load_inertia, symmetric_trace
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
-from .crba import M
+from .crba import COMPOSITE, M
+from .root_axes import load_column
 
 L = field("_L", ("nv", "nv"))        # L below the diagonal, D on it
-SINGULAR = 1e-14                     # a pivot this small beside its diagonal entry is rounding
+DIAGONAL_SIZE = field("_diagonal_size", ("nv",))
+DOUBTFUL = 1e-7
+"""A pivot this small, beside what the joint carries, may be rounding: singular.py looks.
+
+About the root of a number's rounding: a pivot d, of inertias of size 1, multiplies rounding by up
+to 1 / d in the later ones, so that where none is doubtful, none is rounding.
+"""
 
 
 @kernel
@@ -22,8 +40,22 @@ def pivot(r, k):
 
 
 @kernel
+def diagonal_sizes(r):
+    """How large M's diagonal entries are where nothing cancels, after ``crba_kernel``."""
+    clear(r.work, offset(r, DIAGONAL_SIZE), nv(r))
+    for i in range(1, njoints(r) + 1):
+        Y = load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
+        for c in range(ncolumns(r, i)):
+            S = load_column(r, i, c)
+            increase(r.work, offset(r, DIAGONAL_SIZE) + idx_v(r, i) + c,
+                     dot(S.linear, S.linear) * Y.mass
+                     + dot(S.angular, S.angular) * symmetric_trace(Y.rotational))
+
+
+@kernel
 def factor(r):
     """L and D of M."""
+    diagonal_sizes(r)
     n, M_, L_ = nv(r), offset(r, M), offset(r, L)
     for k in range(n):
         for j in range(k + 1):
@@ -31,7 +63,7 @@ def factor(r):
     for k in range(n - 1, -1, -1):
         row = L_ + k * n
         d = load(r.work, row + k)
-        if not all_above(d, SINGULAR * load(r.work, M_ + k * n + k)):
+        if not all_above(d, DOUBTFUL * load(r.work, offset(r, DIAGONAL_SIZE) + k)):
             fail(r, k)
         i = velocity_parent(r, k)
         while i >= 0:

@@ -324,12 +324,10 @@ def for_batch(run, inputs, options):
                             configurations[n] and not _quaternions_are_unit(r, fields[n])):
                         return REFUSED
             run(r)
-            if load(r.table, STATUS) != 0:
-                return load(r.table, STATUS)
             for n in range(len(outputs)):
                 _scatter(r, tiles[n], outputs[n], first, count, past_caches)
         finish_stores()
-        return 0
+        return load(r.table, STATUS)
     return call
 
 

@@ -1,13 +1,183 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The error of a singular result."""
+"""Whether a robot's inertia matrix is singular, and the words that say so.
+
+Kernels eliminate one velocity after the other, from the tips on. The pivot of velocity k is the
+inertia that the joint feels as it moves while the joints that it carries yield. Their compiled
+code only looks for pivots that may have lost their digits. Here these are computed anew: as twice
+the kinetic energy of that motion, a sum of squares, in which nothing cancels.
+"""
+from typing import NamedTuple
+
 import numpy as np
 
+from ..model.types import Array, Model
+from ..spatial.lie import quaternion_exp, rotate
 
-def raise_where_singular(name, model, status):
-    """LinAlgError where a kernel has reported a velocity as singular."""
-    if status:
-        raise np.linalg.LinAlgError(
-            f"{name}: {model.velocity_names[status - 1]!r} moves no inertia, so its "
-            "acceleration is not determined; give the link that it moves a mass and an "
-            "inertia, or set model.armature for it")
+_ROUNDING = 2e-15        # a kernel's pivot has no digits where less than this is left of its terms
+_CHUNK = 256             # states at a time, for the memory that their Jacobians take
+
+
+class _Pivot(NamedTuple):
+    """The first velocity from the tips whose pivot is not positive."""
+
+    velocity: int
+    inertia: float      # the pivot [kg m2] or [kg]
+    carried: float      # what the joint carries: the same with the joints behind it locked
+    rounding: float     # how much of it kernels cannot see
+
+
+def raise_where_singular(name: str, model: Model, q: Array) -> None:
+    """Raise an error if a kernel that doubted a pivot was right.
+
+    Parameters
+    ----------
+    name : str
+        Name of the public function.
+    model : Model
+    q : (nq,) or (B, nq) ndarray
+        Configurations that it was called with.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Names the first joint (from the tips) whose acceleration the torques do not determine.
+    """
+    q = np.atleast_2d(q)
+    for start in range(0, len(q), _CHUNK):
+        found = _first_singular(model, q[start:start + _CHUNK])
+        if found:
+            raise np.linalg.LinAlgError(f"{name}: {_words(model, found)}")
+
+
+def _words(model, found):
+    """What is wrong, and what would do."""
+    joint, (_, inertia, carried, rounding) = repr(model.velocity_names[found.velocity]), found
+    unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
+    effect = "so its acceleration is not determined"
+    if not np.isfinite(inertia + rounding):
+        return (f"the inertia that {joint} moves is too large to compute with, {effect}; give the "
+                "links that it carries smaller masses, inertias and distances")
+    if inertia >= -rounding:
+        why = "moves no inertia"
+        if carried > 0.0:
+            left = max(inertia, 0.0)
+            why += (f": of the {carried:.2g} {unit} that it carries, {left:.2g} {unit} are left "
+                    "with the joints behind it free, which is only rounding")
+        remedy = "give the link that it moves a mass and an inertia, or set model.armature for it"
+    else:
+        why = f"moves a negative inertia, {inertia:.3g} {unit}"
+        remedy = "give the links that it carries inertias that a body can have"
+    negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
+                if x < 0.0]
+    if negative:
+        remedy = f"model.armature is negative ({', '.join(negative)}); set it to 0 or more"
+    return f"{joint} {why}, {effect}; {remedy}"
+
+
+def _is_linear(model, k):
+    """Whether velocity k is a linear one."""
+    suffix = model.velocity_names[k].rpartition("/")[2]
+    if suffix.startswith(("linear_", "angular_")):
+        return suffix.startswith("linear_")
+    return any(joint.kind == "prismatic" and not joint.mimic and start == k
+               for joint, start in zip(model.tree.joints, model.idx_v))
+
+
+def _first_singular(model, q):
+    """The ``_Pivot`` of the first velocity from the tips that is singular in some state, or None.
+
+    Gram and Schmidt's orthogonalisation of the velocities' momenta, each done twice; the roots of
+    the bodies' inertias stand in ``roots``, ``signs`` says which of them are imaginary.
+    """
+    with np.errstate(all="ignore"):
+        roots, signs, sizes = _roots_of_inertia(model, q)
+        flows, motions = np.zeros_like(roots), np.zeros((len(q), model.nv, model.nv))
+        pivots = np.ones((len(q), model.nv, 1))
+        for k in range(model.nv - 1, -1, -1):
+            flow, motion = roots[..., k:k + 1], np.zeros((len(q), model.nv, 1))
+            motion[:, k] = 1.0
+            for _ in range(2):
+                share = flows.swapaxes(-1, -2) @ (signs * flow) / pivots
+                flow, motion = flow - flows @ share, motion - motions @ share
+            inertia = np.sum(signs * flow * flow, 1)
+            rounding = _ROUNDING * np.sum((sizes * motion * motion)[:, k:], 1)
+            bad = ~(inertia > rounding)[:, 0]
+            if bad.any():
+                n = int(np.argmax(bad))
+                return _Pivot(k, *(float(x[n, 0]) for x in (inertia, sizes[:, k], rounding)))
+            flows[..., k:k + 1], motions[..., k:k + 1], pivots[:, k] = flow, motion, inertia
+    return None
+
+
+def _roots_of_inertia(model, q):
+    """G and s with M = G' diag(s) G, and how large M's diagonal is where nothing cancels.
+
+    The rows of G are of the bodies' centers, about their principal axes, and of the armature. The
+    sizes, (B, nv, 1), are of the terms that kernels add up: along the root's axes, and about each
+    body's joint.
+    """
+    jacobians, rotations = _jacobians(model, q)
+    armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))),
+                               (len(q), model.nv, model.nv))
+    roots, signs, sizes = [armature], [np.sign(model.armature)], np.sum(armature ** 2, 1)
+    for inertia, J, R in zip(model.inertias, jacobians, rotations, strict=True):
+        linear, angular = J[:, :3], J[:, 3:]
+        mass, com = inertia.mass, np.asarray(inertia.com)
+        about_com = np.asarray(inertia.rotational)
+        principal, axes = np.linalg.eigh(about_com)
+        at_com = linear - np.cross(com, angular, axisb=1).swapaxes(-1, -2)
+        about_origin = about_com + mass * (com @ com * np.eye(3) - np.outer(com, com))
+        roots += [np.sqrt(abs(mass)) * at_com,
+                  np.sqrt(abs(principal))[:, None] * (axes.T @ angular)]
+        signs += [np.full(3, np.sign(mass)), np.sign(principal)]
+        diagonal = np.abs(np.einsum("bij,jk,bik->bi", R, about_origin, R))
+        sizes = sizes + np.sum(abs(mass) * (R @ linear) ** 2
+                               + diagonal[..., None] * (R @ angular) ** 2, 1)
+    return np.concatenate(roots, 1), np.concatenate(signs)[:, None], sizes[..., None]
+
+
+def _jacobians(model, q):
+    """Of each body its Jacobian, (B, 6, nv), in its joint's axes, and its rotation, (B, 3, 3)."""
+    jacobians, rotations = [], []
+    for i, joint in enumerate(model.tree.joints):
+        x = q[:, model.idx_q[i]:]
+        turn, move = _displacement(joint, x)
+        R = joint.placement[:3, :3] @ rotate(turn[:, None], np.eye(3)).swapaxes(-1, -2)
+        p = joint.placement[:3, 3] + move @ joint.placement[:3, :3].T
+        J = np.zeros((len(q), 6, model.nv))
+        if joint.parent >= 0:
+            parent, back = jacobians[joint.parent], R.swapaxes(-1, -2)
+            arms = np.cross(parent[:, 3:], p[..., None], axis=1)
+            J[:, :3], J[:, 3:] = back @ (parent[:, :3] + arms), back @ parent[:, 3:]
+            R = rotations[joint.parent] @ R
+        S = _subspace(joint)
+        J[..., model.idx_v[i]:model.idx_v[i] + S.shape[1]] += S
+        jacobians.append(J)
+        rotations.append(R)
+    return jacobians, rotations
+
+
+def _displacement(joint, x):
+    """Unit quaternions (B, 4) and translations (B, 3) of a joint with the coordinates x."""
+    still = np.zeros((len(x), 3))
+    if joint.kind == "floating":
+        return x[:, 3:7] / np.linalg.norm(x[:, 3:7], axis=1, keepdims=True), x[:, :3]
+    if joint.kind == "planar":
+        return quaternion_exp(x[:, 2:3] * [0.0, 0.0, 1.0]), x[:, :3] * [1.0, 1.0, 0.0]
+    x = x[:, :1] * (joint.mimic.multiplier if joint.mimic else 1.0)
+    x = (x + (joint.mimic.offset if joint.mimic else 0.0)) * joint.axis
+    if joint.kind == "prismatic":
+        return quaternion_exp(still), x
+    return quaternion_exp(x), still
+
+
+def _subspace(joint):
+    """The motion subspace, (6, n), in the joint's axes."""
+    if joint.kind == "floating":
+        return np.eye(6)
+    if joint.kind == "planar":
+        return np.eye(6)[:, [0, 1, 5]]
+    S = np.zeros((6, 1))
+    S[:3 if joint.kind == "prismatic" else 6, 0][-3:] = joint.axis
+    return S * (joint.mimic.multiplier if joint.mimic else 1.0)

@@ -3,11 +3,13 @@
 """What callers give: arrays of numbers, checked; an error says what was expected and what came."""
 import numpy as np
 
+from ..spatial.compiler import JIT
 from ..spatial.lie import UNIT_TOLERANCE
 from .fields import MAX_CONSTRAINTS
 
 _FLOAT64 = np.dtype(np.float64)      # compiled code knows this one; unpickled arrays have others
-_UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE    # less than compiled code takes, which rounds otherwise
+# Less than compiled code takes, which rounds otherwise and has been asked before.
+_UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
 
 
 def as_array(model, name, axes, value):

@@ -107,7 +107,7 @@ def option(r, which):
 
 @kernel
 def fail(r, k):
-    """Report that velocity k makes the result singular; the first report counts."""
+    """Report that velocity k may have made the result singular; ``singular.py`` decides."""
     if load(r.table, STATUS) == 0:
         store(r.table, STATUS, k + 1)
 

@@ -10,6 +10,7 @@ source works on Python's floats.
 import ctypes
 import math
 import operator
+from fractions import Fraction
 
 import numpy as np
 from llvmlite import ir
@@ -364,7 +365,7 @@ def constant(a, i):
 
 def lift(value, like):
     """A constant as the number type of ``like``, so that both branches of an if agree."""
-    return value + 0.0 * like
+    return np.float64(value) if isinstance(like, np.float64) else value
 
 
 def all_above(a, b):
@@ -384,7 +385,10 @@ def rint(x):
 
 def fma(a, b, c):
     """a b + c, without the product's rounding."""
-    return np.float64(np.longdouble(a) * b + c)
+    rounded = np.float64(a) * b + c
+    if not np.isfinite(rounded):
+        return rounded
+    return np.float64(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
 
 
 def sqrt(x):

@@ -66,7 +66,7 @@ def reach(*functions: Any) -> Reach:
     """
     found: dict[str, FunctionType] = {}
     constants: dict[str, Any] = {}
-    todo = [getattr(function, 'py_func', function) for function in functions]
+    todo = [getattr(function, "py_func", function) for function in functions]
     while todo:
         function = todo.pop()
         place = f"{function.__module__}.{function.__qualname__}"

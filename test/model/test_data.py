@@ -154,6 +154,7 @@ def worker_threads():
     return [thread for thread in threading.enumerate() if "ThreadPool" in thread.name]
 
 
+@pytest.mark.skipif(not JIT, reason="without a compiler there is one thread")
 def test_threads_wait_for_the_next_batch_and_end_with_their_data():
     model, data, q = large()
     others = worker_threads()
