@@ -409,7 +409,7 @@ def test_numbers_that_are_too_large_are_told_in_words(client, start):
 
         def told(status, values, what=what):
             speak.send(speak.message(["swing", "wheel"], [0.1, 0.2], [1e12, 2.0], [3.0, 4.0]))
-            return f"{what}: the numbers of the state are too large" in values["last refusal"]
+            return f"{what}: the numbers of the state are too large" in values["last rejection"]
         client.diagnostics(node, told)
         assert not any(answer.rates_valid for answer in state)
     assert "Traceback" not in node.output()

@@ -190,7 +190,7 @@ def _published(graph, words):
         for _ in range(3):
             graph.client.publisher(type(message), graph.name(topic)).publish(message)
             node = graph.node(topic.rsplit("/", 1)[0])
-            refused.append(graph.client.diagnostics(node)[1]["messages refused"])
+            refused.append(graph.client.diagnostics(node)[1]["messages rejected"])
         assert len(set(refused)) == 1, graph.process.output()
     finally:
         graph.set("/vereshchagin", constraints="hold_pose")

@@ -31,7 +31,7 @@ from dyn_ros.msg import (
     JointSpaceInertia,
 )
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
-from dyn_ros.nodes.robot import Robot
+from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.srv import GetJacobian, SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -374,7 +374,7 @@ def test_a_bad_message_is_refused_for_all(run, client, arm):
     nodes.ask(arm.joint_names)
     bad = nodes.speak.send(nodes.speak.message(arm.joint_names, [np.nan] * 7, VELOCITY))
     client.diagnostics(nodes.source,
-                       lambda _, values: "position is not finite" in values["last refusal"])
+                       lambda _, values: "position is not finite" in values["last rejection"])
     check(arm, *nodes.ask(arm.joint_names))
     assert not any(each.at(bad) for each in nodes.states.values())
 
@@ -436,7 +436,7 @@ def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkey
             events.append(name)
             return function(*given, **more)
         return call
-    monkeypatch.setattr(Robot, "take", told("state", Robot.take))
+    monkeypatch.setattr(RobotContext, "take", told("state", RobotContext.take))
     for name in dyn_ros.algorithms.__all__:
         monkeypatch.setattr(dyn_ros, name, told(name, getattr(dyn_ros, name)))
     for node, values in (

@@ -242,7 +242,7 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
         spoil()
         odometry.publish(base)
         client.diagnostics(
-            node, lambda status, values, reason=reason: reason in values["last refusal"])
+            node, lambda status, values, reason=reason: reason in values["last rejection"])
 
 
 def test_a_planar_base_takes_its_parameters(client, node, speak, settings, arm):
@@ -341,7 +341,7 @@ def test_a_bad_message_is_refused(client, node, speak, arm, reason):
     gravity = client.listen(JointState, node.name + "/gravity")
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     bad = speak.send(speak.message(*BAD_MESSAGES[reason]))
-    client.diagnostics(node, lambda status, values: reason in values["last refusal"]
+    client.diagnostics(node, lambda status, values: reason in values["last rejection"]
                        and "refused" in status.message)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert not gravity.at(bad)
@@ -355,7 +355,7 @@ def test_a_stamp_slightly_back_is_refused(client, node, speak, arm):
     message.header.stamp.nanosec = 200_000_000
     speak.send(message)
     client.diagnostics(
-        node, lambda status, values: "its stamp is 0.1 s before" in values["last refusal"])
+        node, lambda status, values: "its stamp is 0.1 s before" in values["last rejection"])
     assert len([m for m in gravity if m.header.stamp == message.header.stamp]) == 0
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
 
@@ -435,8 +435,8 @@ def test_bad_parameters_at_start_are_told_and_can_be_put_right(client, start, ar
     assert client.set_parameters(node, max_rate=0.0, staleness=0.5) == (True, "")
     assert client.change_state(node, Transition.TRANSITION_CONFIGURE)
     assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
-    status, values = client.diagnostics(node, lambda status, values: values["last refusal"])
-    assert "there is no joint 'nobody'" in values["last refusal"]
+    status, values = client.diagnostics(node, lambda status, values: values["last rejection"])
+    assert "there is no joint 'nobody'" in values["last rejection"]
     done, why = client.set_parameters(node, joints=["nobody_else"])
     assert not done and "there is no joint 'nobody_else'" in why
     assert client.set_parameters(node, joints=["elbow_pitch"]) == (True, "")

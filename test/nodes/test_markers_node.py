@@ -493,4 +493,4 @@ def test_a_robot_without_the_frame_shows_the_rest_and_says_why(run, client, arm)
     assert array.markers[0].action == Marker.DELETEALL
     assert namespaces(array) == {"torque", "inertia"}
     client.diagnostics(node.node, lambda _, values: (
-        "markers.velocity_ellipsoid.frame" in values["last refusal"]))
+        "markers.velocity_ellipsoid.frame" in values["last rejection"]))

@@ -24,8 +24,8 @@ from rclpy.parameter import Parameter
 from dyn_ros.msg import RobotState
 from dyn_ros.nodes.base import SPECS
 from dyn_ros.nodes.dynamics_services import SERVICES
-from dyn_ros.nodes.robot import Robot
-from dyn_ros.nodes.services import answers
+from dyn_ros.nodes.robot import RobotContext
+from dyn_ros.nodes.services import service_callback
 from dyn_ros.srv import GetJacobian
 
 NS = 1_000_000_000
@@ -45,7 +45,7 @@ class Node:
     """What a service needs of a node."""
 
     def __init__(self, robot):
-        self.robot, self.active, self.refused = robot, True, []
+        self.robot, self.active, self.rejected = robot, True, []
         self.sim_time = None
 
     def get_fully_qualified_name(self):
@@ -55,27 +55,27 @@ class Node:
         return SimpleNamespace(ros_time_is_active=self.sim_time is not None,
                                now=lambda: SimpleNamespace(nanoseconds=self.sim_time))
 
-    def refuse(self, what, why):
-        self.refused.append((what, str(why)))
+    def reject(self, what, why):
+        self.rejected.append((what, str(why)))
 
     def ask(self, name, expected=True, /, **fields):
         """The answer of a service; its success must be as expected."""
         [service] = [each for each in SERVICES if each.name == "~/" + name]
         request = service.type.Request(**fields)
-        response = answers(self, service)(request, service.type.Response())
+        response = service_callback(self, service)(request, service.type.Response())
         assert isinstance(response, service.type.Response)
         assert response.success == expected, response.message
         assert bool(response.message) != expected
-        assert len(self.refused) == (not expected)
-        self.refused.clear()
+        assert len(self.rejected) == (not expected)
+        self.rejected.clear()
         return response
 
-    def refusal(self, name, /, **fields):
+    def rejection(self, name, /, **fields):
         return self.ask(name, False, **fields).message
 
 
 def node(xml, **values):
-    return Node(Robot(xml, {**VALUES, **values}))
+    return Node(RobotContext(xml, {**VALUES, **values}))
 
 
 def tell(node, q, v=None, stamp=7 * NS + 5):
@@ -251,7 +251,7 @@ def test_a_point_jacobian_moves_the_point():
         [service] = [each for each in SERVICES if each.name == "~/get_jacobian"]
         message = service.type.Request(**fields)
         message.offset.x, message.offset.y, message.offset.z = offset
-        return answers(own, service)(message, service.type.Response())
+        return service_callback(own, service)(message, service.type.Response())
 
     def point(q):
         answer = own.ask("get_frame_state", frame="tool0", state=state_message(pair.model, q))
@@ -331,7 +331,7 @@ def test_an_empty_state_is_the_latest_with_its_stamp(ur5):
 
 
 def test_no_state_yet_names_the_joints(ur5):
-    told = ur5.refusal("get_jacobian", frame="tool0")
+    told = ur5.rejection("get_jacobian", frame="tool0")
     assert all(name in told for name in ur5.robot.model.joint_names)
     assert "give a state in the request" in told
     ur5.ask("get_jacobian", frame="tool0", state=state_message(ur5.robot.model, Q))
@@ -341,7 +341,7 @@ def test_a_part_that_is_behind_is_named(ur5):
     names = ur5.robot.model.joint_names
     tell(ur5, Q, V)
     ur5.robot.state.joint_states(names[:2], Q[:2], V[:2], (), 8 * NS)
-    told = ur5.refusal("get_jacobian", frame="tool0")
+    told = ur5.rejection("get_jacobian", frame="tool0")
     assert names[2] in told and names[0] not in told
 
 
@@ -351,7 +351,7 @@ def test_a_stale_state_is_refused_by_the_time_since_it_came(ur5):
     ur5.robot.received -= 300.0
     ur5.ask("get_frame_state", frame="tool0")
     ur5.robot.received -= 700.0
-    told = ur5.refusal("get_frame_state", frame="tool0")
+    told = ur5.rejection("get_frame_state", frame="tool0")
     assert re.search(r"1\d\d\d\.\d* s old, more than the parameter staleness \(600 s\)", told)
     ur5.ask("get_frame_state", frame="tool0", state=state_message(ur5.robot.model, Q))
 
@@ -362,11 +362,11 @@ def test_under_simulated_time_a_state_ages_by_its_stamp(ur5):
     ur5.sim_time = 100 * NS + NS // 4
     ur5.ask("get_jacobian", frame="tool0")
     ur5.sim_time = 101 * NS
-    assert "1.000 s old" in ur5.refusal("get_jacobian", frame="tool0")
+    assert "1.000 s old" in ur5.rejection("get_jacobian", frame="tool0")
     ur5.sim_time = 99 * NS + 3 * NS // 4
     ur5.ask("get_jacobian", frame="tool0")      # a stamp may be somewhat ahead of the clock
     ur5.sim_time = 10 * NS                      # but not so far: the simulation was reset
-    assert "90.000 s ahead of the time" in ur5.refusal("get_jacobian", frame="tool0")
+    assert "90.000 s ahead of the time" in ur5.rejection("get_jacobian", frame="tool0")
 
 
 def test_an_unknown_velocity_is_refused_only_where_it_counts(ur5):
@@ -380,7 +380,7 @@ def test_an_unknown_velocity_is_refused_only_where_it_counts(ur5):
     peer.close(pose_matrix(frame.pose)[3], [0.0, 0.0, 0.0, 1.0])
     for name, fields in (("get_jacobian", dict(frame="tool0", time_variation=True)),
                          ("get_inverse_dynamics", {}), ("get_forward_dynamics", {})):
-        told = ur5.refusal(name, **fields)
+        told = ur5.rejection(name, **fields)
         assert told.startswith("the velocity is unknown of shoulder_pan_joint, ")
 
 
@@ -469,7 +469,7 @@ def test_a_bad_request_is_refused_with_what_there_is(ur5, name, fields, begins, 
     tell(ur5, Q, V)
     good = {"frame": "tool0"} if name in FRAMED else {}
     ur5.ask(name, **good, state=bad_state())
-    told = ur5.refusal(name, **{**good, **fields})
+    told = ur5.rejection(name, **{**good, **fields})
     assert begins in told and lists in told
     assert len(told) < 3000
     ur5.ask(name, **good)
@@ -480,10 +480,10 @@ def test_no_joint_of_an_earlier_request_is_left_in_a_state():
     model = own.robot.model
     own.ask("get_jacobian", frame="base_link", state=state_message(model, model.neutral()))
     state = RobotState(name=["FL_HAA"], position=[0.1])
-    told = own.refusal("get_jacobian", frame="base_link", state=state)
+    told = own.rejection("get_jacobian", frame="base_link", state=state)
     assert "missing of " in told and "FL_HFE" in told and "FL_HAA" not in told
     state.name = ["nobody"]
-    told = own.refusal("get_jacobian", frame="base_link", state=state)
+    told = own.rejection("get_jacobian", frame="base_link", state=state)
     assert "FL_HAA" in told and told.endswith("not in the model: nobody")
 
 
@@ -496,10 +496,10 @@ def test_a_bad_base_is_refused(pose, why):
     state = state_message(own.robot.model, own.robot.model.neutral())
     p, o = state.base_pose.position, state.base_pose.orientation
     p.x, p.y, p.z, o.x, o.y, o.z, o.w = pose
-    assert why in own.refusal("get_jacobian", frame="base_link", state=state)
+    assert why in own.rejection("get_jacobian", frame="base_link", state=state)
     state.name = []
     state.position = []
-    assert "no names" in own.refusal("get_jacobian", frame="base_link", state=state)
+    assert "no names" in own.rejection("get_jacobian", frame="base_link", state=state)
 
 
 def test_a_joint_that_moves_nothing_is_named():
@@ -507,7 +507,7 @@ def test_a_joint_that_moves_nothing_is_named():
       <parent link="a"/><child link="b"/></joint></robot>"""
     own = node(xml)
     state = RobotState(name=["j"], position=[0.0])
-    assert "'j' moves no inertia" in own.refusal("get_forward_dynamics", state=state)
+    assert "'j' moves no inertia" in own.rejection("get_forward_dynamics", state=state)
     own.ask("get_inverse_dynamics", state=state)
 
 
@@ -524,9 +524,9 @@ def test_a_robot_without_joints_needs_no_joint_states():
 @pytest.mark.parametrize("name", [each.name[2:] for each in SERVICES])
 def test_an_inactive_node_and_one_without_a_robot_say_so(ur5, name):
     ur5.active = False
-    assert "/dynamics is not active" in ur5.refusal(name)
+    assert "/dynamics is not active" in ur5.rejection(name)
     ur5.active, ur5.robot = True, None
-    assert "waiting for robot_description" in ur5.refusal(name)
+    assert "waiting for robot_description" in ur5.rejection(name)
 
 
 def test_a_fault_of_the_node_itself_is_told_and_logged(ur5, monkeypatch):
@@ -535,9 +535,9 @@ def test_a_fault_of_the_node_itself_is_told_and_logged(ur5, monkeypatch):
     monkeypatch.setattr(dyn_ros, "rnea", broken)
     tell(ur5, Q, V)
     [service] = [each for each in SERVICES if each.name == "~/get_inverse_dynamics"]
-    response = answers(ur5, service)(service.type.Request(), service.type.Response())
+    response = service_callback(ur5, service)(service.type.Request(), service.type.Response())
     assert not response.success and response.message == "ZeroDivisionError: oh"
-    [(what, why)] = ur5.refused
+    [(what, why)] = ur5.rejected
     assert what == "~/get_inverse_dynamics" and "Traceback" in why and "broken" in why
 
 
@@ -584,10 +584,10 @@ def test_whatever_is_asked_the_answer_is_finite_or_says_why(asked):
     service, request = asked
     own = node(peer.urdf("ur5"))
     tell(own, Q, V)
-    response = answers(own, service)(request, service.type.Response())
+    response = service_callback(own, service)(request, service.type.Response())
     assert response.success != bool(response.message)
     assert len(response.message) < 3000
-    assert not any("Traceback" in why for _, why in own.refused)
+    assert not any("Traceback" in why for _, why in own.rejected)
     if response.success:
         for field in ("effort", "acceleration"):
             numbers = getattr(response, field, [])
@@ -666,13 +666,13 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
     ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
     ur5.ask("set_payload", name="pack", inertia=inertia("forearm_link"))
     loads, with_both = ur5.robot.payloads, held(ur5, Q)
-    again = Node(Robot(peer.urdf("ur5"), VALUES, payloads=loads))
+    again = Node(RobotContext(peer.urdf("ur5"), VALUES, payloads=loads))
     assert again.robot.left_out == []
     assert held(again, Q) == with_both
-    upside = Node(Robot(peer.urdf("ur5"), {**VALUES, "gravity": [0.0, 0.0, 9.81]}, payloads=loads))
+    upside = Node(RobotContext(peer.urdf("ur5"), {**VALUES, "gravity": [0.0, 0.0, 9.81]}, payloads=loads))
     peer.close(held(upside, Q), -np.array(with_both), 1e-13)
 
-    panda = Node(Robot(peer.urdf("panda"), VALUES, payloads=loads))
+    panda = Node(RobotContext(peer.urdf("panda"), VALUES, payloads=loads))
     assert len(panda.robot.left_out) == 2
     assert "payload 'box' is left out: no frame named 'tool0'" in panda.robot.left_out[0]
     assert panda.robot.model.payloads == ()
@@ -680,7 +680,7 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
     assert list(answer.payloads) == ["box", "pack", "cup"]
     assert list(panda.ask("clear_payload", name="pack").payloads) == ["box", "cup"]
 
-    back = Node(Robot(peer.urdf("ur5"), VALUES, payloads=loads))
+    back = Node(RobotContext(peer.urdf("ur5"), VALUES, payloads=loads))
     assert back.robot.model.payloads == ("box",)
     assert "payload 'cup' is left out" in back.robot.left_out[0]
     pin, data = loaded(peer.urdf("ur5"), "tool0")
@@ -707,13 +707,13 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
 def test_a_payload_that_no_body_is_is_refused(ur5, name, message, why):
     ur5.ask("set_payload", name="box", inertia=inertia("forearm_link"))
     before = held(ur5, Q)
-    told = ur5.refusal("set_payload", name=name, inertia=message)
+    told = ur5.rejection("set_payload", name=name, inertia=message)
     assert why in told and len(told) < 3000
     assert held(ur5, Q) == before
     assert list(ur5.robot.payloads) == ["box"] == list(ur5.robot.model.payloads)
 
 
 def test_clearing_an_unknown_payload_lists_those_there_are(ur5):
-    assert ur5.refusal("clear_payload", name="box") == "no payload named 'box'; there are: none"
+    assert ur5.rejection("clear_payload", name="box") == "no payload named 'box'; there are: none"
     ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
-    assert ur5.refusal("clear_payload", name="bag") == "no payload named 'bag'; there are: box"
+    assert ur5.rejection("clear_payload", name="bag") == "no payload named 'bag'; there are: box"

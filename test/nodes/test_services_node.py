@@ -229,7 +229,7 @@ def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, node, a
     rounds(60)
     assert node.resident() < before + 10.0
     assert ask("get_jacobian", frame="tool", state=state).jacobian == good.jacobian
-    client.diagnostics(node, lambda status, values: "no payload named" in values["last refusal"])
+    client.diagnostics(node, lambda status, values: "no payload named" in values["last rejection"])
     assert node.output().count("no payload named") < 30
     assert "Traceback" not in node.output()
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.nodes.robot import Robot, SettingError
-from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Refused, StateCollector
+from dyn_ros.nodes.robot import RobotContext, SettingError
+from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Rejected, StateCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 SECOND = 1_000_000_000
@@ -145,7 +145,7 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(
         collector, arm, names, position, velocity, effort, why):
     tell(collector, arm.joint_names, 1.0)
     q, v = collector.q.copy(), collector.v.copy()
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(Rejected, match=why):
         collector.joint_states(names, position, velocity, effort, 2 * SECOND)
     np.testing.assert_array_equal(collector.q, q)
     np.testing.assert_array_equal(collector.v, v)
@@ -154,7 +154,7 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing(
 
 
 def test_a_hundred_thousand_equal_names_do_not_stop_the_node(collector):
-    with pytest.raises(Refused, match="occur twice: shoulder_yaw$"):
+    with pytest.raises(Rejected, match="occur twice: shoulder_yaw$"):
         collector.joint_states(["shoulder_yaw"] * 100_000, [0.0] * 100_000, [], [], SECOND)
 
 
@@ -186,7 +186,7 @@ def test_stamps_that_run_backwards(arm):
     told = []
     collector = StateCollector(arm, 0.5, notify=told.append)
     tell(collector, arm.joint_names, 100.0)
-    with pytest.raises(Refused, match="its stamp is 0.4 s before"):
+    with pytest.raises(Rejected, match="its stamp is 0.4 s before"):
         tell(collector, arm.joint_names, 99.6)
     assert collector.q[0] == 100.0 and not told
     assert not tell(collector, arm.joint_names[:3], 1.0) or pytest.fail("half a state")
@@ -239,10 +239,10 @@ def test_a_quaternion_is_made_unit(floating):
 ])
 def test_a_base_that_cannot_be_used_is_refused(floating, pose, twist, why):
     collector = StateCollector(floating, 0.5)
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(Rejected, match=why):
         collector.odometry(pose, twist, SECOND)
     assert "root_joint" in collector.missing()
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(Rejected, match=why):
         StateCollector(floating, 0.5, base=(pose, twist))
 
 
@@ -257,7 +257,7 @@ def test_a_planar_base_takes_the_turn_about_z():
 
 def test_a_robot_whose_state_no_message_tells_is_refused():
     with pytest.raises(ValueError, match="joint 'loose' is floating and not the base"):
-        Robot(LOOSE_PART, VALUES)
+        RobotContext(LOOSE_PART, VALUES)
 
 
 # Robot: parameters that fit the model
@@ -266,7 +266,7 @@ def test_a_robot_whose_state_no_message_tells_is_refused():
 def test_a_robot_publishes_what_joints_picks(floating):
     values = {**VALUES, "root_joint": "floating", "joints": ["wrist_pitch", "root_joint"],
               "armature": [7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
-    robot = Robot(ARM7.read_text(), values)
+    robot = RobotContext(ARM7.read_text(), values)
     assert robot.names == ["wrist_pitch", *floating.velocity_names[:6]]
     assert robot.position_names[:2] == ["wrist_pitch", "root_joint/x"]
     q, v = np.arange(floating.nq), np.arange(floating.nv)
@@ -290,4 +290,4 @@ def test_a_robot_publishes_what_joints_picks(floating):
 ])
 def test_a_parameter_that_does_not_fit_the_robot_is_refused(values, why):
     with pytest.raises(SettingError, match=why):
-        Robot(ARM7.read_text(), {**VALUES, **values})
+        RobotContext(ARM7.read_text(), {**VALUES, **values})

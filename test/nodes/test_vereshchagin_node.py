@@ -444,8 +444,8 @@ def test_bad_constraints_are_refused_and_the_last_good_ones_stay(client, node, r
     before = robot.ask_under(GOOD)[1].torque
     for reason, bad in BAD:
         def refused(_, values, reason=reason):
-            return values["last refusal"].startswith("~/constraints: ") and (
-                reason in values["last refusal"])
+            return values["last rejection"].startswith("~/constraints: ") and (
+                reason in values["last rejection"])
         robot.tell(bad)
         client.diagnostics(node, refused)
         assert robot.ask()[1].torque == before
@@ -528,7 +528,7 @@ def test_feedforward_of_the_topic(client, node, robot, settings):
             ("effort is not finite: wrist_roll = nan", JointState(
                 name=["wrist_roll"], effort=[math.nan]))):
         client.diagnostics(node, lambda _, values, reason=reason, bad=bad: (
-            reason in values["last refusal"] or publisher.publish(bad)))
+            reason in values["last rejection"] or publisher.publish(bad)))
     close(robot.ask()[1].feedforward, tau)
     settings(input_timeout=0.1)
     client.diagnostics(node, lambda status, _: "~/feedforward is older" in status.message
@@ -567,8 +567,8 @@ def test_measured_wrenches(client, node, robot, settings, priority):
             ("no frame named ''; there are: base_link, ", wrench("", PUSH)),
             ("expected 6 finite numbers", wrench("tool", [math.nan] * 6))):
         client.diagnostics(node, lambda _, values, reason=reason, bad=bad: (
-            values["last refusal"].startswith(topics[0] + ": ")
-            and reason in values["last refusal"] or left.publish(bad)))
+            values["last rejection"].startswith(topics[0] + ": ")
+            and reason in values["last rejection"] or left.publish(bad)))
     robot.ask(ready=close_to_expected)          # the last good one stays
     settings(wrench_topics=topics[1:])
     robot.ask(ready=lambda solution: close_to_expected(solution, pushes[1:]))
@@ -619,7 +619,7 @@ def test_a_floating_base(client, node, robot, settings):
         close(matrix(solution.link_accelerations)[0],
               np.concatenate([R @ a[:3] + [0.0, 0.0, 9.81], R @ a[3:]]))
     client.diagnostics(node, lambda _, values: "'map' is not a link; there are: base_link, "
-                       in values["last refusal"] and "world (the world)" in values["last refusal"]
+                       in values["last rejection"] and "world (the world)" in values["last rejection"]
                        or robot.tell(unlike(frame_id="map")))
 
 
@@ -683,7 +683,7 @@ MASSLESS = """<robot name="massless"><link name="base"/>
 def test_what_cannot_be_computed_is_told(client, node, robot, settings):
     huge = constraints("base_link", ["tool"], Z, [1e308])
     client.diagnostics(node, lambda _, values: "state: the result is not finite" in values[
-        "last refusal"] or robot.tell(huge) or robot.silent() is None)
+        "last rejection"] or robot.tell(huge) or robot.silent() is None)
     settings(constraints="hold_position", tip_frame="tool")
     robot.ask()
     assert client.set_parameters(node, robot_description=MASSLESS) == (True, "")
