@@ -138,7 +138,7 @@ def test_pinocchios_call_and_ours_agree(both, theirs, ours):
     one, other = value(theirs, both[0]), value(ours, both[1])
     if "random" in theirs[-1]:
         one, other = len(one), len(other)
-    if "Limit" in theirs[-1]:                       # a floating joint's are told in another way
+    if "Limit" in theirs[-1]:                       # a floating joint's are represented differently
         one, other = one[-ONE_DOF:], other[-ONE_DOF:]
     agree(one, other)
 

@@ -235,10 +235,10 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
     else:
         monkeypatch.setattr(preflight.importlib.util, "find_spec",
                             lambda name: None if name == "ensurepip" else name)
-    told = preflight.main().splitlines()
-    assert len(told) == 2 and told[0].startswith("Missing: ")
-    assert told[1].startswith("On Debian or Ubuntu: sudo apt install ")
-    assert told[1].endswith(package)
+    lines = preflight.main().splitlines()
+    assert len(lines) == 2 and lines[0].startswith("Missing: ")
+    assert lines[1].startswith("On Debian or Ubuntu: sudo apt install ")
+    assert lines[1].endswith(package)
 
 
 @pytest.mark.parametrize("name, value, hint", [

@@ -61,7 +61,7 @@ def test_the_algorithm_is_there_with_all_that_comes_with_it(contributed):
     assert result.returncode == 0, result.stderr
 
 
-def test_the_node_tells_the_largest_torque(contributed, client, start, arm, monkeypatch):
+def test_the_node_publishes_the_largest_torque(contributed, client, start, arm, monkeypatch):
     from sensor_msgs.msg import JointState
     monkeypatch.chdir(contributed)
     [line] = [code for _, language, code in SNIPPETS if language == "ini"]

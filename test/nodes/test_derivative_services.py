@@ -151,7 +151,7 @@ def test_centroidal_derivatives_count_the_fixed_base(centroidal, ask, arm):
         close(found[key], expected, 1e-9)
 
 
-def test_refusals(dynamics, centroidal, ask, arm):
+def test_rejections(dynamics, centroidal, ask, arm):
     for node, name, field in ((dynamics, "get_rnea_derivatives", "acceleration"),
                               (dynamics, "get_aba_derivatives", "effort"),
                               (centroidal, "get_centroidal_derivatives", "acceleration")):
