@@ -147,7 +147,7 @@ def test_a_signal_ends_it_cleanly(running, number):
     assert not alive(children)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies children of a parent's end")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals the end of a parent")
 def test_no_orphan_when_it_is_killed(running):
     process, children = running
     process.kill()

@@ -48,5 +48,5 @@ def test_every_node_has_a_page():
     nodes = set(re.findall(r"^ *(\w+)_node = ", setup, re.MULTILINE))
     documented = "".join(page.read_text() for page in PAGES)
     assert nodes == {*generate.NODES, "viewer"}
-    assert all(f"<!-- {name} parameters -->" in documented or f"<!-- {name} members -->" in documented
+    assert all(any(f"<!-- {name} {part} -->" in documented for part in ("parameters", "members"))
                for name in nodes)

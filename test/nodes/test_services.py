@@ -669,7 +669,8 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
     again = Node(RobotContext(peer.urdf("ur5"), VALUES, payloads=loads))
     assert again.robot.left_out == []
     assert held(again, Q) == with_both
-    upside = Node(RobotContext(peer.urdf("ur5"), {**VALUES, "gravity": [0.0, 0.0, 9.81]}, payloads=loads))
+    upward = {**VALUES, "gravity": [0.0, 0.0, 9.81]}
+    upside = Node(RobotContext(peer.urdf("ur5"), upward, payloads=loads))
     peer.close(held(upside, Q), -np.array(with_both), 1e-13)
 
     panda = Node(RobotContext(peer.urdf("panda"), VALUES, payloads=loads))

@@ -136,8 +136,8 @@ def test_it_waits_for_a_robot_and_shows_the_latest(open_viewer):
 
 
 def test_a_bad_description_is_reported_and_the_robot_stays(viewer):
-    viewer.say(String, "robot_description", String(data="<robot>"), viewer.reports("not well-formed"),
-               durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    viewer.say(String, "robot_description", String(data="<robot>"),
+               viewer.reports("not well-formed"), durability=DurabilityPolicy.TRANSIENT_LOCAL)
     assert viewer.node._robot.names == NAMES
 
 
@@ -153,7 +153,8 @@ def test_joint_states_move_it_whatever_their_order(viewer):
 
 
 def test_joint_states_that_cannot_be_used_are_reported(viewer):
-    viewer.say(JointState, "joint_states", states([0.1, math.nan]), viewer.reports("shoulder_pitch"))
+    viewer.say(JointState, "joint_states", states([0.1, math.nan]),
+               viewer.reports("shoulder_pitch"))
     assert viewer.node._q[0] == 0.1 and math.isnan(viewer.node._q[1])
     viewer.say(JointState, "joint_states", JointState(name=NAMES, position=[0.0]),
                viewer.reports("7 names, but 1 positions"))

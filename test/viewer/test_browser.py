@@ -166,8 +166,9 @@ def test_a_slider_moves_the_joint_and_its_torques(page, ear):
     until(lambda: abs(ear.latest()["shoulder_pitch"] - 1.9) < 1e-3, ear.latest)
     # it is at rest: the page shows gravity at this position
     expected = gravity(ear.latest())
-    until(lambda: all(abs(x - expected[name]) <= 0.01 for name, x in
-                      numbers(page, "gravity").items()), lambda: (numbers(page, "gravity"), expected))
+    until(lambda: all(abs(x - expected[name]) <= 0.01
+                      for name, x in numbers(page, "gravity").items()),
+          lambda: (numbers(page, "gravity"), expected))
     before = numbers(page, "gravity")["shoulder_pitch"]
     slider.press("Home")
     until(lambda: abs(ear.latest()["shoulder_pitch"] + 1.9) < 1e-3, ear.latest)
