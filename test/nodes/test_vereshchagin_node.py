@@ -759,7 +759,7 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
     ("effort: there is no 'nose'", {"name": ["nose"], "effort": [1.0]}),
     ("no frame named 'map'; there are: base_link", {"wrenches": [wrench("map", PUSH)]}),
     ("expected 6 finite numbers", {"wrenches": [wrench("tool", [math.inf] * 6)]}),
-    ("the position is missing of shoulder_pitch", {
+    ("missing position of shoulder_pitch", {
         "state": RobotState(name=["shoulder_yaw"], position=[1.0])}),
     ("velocity is too large", {"state": state(velocity=np.full(7, 1e200))}),
     ("the result is not finite", {"constraints": constraints("base_link", ["tool"], Z, [1e308])})],

@@ -197,10 +197,10 @@ def test_they_move_with_their_frame(drawing):
 
 
 @pytest.mark.parametrize("spoil, words", [
-    (lambda m: setattr(m.pose.position, "y", math.nan), "a number of it is not finite"),
-    (lambda m: setattr(m.scale, "x", math.inf), "a number of it is not finite"),
+    (lambda m: setattr(m.pose.position, "y", math.nan), "a number is not finite"),
+    (lambda m: setattr(m.scale, "x", math.inf), "a number is not finite"),
     (lambda m: setattr(m.pose.orientation, "w", math.nan), "orientation is not finite"),
-    (lambda m: setattr(m.color, "r", math.nan), "a number of it is not finite"),
+    (lambda m: setattr(m.color, "r", math.nan), "a number is not finite"),
     (lambda m: setattr(m.header, "frame_id", "nowhere"), "nowhere"),
     (lambda m: setattr(m, "type", 77), "77"),
     (lambda m: setattr(m, "action", 77), "77"),
