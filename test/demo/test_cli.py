@@ -129,7 +129,7 @@ def test_info_shows_every_joint(capsys):
         assert rows[name][1] == joint.kind
         assert [float(x) for x in rows[name][3:5]] == pytest.approx([lower, upper], rel=1e-4)
         assert float(rows[name][-1]) == pytest.approx(joint.inertia.mass, rel=1e-4)
-    assert "nq = 7, nv = 7" in text and "15.6 kg moving, 2.4 kg held still" in text
+    assert "nq = 7, nv = 7" in text and "15.6 kg moving, 2.4 kg fixed" in text
     assert "nq = 14, nv = 13" in output(capsys, "info", ARM7, "--root-joint", "floating").out
 
 

@@ -37,7 +37,7 @@ def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- dynamics outputs -->\nold\n<!-- end -->\nafter\n")
     text = generate.written(page)
-    assert text.startswith("before\n<!-- dynamics outputs -->\n| publishes |")
+    assert text.startswith("before\n<!-- dynamics outputs -->\n| published topic |")
     assert text.endswith("|\n<!-- end -->\nafter\n"), text
     assert "\nold\n" not in text
     assert "| `~/gravity` | sensor_msgs/JointState | reliable, depth 10 |" in text
