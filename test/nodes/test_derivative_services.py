@@ -159,7 +159,7 @@ def test_rejections(dynamics, centroidal, ask, arm):
                                     **{field: [1.0]}).message
         assert "nan" in ask(node, name, False, state=state(arm), name=["elbow_pitch"],
                             **{field: [float("nan")]}).message
-        assert "latest position" in ask(node, name, False).message
+        assert "unknown or stale position" in ask(node, name, False).message
         assert "too large" in ask(node, name, False, state=state(arm, v=[1e200] * 7)).message
         assert ask(node, name, state=state(arm)).success
 

@@ -670,7 +670,7 @@ def test_a_robot_without_the_frame_stops_until_one_has_it(client, start):
     expected = Peer().constrained(["tool"] * 6, np.eye(6), 0.0)
     check(robot.ask()[1], *expected)
     publisher.publish(String(data=ARM7.read_text().replace('"tool"', '"gripper"')))
-    client.diagnostics(node, lambda status, _: "no joint moves a frame named 'tool'"
+    client.diagnostics(node, lambda status, _: "no moving frame is named 'tool'"
                        in status.message or robot.silent() is None)
     assert robot.silent()
     publisher.publish(String(data=ARM7.read_text()))

@@ -316,7 +316,7 @@ def test_a_process_of_its_own_ends_cleanly(client, tmp_path, how):
 def test_a_host_that_is_none_ends_it_with_a_line(tmp_path):
     node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node", host="no.such.host.invalid")
     assert node.process.wait(60) == 1
-    assert "127.0.0.1 is this machine alone" in node.output()
+    assert "127.0.0.1 for this machine only" in node.output()
     assert "Traceback" not in node.output()
 
 
