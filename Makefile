@@ -1,15 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds, runs and tests dyn_ros on a machine without ROS; `make` tells how.
-# With a ROS installation use colcon instead.
+# Builds, runs and tests dyn_ros on a machine without ROS; `make` prints the targets.
+# With a ROS installation, use colcon instead.
 
 ROS ?= jazzy
 ifeq ($(filter $(ROS),jazzy kilted),)
-  $(error ROS=$(ROS): there are wheels of jazzy and of kilted)
+  $(error ROS=$(ROS): expected jazzy or kilted)
 endif
 ifneq ($(words $(CURDIR)),1)
-  $(error "$(CURDIR)" has a space in it, which scripts of a Python environment cannot have)
+  $(error "$(CURDIR)" contains a space, which scripts in a Python environment do not support)
 endif
 
 VENV := .venv-$(ROS)
@@ -19,42 +19,42 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 
-# The venv is made anew for another PYTHON and where the checkout has moved.
+# The venv is recreated for another PYTHON, or if the checkout has moved.
 made_for := $(shell cat $(VENV)/.made-for 2>/dev/null)
 PYTHON ?= $(or $(word 2,$(made_for)),python3)
 ifneq ($(made_for),$(CURDIR) $(PYTHON))
   .PHONY: $(VENV)/.made-for
 endif
 
-# The interfaces are built anew where one has come or gone.
+# The interfaces are rebuilt if one has been added or removed.
 interfaces := $(sort $(wildcard msg/*.msg srv/*.srv))
 ifneq ($(interfaces),$(shell cat $(VENV)/.interfaces 2>/dev/null))
   .PHONY: $(VENV)/.interfaces
 endif
 
-# The wheels and a sourced ROS installation must not be mixed.
+# The wheels must not be mixed with a sourced ROS installation.
 unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH \
   LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 define HELP
-make demo    run the demo: a moving arm in a browser, its dynamics in a live table (Ctrl-C ends it)
+make demo    run the demo: a moving arm in a browser, with its dynamics in a table (Ctrl-C to quit)
 make test    run every test
 make bench   run the benchmarks
 make lint    check style and types of the sources, and package.xml
 make setup   only set up what the demo needs
-make clean   remove what the above has made
+make clean   remove everything that the targets above create
 
-ROS=kilted          take that ROS distribution instead of jazzy
-PYTHON=python3.12   take that Python (3.10 to 3.14) instead of python3
-ARGS="..."          more arguments, as in: make demo ARGS="--duration 5"
-                                           make test ARGS="-x test/nodes"
+ROS=kilted          use this ROS distribution instead of jazzy
+PYTHON=python3.12   use this Python (3.10 to 3.14) instead of python3
+ARGS="..."          additional arguments, for example: make demo ARGS="--duration 5"
+                                                       make test ARGS="-x test/nodes"
 endef
 
 .PHONY: help setup demo test bench lint clean
 help:
 	@$(info $(HELP)):
 
-# One make at a time sets up; another one waits and finds it done.
+# Only one make at a time sets up the venv; others wait for it.
 set_up = @flock Makefile $(MAKE) --no-print-directory --silent $(addprefix $(VENV)/.,$(1))
 
 setup:
@@ -87,14 +87,14 @@ clean:
 	  .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# pip's report, one line a wheel
+# pip's output, reduced to one line per wheel
 pip_install = $(VENV)/bin/python -m pip install --disable-pip-version-check \
   $(patsubst %,-r %,$(filter requirements%,$^)) | \
   sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  installing .../p'
 
 $(VENV)/.made-for:
 	@command -v $(PYTHON) >/dev/null || {
-	  echo "There is no $(PYTHON). On Debian or Ubuntu: sudo apt install $(notdir $(PYTHON))"; exit 1; }
+	  echo "$(PYTHON) not found. On Debian or Ubuntu: sudo apt install $(notdir $(PYTHON))"; exit 1; }
 	$(PYTHON) tools/preflight.py
 	echo "== Setting up $(VENV), with $$($(PYTHON) --version)"
 	rm -rf $(VENV)
@@ -102,18 +102,18 @@ $(VENV)/.made-for:
 	echo "$(CURDIR) $(PYTHON)" >$@
 
 $(VENV)/.wheels: requirements.txt requirements-viewer.txt requirements-$(ROS).txt $(VENV)/.made-for
-	@echo "== Fetching ROS 2 $(ROS) and what dyn_ros computes and draws with"
+	@echo "== Fetching ROS 2 $(ROS) and the other dependencies of dyn_ros"
 	$(pip_install)
 	touch $@
 
 $(VENV)/.test-wheels: requirements-test.txt $(VENV)/.wheels
-	@echo "== Fetching what the tests need"
+	@echo "== Fetching the dependencies of the tests"
 	$(pip_install)
 	touch $@
 
-# The interfaces are built into the venv from nothing, so that none of an earlier build stays. The
-# sources are linked to, so that a change or a new file needs no build; the generated half of the
-# Python package lies in a folder of its own, where dyn_ros/__init__.py finds it.
+# The interfaces are built from scratch, so that nothing remains of an earlier build. The sources are
+# linked, so that changes and new files require no build. The generated part of the Python package is
+# in a separate folder, where dyn_ros/__init__.py finds it.
 $(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(interfaces)
 	@echo "== Building the messages and services"
 	find $(VENV) -name '*dyn_ros*' -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ MESSAGES = ("diagnostic", "geometry", "nav", "sensor", "std", "visualization")
 
 
 def ros_requirements():
-    """Return the ROS wheels to run with: of the distribution that the interfaces are built for."""
+    """Return the ROS wheels to run with, for the distribution that the interfaces are built for."""
     compatible = ".".join(version("ros-std-msgs").split(".")[:2])
     messages = [f"ros-{name}-msgs == {compatible}.*" for name in MESSAGES]
     rclpy = version("ros-rclpy").split(".")[0]
@@ -30,14 +30,14 @@ def ros_requirements():
 
 
 def ros_prefix():
-    """Return the folder that the ROS wheels are installed in, a venv for example."""
+    """Return the prefix of the ROS wheels, such as a venv."""
     import rosidl_pycommon
     return next(folder for folder in Path(rosidl_pycommon.__file__).resolve().parents
                 if (folder / "share" / "ament_index").is_dir())
 
 
 def cmake_install():
-    """Build with CMake from nothing and return the prefix that it was installed to."""
+    """Build from scratch with CMake and return the installation prefix."""
     shutil.rmtree(BUILD, ignore_errors=True)
     prefix = BUILD / "prefix"
     ros = str(ros_prefix())
@@ -53,13 +53,13 @@ def cmake_install():
 
 
 class InstalledByCMake(build_py):
-    """Takes the Python package and all other files from CMake's installation."""
+    """Copies the Python package and all other files from CMake's installation."""
 
     def run(self):
         """Fill the build folder and list the data files."""
         if self.editable_mode:
-            raise SystemExit("An editable install cannot hold the interfaces. `make setup` makes a"
-                             " venv that runs the sources in place.")
+            raise SystemExit("An editable install cannot contain the interfaces. `make setup`"
+                             " creates a venv that runs the sources in place.")
         prefix = cmake_install()
         package = Path(self.build_lib) / "dyn_ros"
         shutil.rmtree(package, ignore_errors=True)
@@ -74,7 +74,7 @@ class InstalledByCMake(build_py):
 
 
 class BinaryDistribution(Distribution):
-    """Says that the wheel is for one Python and one machine."""
+    """Marks the wheel as specific to a Python version and platform."""
 
     def has_ext_modules(self):
         """Return True: the interfaces are compiled."""

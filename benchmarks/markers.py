@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What ~/markers costs: processor time of dyn_ros_node with and without somebody who listens.
+"""Measures the cost of ~/markers: processor time of dyn_ros_node with and without subscribers.
 
-A humanoid with 32 joints and a floating base; joint states come at 100 Hz, markers go out at 30 Hz:
-all that is shown by default, with the manipulability of a hand, whose pose is constrained. Told is
-the share of one core that the process takes, of several seconds each in turns, and that less what
-it takes while nobody listens.
+The robot is a humanoid with 32 joints and a floating base. Joint states are published at 100 Hz
+and markers at 30 Hz: all kinds that are shown by default, and the manipulability of a hand whose
+pose is constrained. The output is the load of one core, measured in turns of several seconds, in
+total and minus the load without subscribers.
 
     python benchmarks/markers.py [--seconds 5] [--rounds 2] [--rate 30] [--every]
 """
@@ -45,7 +45,7 @@ PARAMETERS = """
 
 
 def robot_file():
-    """The robot's description, of the package example-robot-data."""
+    """Return the robot description from the package example-robot-data."""
     distribution = importlib.metadata.distribution("example-robot-data")
     return Path(distribution.locate_file("cmeel.prefix/share/example-robot-data/robots")) / ROBOT
 
@@ -57,13 +57,13 @@ def start_nodes(parameters):
 
 
 def processor_time(pid):
-    """What a process has taken so far [s]."""
+    """Return the processor time that a process has used so far [s]."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Client:
-    """Publishes joint states at 100 Hz, and listens to markers."""
+    """Publishes joint states at 100 Hz and subscribes to markers."""
 
     def __init__(self, model):
         import rclpy
@@ -88,7 +88,7 @@ class Client:
             self.executor.spin_once(0.1)
 
     def shares(self, pid, topics, seconds):
-        """Share of a core that the process takes, and arrays a second and their size [bytes]."""
+        """Return the load of a core, the arrays per second and their size [bytes]."""
         from visualization_msgs.msg import MarkerArray
         arrived = {topic: [] for topic in topics}
         subscriptions = [
@@ -109,11 +109,11 @@ class Client:
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of each measurement")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rate", type=float, default=30.0, help="markers.rate [Hz]")
     parser.add_argument("--every", action="store_true",
-                        help="the kinds too that are not shown by default")
+                        help="include the kinds that are hidden by default")
     options = parser.parse_args(argv)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
@@ -145,11 +145,11 @@ def main(argv=None):
             process.terminate()
             process.wait()
     idle = best["nobody listens"][0]
-    print(f"{model.njoints - 1} joints, 100 joint states a second")
-    print(f"{'~/markers of':18}{'of a core':>10}{'markers':>9}   arrays a second, bytes of each")
+    print(f"{model.njoints - 1} joints, 100 joint states per second")
+    print(f"{'~/markers of':18}{'core load':>10}{'markers':>9}   arrays per second, bytes of each")
     for name, (share, arrays) in best.items():
-        told = ", ".join(f"{rate:.0f}, {size}" for rate, size in arrays)
-        print(f"{name:18}{100 * share:9.1f}%{100 * (share - idle):8.1f}%   {told}")
+        rates = ", ".join(f"{rate:.0f}, {size}" for rate, size in arrays)
+        print(f"{name:18}{100 * share:9.1f}%{100 * (share - idle):8.1f}%   {rates}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What dynamics_node adds to the time of a message: beside a bare echo node, in one run.
+"""Measures the latency of dynamics_node, compared with a bare echo node, in one run.
 
-A client publishes a JointState of the 7-joint arm at 1 kHz and takes the time until the answer with
-the same stamp is there. It is answered in turns, one second each, by
+A client publishes a JointState of the 7-joint arm at 1 kHz and measures the time until it receives
+the response with the same stamp. In turns of one second, the response comes from
 
-- an echo node that only publishes what it receives (rclpy.spin, as most nodes do; and the same
-  with the events executor, which dynamics_node uses too),
+- an echo node that republishes what it receives (with rclpy.spin, as in most nodes, and with the
+  events executor, which dynamics_node uses),
 - dynamics_node with its output ~/gravity, ~/nle or ~/state.
 
-Also told: resident memory of the node, and the time from its start to being active, with a cache
-that is warm.
+The output includes the resident memory of the node, and the time from its start until it is active
+with a warm cache.
 
     python benchmarks/node_latency.py [--rounds 10] [--rate 1000]
 """
@@ -61,7 +61,7 @@ def start_node(namespace, **streams):
 
 
 class Client:
-    """Publishes joint states in one namespace or another, and times the answers."""
+    """Publishes joint states in different namespaces and measures the response times."""
 
     def __init__(self):
         import rclpy
@@ -88,7 +88,7 @@ class Client:
         return self.publishers[namespace]
 
     def round_trips(self, namespace, topic, kind, message, rate, seconds):
-        """Round trips [us] of the answers that came, and how many did not."""
+        """Return the round-trip times [us] and the number of missing responses."""
         publisher = self._publisher(namespace)
         arrived = []
         subscription = self.node.create_subscription(
@@ -126,7 +126,7 @@ class Client:
 
 
 def time_to_active(count):
-    """Seconds from the start of the process to being active, and resident memory [MB]."""
+    """Return the seconds from the start of the process until it is active, and its memory [MB]."""
     seconds, memory = [], []
     for i in range(count):
         started = time.perf_counter()
@@ -153,7 +153,7 @@ def percentile(values, share):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=10, help="seconds for each kind of answer")
+    parser.add_argument("--rounds", type=int, default=10, help="seconds for each kind of response")
     parser.add_argument("--rate", type=float, default=1000.0, help="joint states per second")
     options = parser.parse_args(argv)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"

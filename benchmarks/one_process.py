@@ -1,12 +1,13 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What it saves to have all nodes in one process: dyn_ros_node beside two nodes, in one run.
+"""Measures the benefit of running all nodes in one process, compared with two processes.
 
-A client publishes joint states of the 7-joint arm and listens to ~/state of the dynamics and of the
-centroidal node. Both come in turns from dyn_ros_node, and from dynamics_node and centroidal_node as
-two processes. Told for each: processor time for one joint state (over all threads, so DDS too), the
-time until both answers are there, resident memory. Beside it, measured in this process: the time of
-the engine's one pass for what both nodes tell of a joint state, and of a pass for each node.
+A client publishes joint states of the 7-joint arm and subscribes to ~/state of the dynamics and
+the centroidal node. These are provided in turns by dyn_ros_node, and by dynamics_node and
+centroidal_node in two processes. The output is, for each: processor time per joint state (of all
+threads, so including DDS), time until both responses arrive, and resident memory. In addition,
+this process measures the time of the engine for one joint state, with one pass for both nodes and
+with a pass for each node.
 
     python benchmarks/one_process.py [--rounds 5] [--rate 500]
 """
@@ -33,7 +34,7 @@ def start(module, namespace):
 
 
 def processor_time(pid):
-    """Seconds that all threads of a process have used."""
+    """Return the processor time of all threads of a process [s]."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
@@ -42,7 +43,7 @@ def processor_time(pid):
 
 
 class Set:
-    """The processes of one way, and the answers that come from them."""
+    """The processes of one variant, and their responses."""
 
     def __init__(self, node, name, executables, spin):
         from sensor_msgs.msg import JointState
@@ -83,7 +84,7 @@ class Set:
 
 
 def engine_times():
-    """Microseconds of the engine for one joint state: one pass for both nodes, one for each."""
+    """Return the engine's microseconds per joint state: one pass for both nodes, one for each."""
     import numpy as np
 
     import dyn_ros
@@ -106,7 +107,7 @@ def engine_times():
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="seconds for each way")
+    parser.add_argument("--rounds", type=int, default=5, help="seconds for each variant")
     parser.add_argument("--rate", type=float, default=500.0, help="joint states per second")
     options = parser.parse_args(argv)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
@@ -139,7 +140,7 @@ def main(argv=None):
         for _ in range(options.rounds):
             for each in sets.values():
                 each.round(message, options.rate, 1.0)
-        print(f"{'':16}{'processor':>12}{'both answers [us]':>20}{'lost':>6}{'memory':>9}"
+        print(f"{'':16}{'processor':>12}{'both outputs [us]':>20}{'lost':>6}{'memory':>9}"
               f"   at {options.rate:g} Hz, 7 joints")
         for name, each in sets.items():
             memory = sum(resident(process.pid) for process in each.processes)
@@ -152,7 +153,7 @@ def main(argv=None):
                 process.terminate()
                 process.wait()
     one, each = engine_times()
-    print(f"the engine in it: {one:.2f} us; with a pass for each node {each:.2f} us")
+    print(f"of this, the engine: {one:.2f} us; with a pass for each node: {each:.2f} us")
 
 
 if __name__ == "__main__":

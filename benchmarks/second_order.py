@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Second-order derivatives of inverse dynamics beside Pinocchio's in C++, in one run.
+"""Compares second-order derivatives of inverse dynamics with Pinocchio in C++, in one run.
 
-Pinocchio has no Python binding for them; so second_order.cpp is built against its headers and
-those of Eigen, which pip brings. One state: dyn_ros called from Python, Pinocchio in a loop in
-C++, its tensors never cleared between calls. A batch: microseconds a state.
+Pinocchio has no Python binding for them, so second_order.cpp is compiled with its headers and those
+of Eigen, which pip installs. Single states: dyn_ros is called from Python, Pinocchio in a C++ loop
+that does not clear its tensors between calls. Batches: microseconds per state.
 
     pip install cmeel-eigen
     python benchmarks/second_order.py [--eigen FOLDER_OF_EIGEN] [--batch STATES]
@@ -43,16 +43,16 @@ def build(eigen, folder):
 
 
 def pinocchios(program, pair, state, folder):
-    """Microseconds and tensors."""
+    """Return microseconds and tensors."""
     q, v, a = state
     model, numbers, result = (folder / name for name in ("model", "state", "result"))
     pair.pin.saveToText(str(model))
     numbers.write_text(" ".join(map(repr, map(float, [*pair.to_pin_q(q), *v, *a]))))
-    told = subprocess.run([program, model, numbers, result], check=True, capture_output=True,
-                          text=True).stdout
+    output = subprocess.run([program, model, numbers, result], check=True, capture_output=True,
+                            text=True).stdout
     n = pair.model.nv
     tensors = np.fromfile(result).reshape(4, n, n, n)
-    return float(told), [tensor.transpose(2, 1, 0) for tensor in tensors]   # column-major
+    return float(output), [tensor.transpose(2, 1, 0) for tensor in tensors]   # column-major
 
 
 def main():
@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--batch", type=int, default=200)
     options = parser.parse_args()
     if not (options.eigen / "Eigen").is_dir():
-        parser.error(f"no Eigen in {options.eigen}; pip install cmeel-eigen, or say --eigen")
+        parser.error(f"no Eigen in {options.eigen}; pip install cmeel-eigen, or specify --eigen")
     names = ["rnea_second_order_derivatives", "aba_second_order_derivatives"]
     rnea, aba = (getattr(dyn_ros, name) for name in names)
     dyn_ros.precompile(names)

@@ -1,14 +1,14 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a Jacobian call takes beside an empty service of the same types, in one run.
+"""Measures the latency of a Jacobian request, compared with an empty service, in one run.
 
-A client asks one call after the other, of the 7-joint arm, and takes the time until the answer is
-there. It is answered in turns, one second each, by
+A client sends successive requests for the 7-joint arm and measures the time until the response. In
+turns of one second, the response comes from
 
-- a node whose service of type dyn_ros/GetJacobian gives back the empty response (with the events
-  executor, as dynamics_node, and with rclpy.spin, as most nodes),
-- `~/get_jacobian` of dynamics_node, while joint states come at 100 Hz: of the latest state, of a
-  state in the request, and with the time variation.
+- a node whose service of type dyn_ros/GetJacobian returns an empty response (with the events
+  executor, as in dynamics_node, and with rclpy.spin, as in most nodes),
+- `~/get_jacobian` of dynamics_node, with joint states at 100 Hz: for the latest state, for a state
+  in the request, and with the time variation.
 
     python benchmarks/service_latency.py [--rounds 5]
 """
@@ -36,7 +36,7 @@ def start_empty(namespace, executor):
 
 
 class Client:
-    """Asks services, and times the answers."""
+    """Calls services and measures the response times."""
 
     def __init__(self, kind, message):
         import rclpy
@@ -51,7 +51,7 @@ class Client:
         self.node.create_timer(0.01, lambda: publisher.publish(message))
 
     def ask(self, name, request):
-        """The answer, and how long it took [us]."""
+        """Return the response and the response time [us]."""
         begun = time.perf_counter()
         future = self.clients[name].call_async(request)
         while not future.done():
@@ -67,7 +67,7 @@ class Client:
             self.executor.spin_once(0.1)
 
     def times(self, name, request, seconds):
-        """How long answers took [us], and the last one."""
+        """Return the response times [us] and the last response."""
         took, end = [], time.perf_counter() + seconds
         while time.perf_counter() < end:
             answer, each = self.ask(name, request)
@@ -77,7 +77,7 @@ class Client:
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="seconds for each kind of answer")
+    parser.add_argument("--rounds", type=int, default=5, help="seconds for each kind of response")
     options = parser.parse_args(argv)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
@@ -125,7 +125,7 @@ def main(argv=None):
             process.terminate()
             process.wait()
     base = percentile(times["empty"], 0.5)
-    print(f"{'GetJacobian, call to answer [us]':34}{'p50':>8}{'p99':>8}{'to empty':>10}   "
+    print(f"{'GetJacobian, response time [us]':34}{'p50':>8}{'p99':>8}{'to empty':>10}   "
           f"{model.njoints} joints")
     for call in calls:
         p50, p99 = percentile(times[call], 0.5), percentile(times[call], 0.99)

@@ -1,12 +1,13 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained dynamics beside KDL's own C++, on chains of 7 to 70 joints.
+"""Compares constrained dynamics with KDL in C++, on chains of 7 to 70 joints.
 
     python benchmarks/vereshchagin.py
 
-Six constraints on the last link. KDL (liborocos-kdl-dev, a C++ compiler) is called from C++, by
-benchmarks/kdl_vereshchagin.cpp, dyn_ros from Python, its checks included; without KDL dyn_ros
-alone. The fastest of many short rounds each; a batch has 8000 states.
+The last link has six constraints. KDL (requires liborocos-kdl-dev and a C++ compiler) is called
+from C++ in benchmarks/kdl_vereshchagin.cpp, dyn_ros from Python, including all checks; without
+KDL, only dyn_ros is measured. The times are the fastest of many short rounds; a batch has 8000
+states.
 """
 import platform
 import shutil
@@ -28,7 +29,7 @@ STATES = 8000
 
 
 def chain(joints):
-    """A model of that many joints: the demo's arm, again and again on its last link."""
+    """Return a model with this number of joints: copies of the demo's arm in series."""
     text, links = [], ["base"]
     arm = dyn_ros.Model.from_urdf_file(ARM)
     text.append('<robot name="chain"><link name="base"/>')
@@ -59,14 +60,14 @@ def roll_pitch_yaw(R):
 
 
 def task(model):
-    """A state, alpha and beta: the last link held in all directions, with an acceleration."""
+    """Return a state, alpha and beta: all directions of the last link, with accelerations."""
     rng = np.random.default_rng(model.nv)
     return (rng.uniform(-1.0, 1.0, model.nv), rng.uniform(-1.0, 1.0, model.nv), np.eye(6),
             rng.uniform(-1.0, 1.0, 6) + [0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
 
 
 def fastest(call, repeats, rounds):
-    """Microseconds of one call."""
+    """Return the microseconds per call."""
     best = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()
@@ -77,7 +78,7 @@ def fastest(call, repeats, rounds):
 
 
 def compiled_kdl(folder):
-    """The compiled program, or None where there is no KDL or no compiler."""
+    """Return the compiled program, or None without KDL or a compiler."""
     compiler, program = shutil.which("c++"), Path(folder) / "kdl"
     if compiler is None:
         return None
@@ -87,7 +88,7 @@ def compiled_kdl(folder):
 
 
 def kdl(program, model, q, v, alpha, beta, repeats, rounds):
-    """Time of one call [us] and joint accelerations."""
+    """Return the time per call [us] and the joint accelerations."""
     numbers = [model.nv, len(beta), repeats, rounds]
     for joint, armature in zip(model.tree.joints, model.armature):
         c, Y = joint.inertia.com, joint.inertia.rotational
@@ -122,7 +123,7 @@ def rows(program):
 
 def main():
     dyn_ros.precompile(["vereshchagin"])
-    print(f"{platform.machine()}, Python {platform.python_version()}; microseconds of one state")
+    print(f"{platform.machine()}, Python {platform.python_version()}; microseconds per state")
     print()
     print("| joints | dyn_ros, from Python | in a batch, one thread | KDL, from C++ | ratio | "
           "largest difference of ddq |")
@@ -130,7 +131,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         program = compiled_kdl(folder)
         if program is None:
-            print("KDL or a C++ compiler is not installed: dyn_ros alone", file=sys.stderr)
+            print("KDL or a C++ compiler is not installed: dyn_ros only", file=sys.stderr)
         for row in rows(program):
             print(row, flush=True)
 

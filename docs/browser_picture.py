@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the picture of the demo's page for the README, in Chromium without a screen.
+"""Takes the picture of the demo's page for the README, in headless Chromium.
 
     python docs/browser_picture.py [docs/images/browser.png]
 
-It needs Debian's package chromium, and playwright (requirements-test.txt).
+It requires the Debian package chromium, and playwright (requirements-test.txt).
 """
 import os
 import shutil
@@ -33,7 +33,7 @@ SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swif
 
 
 def main():
-    """Run the demo, open its page, wait, take the picture."""
+    """Run the demo, open its page, wait, and take the picture."""
     picture = sys.argv[1] if len(sys.argv) > 1 else PICTURE
     demo = subprocess.Popen(
         [sys.executable, "-m", "dyn_ros.cli", "demo", "--port", "0", "--rate", "100"],
@@ -50,7 +50,7 @@ def main():
             page.locator(".mantine-Notification-closeButton").first.click()
             time.sleep(SECONDS)
             page.wait_for_function(PAUSE_IN_A_GOOD_POSE)
-            time.sleep(2.0)                                 # all that is drawn is of one instant
+            time.sleep(2.0)                                 # until all plots show the same instant
             page.screenshot(path=picture)
             browser.close()
     finally:

@@ -1,12 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Draw what the nodes show in RViz, without RViz.
+"""Draws the markers of the nodes without RViz.
 
     python docs/draw_markers.py             writes docs/images/markers.png
 
-Starts all nodes on the 7-joint arm, tells them a joint state and a push on the tool, takes the
-MarkerArray messages of their ~/markers, and draws those with the arm by casting rays. It needs
-Pillow, which requirements-test.txt brings.
+It starts all nodes with the 7-joint arm, publishes a joint state and a push on the tool, receives
+the MarkerArray messages on their ~/markers, and draws them with the arm by ray casting. It
+requires Pillow (requirements-test.txt).
 """
 import os
 import sys
@@ -25,7 +25,7 @@ ARM = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 FIGURE = ROOT / "docs" / "images" / "markers.png"
 POSITION = np.array([-0.5, 0.55, 0.3, 1.25, -0.2, 0.75, 0.3])
 VELOCITY = np.array([0.9, 0.5, -0.3, 0.8, 0.5, -0.6, 0.7])
-LOAD = np.array([0.35, -0.9, 0.5, -0.75, 0.6, -0.45, 0.8])       # of each joint's effort limit
+LOAD = np.array([0.35, -0.9, 0.5, -0.75, 0.6, -0.45, 0.8])       # relative to the effort limits
 PUSH = {"x": -14.0, "y": -12.0, "z": -6.0}, {"x": 3.0, "y": -2.0, "z": 6.0}     # N, N m
 PATIENCE = 180.0                    # s; the first start on a machine compiles
 PARAMETERS = f"""
@@ -88,7 +88,7 @@ WHAT = {
 
 
 def marker_arrays():
-    """Of each node by name the MarkerArray that it publishes."""
+    """Return the MarkerArray that each node publishes, by name."""
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     import rclpy
     from geometry_msgs.msg import Vector3, WrenchStamped
@@ -115,8 +115,8 @@ def marker_arrays():
     push = WrenchStamped()
     push.header.frame_id = "tool"
     push.wrench.force, push.wrench.torque = (Vector3(**part) for part in PUSH)
-    told = [(client.create_publisher(type(message), topic, 10), message)
-            for message, topic in ((push, "push"), (state, "joint_states"))]
+    publishers = [(client.create_publisher(type(message), topic, 10), message)
+                  for message, topic in ((push, "push"), (state, "joint_states"))]
     arrays, kinds = {}, {}
     for node in nodes.members:
         name = node.get_name()
@@ -127,7 +127,7 @@ def marker_arrays():
     while any(kinds[name] - kinds_of(arrays.get(name)) for name in kinds):
         if time.monotonic() > end:
             raise TimeoutError(f"not all of {kinds} came in {PATIENCE} s, but {arrays}")
-        for publisher, message in told:
+        for publisher, message in publishers:
             publisher.publish(message)
         executor.spin_once(0.05)
     executor.shutdown()
@@ -138,7 +138,7 @@ def marker_arrays():
 
 
 def kinds_of(array):
-    """The kinds that an array shows, in their order."""
+    """Return the kinds in an array, in order."""
     return dict.fromkeys(marker.ns.split("/")[0] for marker in shown(array)).keys()
 
 
@@ -159,7 +159,7 @@ class Solid:
         self.inverse = np.linalg.inv(self.A)
 
     def hit(self, o, d):
-        """Where rays o + t d, (n, 3), first come in: t, infinite where they miss; and normals."""
+        """Return t where rays o + t d, (n, 3), first hit, infinite if they miss, and normals."""
         o, d = (o - self.c) @ self.inverse.T, d @ self.inverse.T
         with np.errstate(divide="ignore", invalid="ignore"):
             t, normal = getattr(self, "_" + self.kind)(*np.broadcast_arrays(o, d))
@@ -203,7 +203,7 @@ class Solid:
 
 
 def _roots(a, b, c):
-    """Both t of a t^2 + 2 b t + c = 0, the smaller first; infinite without any."""
+    """Return both solutions of a t^2 + 2 b t + c = 0, smaller first; infinite without any."""
     root = np.sqrt(b * b - a * c)
     first, second = (-b - root) / a, (-b + root) / a
     first, second = np.minimum(first, second), np.maximum(first, second)
@@ -211,7 +211,7 @@ def _roots(a, b, c):
 
 
 def between(start, end, radius, color, top=1.0):
-    """A frustum from a point to another."""
+    """Return a frustum from one point to another."""
     half = 0.5 * (end - start)
     length = np.linalg.norm(half)
     z = half / length
@@ -230,7 +230,7 @@ def vector(message):
 
 
 def solids_of(marker):
-    """What RViz shows of one marker."""
+    """Return the shapes that RViz shows for a marker."""
     color = [marker.color.r, marker.color.g, marker.color.b, marker.color.a]
     points, scale = [vector(point) for point in marker.points], vector(marker.scale)
     if marker.type == marker.ARROW:
@@ -250,7 +250,7 @@ def solids_of(marker):
 
 
 def arm_solids():
-    """The arm's visual shapes, all of which are cylinders."""
+    """Return the visual shapes of the arm, all of which are cylinders."""
     model = dyn_ros.Model.from_urdf_file(ARM)
     placements = dyn_ros.frame_placements(model, dyn_ros.Data(model), POSITION)
     root = ET.parse(ARM).getroot()
@@ -291,7 +291,7 @@ GHOST = 0.55                        # how much of the arm is seen
 
 
 class View:
-    """Rays from the eye through each pixel, and what they have met so far."""
+    """Rays from the eye through each pixel, and what they have hit so far."""
 
     def __init__(self):
         ahead = (AIM - EYE) / np.linalg.norm(AIM - EYE)
@@ -308,7 +308,7 @@ class View:
         self.image = (BELOW + (ABOVE - BELOW) * (1.0 - y / self.shape[0])[..., None])
 
     def window(self, solid):
-        """Rows and columns of the pixels that may see a solid."""
+        """Return the rows and columns of the pixels that may show a solid."""
         corners = np.array(np.meshgrid(*3 * [[-1.0, 1.0]])).reshape(3, -1).T
         seen = (solid.c + corners @ solid.A.T - EYE) @ self.axes.T
         at = self.focus * seen[:, :2] / seen[:, 2:] + [self.shape[1] / 2.0, self.shape[0] / 2.0]
@@ -322,7 +322,7 @@ class View:
         return t.reshape(d.shape[:2]), normal.reshape(d.shape)
 
     def floor(self, casters):
-        """A floor with a grid, the shadow of the arm on it, fading into the distance."""
+        """Draw a floor with a grid and the shadow of the arm, fading with distance."""
         t = -EYE[2] / self.d[..., 2]
         t[t <= 0.0] = np.inf
         seen = np.isfinite(t)
@@ -342,7 +342,7 @@ class View:
         self.depth[seen] = t[seen]
 
     def shade(self, window, normal, color, shine):
-        """Colors of surfaces under two lamps."""
+        """Return the colors of surfaces under two lamps."""
         d = self.d[window]
         d = d / np.linalg.norm(d, axis=-1, keepdims=True)
         light = 0.34 + 0.62 * np.maximum(normal @ LIGHT, 0.0) + 0.20 * np.maximum(normal @ FILL, 0)
@@ -361,7 +361,7 @@ class View:
             self.image[window][nearer] = tone[nearer]
 
     def clear(self, solid):
-        """One that is seen through, more at its middle than at its edge."""
+        """Draw a translucent solid, more transparent in the middle than at the edge."""
         window = self.window(solid)
         t, normal = self.hit(solid, window)
         tone, edge = self.shade(window, normal, solid.color, 0.5)
@@ -370,7 +370,7 @@ class View:
         self.image[window] += alpha * (tone - self.image[window])
 
     def ghost(self, solids):
-        """The arm, as one body that is seen through."""
+        """Draw the arm as one translucent body."""
         behind = self.image.copy(), self.depth.copy()
         self.opaque(solids, 0.25)
         self.image = behind[0] + GHOST * (self.image - behind[0])
@@ -383,7 +383,7 @@ class View:
 
 
 def view_of(array):
-    """One node's markers and the arm; (HEIGHT, WIDTH, 3) of bytes, and the namespaces drawn."""
+    """Draw one node's markers and the arm; return the image and the namespaces drawn."""
     view, arm = View(), list(arm_solids())
     solids = [(marker.ns, solid) for marker in shown(array) for solid in solids_of(marker)]
     view.floor(arm)
@@ -396,7 +396,7 @@ def view_of(array):
 
 
 def picture(arrays):
-    """The views side by side, each with a legend; a PIL image, and of each node what was drawn."""
+    """Return the views side by side, with legends, as a PIL image, and what was drawn per node."""
     from PIL import Image, ImageDraw, ImageFont
     top, line, gap = 54, 25, 4
     rows = max(len(kinds_of(array)) for array in arrays.values())

@@ -4,8 +4,8 @@
 
     python docs/generate.py
 
-A table stands between `<!-- vereshchagin parameters -->`, a node and what of it, and
-`<!-- end -->`. It tells what the running node has.
+A table is between a comment with the node and the kind of table, such as
+`<!-- vereshchagin parameters -->`, and `<!-- end -->`. Its content comes from the running node.
 """
 import re
 import sys
@@ -27,21 +27,21 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PLACE = re.compile(r"(<!-- (\w+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-NODES = {   # of each its class, and parameters with which it has all its inputs
+NODES = {   # for each, its class and the parameters with which it has all its inputs
     "dynamics": (DynamicsNode, {"markers.wrench.topics": ["wrench"]}),
     "centroidal": (CentroidalNode, {}),
     "vereshchagin": (VereshchaginNode, {"feedforward": "topic", "wrench_topics": ["wrench"]}),
     "dyn_ros": (DynRosNode, {}),
 }
 SHARED_INPUTS = {
-    "robot_description": "the robot as URDF; comes before the parameters of that name",
-    "joint_states": "positions, and velocities and efforts where they are known",
+    "robot_description": "the robot as URDF; overrides the parameters of the same name",
+    "joint_states": "positions; velocities and efforts if known",
     "odom": "pose and twist of a floating or planar base; `child_frame_id` is the root link",
 }
 INPUTS = {
-    "~/constraints": "what is constrained, while the parameter `constraints` is `topic`",
-    "~/feedforward": "what the joints give besides, while the parameter `feedforward` is `topic`",
-    "wrench": "the topics that the parameter {} names: what acts on the robot",
+    "~/constraints": "the constraints, if the parameter `constraints` is `topic`",
+    "~/feedforward": "feed-forward torques, if the parameter `feedforward` is `topic`",
+    "wrench": "wrenches that act on the robot, on the topics in the parameter {}",
 }
 TYPES = {bool: "bool", int: "integer", float: "double", str: "string",
          Parameter.Type.STRING_ARRAY: "string array", Parameter.Type.DOUBLE_ARRAY: "double array"}
@@ -49,10 +49,10 @@ TYPES = {bool: "bool", int: "integer", float: "double", str: "string",
 
 @contextmanager
 def opened(name):
-    """A node with its topics and services, and without anything compiled."""
-    node_class, given = NODES[name]
+    """A node with its topics and services, without compiling anything."""
+    node_class, values = NODES[name]
     arguments = ["--ros-args", "--log-level", "fatal"]
-    for key, value in given.items():
+    for key, value in values.items():
         arguments += ["-p", f"{key}:={value}"]
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -75,67 +75,67 @@ def table(head, rows):
 
 
 def kind(message):
-    """A message's or a service's type, as `ros2 interface` writes it without its folder."""
+    """Return the type of a message or service, as in `ros2 interface` without the folder."""
     return f"{message.__module__.split('.')[0]}/{message.__name__}"
 
 
 def quality(profile):
-    """reliable or best effort, what is kept for those who come late, how many."""
+    """Return reliability, durability if it is transient local, and depth."""
     words = [profile.reliability.name.lower().replace("_", " ")]
     if profile.durability.name == "TRANSIENT_LOCAL":
         words.append("transient local")
     return ", ".join([*words, f"depth {profile.depth}"])
 
 
-def what(function):
-    """The first sentence of a docstring, in a table."""
+def description(function):
+    """Return the first sentence of a docstring, for a table."""
     text = " ".join(function.__doc__.split("\n\n")[0].split()).rstrip(".")
     return re.sub(r"^`\S+`: ", "", text)
 
 
 def outputs(node):
-    """What it publishes."""
+    """The topics that a node publishes."""
     publishers = {each.topic: each for each in node.publishers}
-    return table(("publishes", "type", "QoS", "what"), [
+    return table(("published topic", "type", "QoS", "description"), [
         (f"`{each.topic}`", kind(each.type), quality(publishers[each.topic].qos_profile),
-         what(each.make)) for each in node.outputs])
+         description(each.make)) for each in node.outputs])
 
 
-def _inputs(node, told):
-    there = {_own(node, each): each for each in node.subscriptions}
-    return table(("listens to", "type", "QoS", "what"), [
-        ("topics of a parameter" if topic == "wrench" else f"`{topic}`",
-         kind(there[topic].msg_type), quality(there[topic].qos_profile), text)
-        for topic, text in told.items() if topic in there])
+def _inputs(node, descriptions):
+    subscriptions = {_private_name(node, each): each for each in node.subscriptions}
+    return table(("subscribed topic", "type", "QoS", "description"), [
+        ("from a parameter" if topic == "wrench" else f"`{topic}`",
+         kind(subscriptions[topic].msg_type), quality(subscriptions[topic].qos_profile), text)
+        for topic, text in descriptions.items() if topic in subscriptions])
 
 
-def _own(node, subscription):
+def _private_name(node, subscription):
     return re.sub(rf"^{node.get_fully_qualified_name()}/", "~/",
                   subscription.topic_name).removeprefix("/")
 
 
 def shared(node):
-    """What all nodes listen to."""
+    """The topics that all nodes subscribe to."""
     return _inputs(node, SHARED_INPUTS)
 
 
 def inputs(node):
-    """What it listens to besides."""
-    [by] = [f"`{name}`" for name in NODES[node.get_name()][1] if "topics" in name]
-    told = {topic: text.format(by) for topic, text in INPUTS.items()}
-    known = {*told, *SHARED_INPUTS}
+    """The other topics that a node subscribes to."""
+    [parameter] = [f"`{name}`" for name in NODES[node.get_name()][1] if "topics" in name]
+    descriptions = {topic: text.format(parameter) for topic, text in INPUTS.items()}
+    known = {*descriptions, *SHARED_INPUTS}
     for each in node.subscriptions:
-        if _own(node, each) not in known:
-            raise KeyError(f"docs/generate.py does not say what {each.topic_name} is for")
-    return _inputs(node, told)
+        if _private_name(node, each) not in known:
+            raise KeyError(f"docs/generate.py has no description of {each.topic_name}")
+    return _inputs(node, descriptions)
 
 
 def services(node):
-    """What it serves."""
-    return table(("serves", "type", "asks for", "what"), [
+    """The services of a node."""
+    return table(("service", "type", "request", "description"), [
         (f"`{each.name}`", kind(each.type), ", ".join(
             f"`{field}`" for field in each.type.Request.get_fields_and_field_types()),
-         what(each.answer)) for each in node.offers])
+         description(each.answer)) for each in node.offers])
 
 
 def _allowed(spec):
@@ -147,7 +147,7 @@ def _allowed(spec):
     if spec.limits:
         words.append("{:g} to {:g}".format(*spec.limits))
     if spec.read_only:
-        words.append("set at start only")
+        words.append("set at startup only")
     return "; ".join(words)
 
 
@@ -158,7 +158,7 @@ def _type(default):
 
 
 def _default(value):
-    """As YAML has it."""
+    """Return a default as written in YAML."""
     if isinstance(value, Parameter.Type):
         return "[]"
     if isinstance(value, str):
@@ -167,25 +167,25 @@ def _default(value):
 
 
 def _parameters(specs):
-    return table(("parameter", "type", "default", "allowed", "what"), [
+    return table(("parameter", "type", "default", "allowed", "description"), [
         (f"`{spec.name}`", _type(spec.default),
          f"`{_default(spec.default)}`", _allowed(spec), spec.description) for spec in specs])
 
 
 def parameters(node):
-    """Its own parameters."""
+    """The parameters of a node, except the common ones."""
     common = {spec.name for spec in SPECS}
     return _parameters([spec for spec in node.parameters.specs.values()
                         if spec.name not in common])
 
 
 def common(node):
-    """The parameters that all nodes have."""
+    """The parameters that all nodes have in common."""
     return _parameters(SPECS)
 
 
 def members(node):
-    """Which node of the process has which of the parameters that all nodes have."""
+    """The nodes of the process, with the common parameters that each of them has."""
     return table(("node", "parameters"), [
         (f"`{each.get_name()}`", ", ".join(
             f"`{spec.name}`" for spec in SPECS if spec.name in each.parameters.specs))
@@ -197,10 +197,10 @@ TABLES = {each.__name__: each
 
 
 def written(page):
-    """The text of a page with its tables made anew."""
+    """Return the text of a page with up-to-date tables."""
     def fill(place):
         begin, name, part, end = place.groups()
-        if (name, part) == ("viewer", "parameters"):    # a node that opens a page for a browser
+        if (name, part) == ("viewer", "parameters"):    # running it would serve a page
             return begin + _parameters(VIEWER) + end
         with opened(name) as node:
             return begin + TABLES[part](node) + end

@@ -1,12 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An arm holds its tool still against gravity and a push: which torques do that?
+"""Compares the torques that could hold the tool of an arm against gravity and a push.
 
     python docs/hold_tip.py             writes docs/images/hold_tip.svg
 
-The controller knows the push on the forearm and the joints' friction, and asks
-``dyn_ros.vereshchagin`` for a tool without acceleration. The robot is simulated by
-``dyn_ros.aba``, once with KDL's ``constraint_torques`` sent to its joints, once with
+The controller knows the push on the forearm and the friction of the joints, and computes torques
+for zero acceleration of the tool with ``dyn_ros.vereshchagin``. The robot is simulated with
+``dyn_ros.aba``, once with KDL's ``constraint_torques`` sent to its joints and once with
 ``constraint_generalized_forces``.
 """
 from pathlib import Path
@@ -20,9 +20,9 @@ ARM = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 FIGURE = ROOT / "docs" / "images" / "hold_tip.svg"
 TIP = "tool"
 POSTURE = np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.7, 0.0])
-ROTORS = (0.5, 0.5, 0.3, 0.3, 0.1, 0.1, 0.1)      # kg m2, behind their gears
+ROTORS = (0.5, 0.5, 0.3, 0.3, 0.1, 0.1, 0.1)      # kg m2, reflected to the joints
 FRICTION = 1.0                                   # N m s/rad in each joint
-PUSH = {"forearm_link": (0.0, 40.0, 0.0, 0.0, 0.0, 0.0)}  # N, in its axes
+PUSH = {"forearm_link": (0.0, 40.0, 0.0, 0.0, 0.0, 0.0)}  # N, in its frame
 PUSHED = 0.05, 0.2                               # s
 END, STEP = 0.3, 0.001                           # s
 SENT = "constraint_torques", "constraint_generalized_forces"
@@ -40,11 +40,11 @@ class Arm:
         self.missed = 0.0
 
     def acceleration(self, t, q, v):
-        """What the joints do under what the controller sends."""
+        """Return the joint accelerations under the torques that the controller sends."""
         f_ext = self.push if PUSHED[0] <= t < PUSHED[1] else 0.0 * self.push
         friction = -FRICTION * v
         velocity = dyn_ros.frame_velocity(self.model, self.data, q, v, TIP, 2)
-        # No classical acceleration of the tool: its spatial one, less gravity, is this.
+        # The spatial acceleration, minus gravity, for a classical acceleration of zero.
         spatial = -np.cross(velocity[3:], velocity[:3]) - self.model.gravity
         beta = np.concatenate([spatial, np.zeros(3)])
         plan = dyn_ros.vereshchagin(self.model, self.data, q, v, np.eye(6), beta, TIP, None,
@@ -60,19 +60,19 @@ class Arm:
         return dyn_ros.frame_placements(self.model, self.data, q)[index][:3, 3].copy()
 
     def joints(self, q):
-        """Where the joints and the tip are, (n + 1, 3)."""
+        """Return the positions of the joints and the tip, (n + 1, 3)."""
         oMi = dyn_ros.forward_kinematics(self.model, self.data, q)[0]
         return np.array([*oMi[:, :3, 3], self.tip(q)])
 
 
 def simulate(sent):
-    """(times, tip positions, largest acceleration of the tool that nobody asked for)."""
+    """Return times, tip positions, and the largest deviation of the tool's acceleration."""
     arm = Arm(sent)
     q, v, tips = POSTURE.copy(), np.zeros(arm.model.nv), []
     times = np.arange(0.0, END, STEP)
     for t in times:
         tips.append(arm.tip(q))
-        a1 = arm.acceleration(t, q, v)           # Runge and Kutta's method, fourth order
+        a1 = arm.acceleration(t, q, v)           # fourth-order Runge-Kutta method
         v2 = v + STEP / 2 * a1
         a2 = arm.acceleration(t + STEP / 2, q + STEP / 2 * v, v2)
         v3 = v + STEP / 2 * a2
@@ -100,7 +100,7 @@ def text(x, y, words, color="#333", anchor="start"):
 
 
 def side_view(results):
-    """The arm in the plane it stands in, x to the right and z up, and the paths of its tip."""
+    """Draw the arm in its plane, x to the right and z up, and the paths of its tip."""
     def place(points):
         return [(50.0 + 390.0 * p[0], 350.0 - 390.0 * p[2]) for p in points]
 
@@ -117,7 +117,7 @@ def side_view(results):
 
 
 def over_time(results):
-    """How far the tip is from where it began."""
+    """Draw the distance of the tip from its initial position."""
     far = max(np.linalg.norm(tips - tips[0], axis=1).max() for _, tips, _ in results.values())
 
     def place(t, distance):
@@ -139,7 +139,7 @@ def over_time(results):
 
 
 def figure(results):
-    """An SVG of what ``simulate`` gave for each of ``SENT``."""
+    """Return an SVG with the result of ``simulate`` for each of ``SENT``."""
     parts = [*side_view(results), *over_time(results)]
     for n, sent in enumerate(SENT):
         parts += [line([(60, 25 + 20 * n), (90, 25 + 20 * n)], COLORS[sent]),

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""dyn_ros: a robot's dynamics as it moves."""
+"""dyn_ros: rigid-body dynamics of a moving robot."""
 import pkgutil
 from typing import TYPE_CHECKING
 

@@ -18,14 +18,14 @@ def main(argv=None):
     Parameters
     ----------
     argv : list of str, optional
-        Arguments without the program's name; those of the process by default. What ``ros2 run``
-        and launch append after ``--ros-args`` is left out.
+        Arguments without the program's name; by default, those of the process. The arguments that
+        ``ros2 run`` and launch append after ``--ros-args`` are ignored.
 
     Returns
     -------
     int
-        Exit code: 0, 1 when ``check`` found something, 2 when something that the user gave
-        cannot be used, 130 after Ctrl-C.
+        Exit code: 0, 1 if ``check`` has findings, 2 if the user's input cannot be used, 130 after
+        Ctrl-C.
     """
     options = _parser().parse_args(_own_arguments(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
@@ -50,11 +50,11 @@ def precompile():
 
 
 class UsageError(Exception):
-    """Something that the user gave cannot be used; the message says what would do."""
+    """The user's input cannot be used; the message names a remedy."""
 
 
 def _own_arguments(argv):
-    """Leave out ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
+    """Remove ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
     own, ros = [], False
     for argument in argv:
         if argument == "--ros-args":
@@ -68,7 +68,7 @@ def _own_arguments(argv):
 
 def _parser():
     parser = argparse.ArgumentParser(
-        prog="dyn_ros", description="A robot's dynamics as it moves.")
+        prog="dyn_ros", description="Rigid-body dynamics of robots.")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_demo(commands)
     _add_info(commands)
@@ -79,22 +79,22 @@ def _parser():
 
 
 def _add_demo(commands):
-    text = "Move a robot and show its gravity and nonlinear torques and its inertia, live."
+    text = "Move a robot and show its gravity torques, nonlinear effects and inertia live."
     command = commands.add_parser("demo", help=text, description=text)
     command.set_defaults(run=_demo)
     command.add_argument("--robot", type=Path, metavar="FILE.urdf",
-                         help="a robot of your own (default: the arm7 of this package)")
+                         help="description of another robot (default: arm7, part of this package)")
     _add_root_joint(command)
     command.add_argument("--rate", type=_positive, default=500.0, metavar="HZ",
                          help="joint states per second (default: 500)")
     command.add_argument("--duration", type=_positive, metavar="SECONDS",
-                         help="end after this time (default: Ctrl-C ends it)")
+                         help="stop after this time (default: run until Ctrl-C)")
     command.add_argument("--snapshot", type=Path, metavar="FILE.svg",
                          help="save the last picture")
     command.add_argument("--port", type=_port, default=8080,
-                         help="of the page with the robot; the next free one where it is taken "
-                              "(default: 8080)")
-    command.add_argument("--no-browser", action="store_true", help="no page, the table alone")
+                         help="port of the page with the robot; if it is in use, the next free "
+                              "one (default: 8080)")
+    command.add_argument("--no-browser", action="store_true", help="show the table only, no page")
 
 
 def _demo(options):
@@ -108,7 +108,7 @@ def _demo(options):
 
 def _add_root_joint(command):
     command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
-                         help="what holds the robot's root link (default: fixed)")
+                         help="how the root link is attached to the world (default: fixed)")
 
 
 def _add_robot(command):
@@ -117,7 +117,7 @@ def _add_robot(command):
 
 
 def _add_info(commands):
-    text = "Tell a robot's joints, masses, limits and what is odd in its description."
+    text = "Show a robot's joints, masses and limits, and warnings about its description."
     command = commands.add_parser("info", help=text, description=text)
     command.set_defaults(run=_info)
     _add_robot(command)
@@ -129,7 +129,7 @@ def _info(options):
 
 
 def _add_torque(commands):
-    text = "Tell the torques of a robot in a state: gravity, nonlinear effects, of a motion."
+    text = "Show the torques of a robot in a state: gravity, nonlinear effects, inverse dynamics."
     command = commands.add_parser("torque", help=text, description=text)
     command.set_defaults(run=_torque)
     _add_robot(command)
@@ -137,7 +137,7 @@ def _add_torque(commands):
                        ("v", "velocities [rad/s, m/s] (default: 0)"),
                        ("a", "accelerations [rad/s2, m/s2] (default: 0)")):
         command.add_argument(f"--{name}", nargs="+", metavar="X", default=[],
-                             help=f"{what}: all of them in order, or NAME=X for some")
+                             help=f"{what}: all values in order, or NAME=X for some")
     command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
                          metavar=("X", "Y", "Z"), help="[m/s2] (default: 0 0 -9.81)")
 
@@ -153,7 +153,7 @@ def _torque(options):
 
 
 def _add_check(commands):
-    text = "Look for masses, inertias and limits that no robot has, or hardly one."
+    text = "Check a description for masses, inertias and limits that are impossible or implausible."
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
     _add_robot(command)
@@ -165,7 +165,7 @@ def _check(options):
 
 
 def _read(options, read):
-    """What a function makes of the robot's file; errors name the file."""
+    """Read the robot's file with a function; errors name the file."""
     root_joint = None if options.root_joint == "fixed" else options.root_joint
     try:
         return read(read_description(options.robot), root_joint)
@@ -176,7 +176,7 @@ def _read(options, read):
 
 
 def _add_precompile(commands):
-    text = "Compile the algorithms ahead, so that no node does it when it starts."
+    text = "Compile the algorithms in advance, so that nodes start quickly."
     command = commands.add_parser("precompile", help=text, description=text)
     command.set_defaults(run=_precompile)
     command.add_argument("algorithms", nargs="*", metavar="ALGORITHM",
@@ -186,7 +186,7 @@ def _add_precompile(commands):
 def _precompile(options):
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
-        task = bar.add_task("looking at the cache", total=None)
+        task = bar.add_task("checking the cache", total=None)
 
         def show(done, total, name):
             bar.update(task, completed=done, total=total, description=name or "done")
@@ -200,20 +200,20 @@ def _precompile(options):
 
 
 def _port(text):
-    """A number of a port, for argparse."""
+    """Convert a port number, for argparse."""
     if not (text.isdecimal() and int(text) < 65536):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
     return int(text)
 
 
 def _positive(text):
-    """A number above zero, for argparse."""
+    """Convert a positive number, for argparse."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return value
 
 

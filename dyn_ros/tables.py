@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the ``dyn_ros`` command tells of a robot, as tables."""
+"""The tables that the ``dyn_ros`` command prints about a robot."""
 import math
 
 import numpy as np
@@ -13,7 +13,7 @@ from .model import Data
 
 
 def show_info(model):
-    """Joints with what they carry and their limits, totals, warnings."""
+    """Print the joints with their masses and limits, totals, and warnings."""
     table = _table("joint", "type", "on", _right("lower"), _right("upper"), _right("velocity"),
                    _right("effort"), _right("mass"))
     for joint in model.tree.joints:
@@ -25,19 +25,19 @@ def show_info(model):
     console.print(table)
     console.print(f"{model.name}: {model.njoints} joints, nq = {model.nq}, nv = {model.nv}, "
                   f"{len(model.frame_names)} frames, {model.total_mass:.6g} kg moving, "
-                  f"{model.base_inertia.mass:.6g} kg held still. Limits in rad or m, rad/s or "
-                  "m/s, N m or N; mass in kg.", markup=False)
+                  f"{model.base_inertia.mass:.6g} kg fixed. Limits in rad or m, rad/s or m/s, "
+                  "N m or N; mass in kg.", markup=False)
     for warning in model.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False)
 
 
 def show_torques(model, q, v, a):
-    """Torques of a state whose numbers are texts: all in order, or NAME=NUMBER.
+    """Print the torques for a state given as texts: all values in order, or NAME=NUMBER.
 
     Raises
     ------
     ValueError
-        Names what cannot be used.
+        Names the value that cannot be used.
     """
     q = _numbers("q", q, model.position_names, model.neutral())
     v = _numbers("v", v, model.velocity_names, np.zeros(model.nv))
@@ -53,11 +53,11 @@ def show_torques(model, q, v, a):
         table.add_row(name, *map(_number, (*numbers, torque, limit)), load)
     console = _console()
     console.print(table)
-    console.print("torque: that of the motion, M a + nle. In N m, or N of a sliding joint.")
+    console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
 
 
 def show_findings(found):
-    """What is doubtful, with advice; gives how much there is."""
+    """Print the findings with advice; return their number."""
     console = _console()
     if found:
         table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
@@ -65,12 +65,12 @@ def show_findings(found):
         for finding in found:
             table.add_row(*finding)
         console.print(table)
-    console.print(f"{len(found)} doubtful" if found else "nothing doubtful found")
+    console.print(f"{len(found)} findings" if found else "no findings")
     return len(found)
 
 
 def _console():
-    """The terminal; wide enough for every column where there is none."""
+    """Return the terminal; without one, a console wide enough for all columns."""
     console = Console()
     return console if console.is_terminal else Console(width=160)
 
@@ -96,7 +96,7 @@ def _number(x):
 
 
 def _numbers(what, words, names, values):
-    """Numbers out of words: one for each name in order, or NAME=NUMBER for some."""
+    """Parse numbers: one for each name in order, or NAME=NUMBER for some."""
     if not words:
         return values
     if not any("=" in word for word in words):
@@ -108,10 +108,10 @@ def _numbers(what, words, names, values):
     for word in words:
         name, equals, number = word.rpartition("=")
         if not equals:
-            raise ValueError(f"--{what}: {word!r} stands among NAME=NUMBER; give all by name, or "
-                             "all numbers in order")
+            raise ValueError(f"--{what}: {word!r} is not NAME=NUMBER; specify all values by name, "
+                             "or all in order")
         if name not in names:
-            raise ValueError(f"--{what}: there is no {name!r}; there are: {', '.join(names)}")
+            raise ValueError(f"--{what}: there is no {name!r}; available: {', '.join(names)}")
         values[names.index(name)] = _parsed(what, number)
     return values
 

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Start dynamics_node; `ros2 launch dyn_ros dynamics.launch.py --show-args` tells how."""
+"""Start dynamics_node.
+
+For the arguments, run `ros2 launch dyn_ros dynamics.launch.py --show-args`.
+"""
 from dyn_ros.nodes.launch_file import launch_description
 
 

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Start vereshchagin_node; `ros2 launch dyn_ros vereshchagin.launch.py --show-args` tells how."""
+"""Start vereshchagin_node.
+
+For the arguments, run `ros2 launch dyn_ros vereshchagin.launch.py --show-args`.
+"""
 from dyn_ros.nodes.launch_file import launch_description
 
 

@@ -1,9 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Look at a robot and its dynamics; `ros2 launch dyn_ros view.launch.py --show-args` tells how."""
+"""Start RViz with a robot and its dynamics.
+
+For the arguments, run `ros2 launch dyn_ros view.launch.py --show-args`.
+"""
 from dyn_ros.nodes.launch_file import view_description
 
 
 def generate_launch_description():
-    """Declare the arguments, then start RViz and what it shows."""
+    """Declare the arguments, then start RViz, the frame publishers and the nodes."""
     return view_description()

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""See a robot in a browser; `ros2 launch dyn_ros viewer.launch.py --show-args` tells how."""
+"""Show a robot and its dynamics in a browser.
+
+For the arguments, run `ros2 launch dyn_ros viewer.launch.py --show-args`.
+"""
 from dyn_ros.nodes.launch_file import viewer_description
 
 

@@ -44,7 +44,7 @@ os.environ["ROS_DOMAIN_ID"] = str(_domain)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = _logs.name
 os.environ.pop("ROS_STATIC_PEERS", None)
-for name in ("LINES", "COLUMNS"):       # readline tells all children; some have another terminal
+for name in ("LINES", "COLUMNS"):       # readline exports them; children may have another terminal
     os.environ.pop(name, None)
 
 # Ctrl-C is ignored in what a script starts in the background, and in all that this starts.

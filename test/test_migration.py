@@ -37,7 +37,7 @@ def value(code, names):
 
 def test_no_row_is_left_out():
     assert {title for title, text in TABLES.items() if "\n| " in text} == {
-        *COMPARED, "Not in Pinocchio's Python", "KDL", "iDynTree"}
+        *COMPARED, "Not available in Pinocchio's Python interface", "KDL", "iDynTree"}
 
 
 def test_every_algorithm_has_a_row():
@@ -138,7 +138,7 @@ def test_pinocchios_call_and_ours_agree(both, theirs, ours):
     one, other = value(theirs, both[0]), value(ours, both[1])
     if "random" in theirs[-1]:
         one, other = len(one), len(other)
-    if "Limit" in theirs[-1]:                       # a floating joint's are told in another way
+    if "Limit" in theirs[-1]:                       # a floating joint's are represented differently
         one, other = one[-ONE_DOF:], other[-ONE_DOF:]
     agree(one, other)
 
@@ -165,7 +165,7 @@ def finite(x):
     return isinstance(x, (dyn_ros.Model, dyn_ros.Data)) or bool(np.isfinite(np.asarray(x)).all())
 
 
-@rows("Not in Pinocchio's Python", "KDL")
+@rows("Not available in Pinocchio's Python interface", "KDL")
 def test_our_call_answers(arm, theirs, ours):
     assert finite(value(ours, arm))
 

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import xml.etree.ElementTree as ET
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -29,14 +30,14 @@ FILES = [str(path.relative_to(ROOT)) for folder in ("config", "launch", "msg", "
 
 
 def pins(name):
-    """The pinned requirements of a file, as {normalised name: line without its marker}."""
+    """The pinned requirements of a file, as {normalized name: line without its marker}."""
     lines = re.findall(r"^[\w.-]+.*==.*$", (ROOT / name).read_text(), re.MULTILINE)
     pairs = [line.split(";")[0].strip() for line in lines]
     return {re.split(r"[\[=]", pair)[0].replace("_", "-").lower(): pair for pair in pairs}
 
 
 def find_ros():
-    """Return the prefix that the package is installed below; skip where there is no ROS."""
+    """Return the prefix of the installed package; skip the test without ROS."""
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
     pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
     if "AMENT_PREFIX_PATH" not in os.environ:       # ROS from wheels
@@ -111,7 +112,7 @@ def test_interface_can_be_imported(file):
     (interface.Request if folder == "srv" else interface)()
 
 
-def test_nothing_but_the_interfaces_that_there_are():
+def test_only_the_existing_interfaces_are_installed():
     folder = find_ros() / "share" / "dyn_ros"
     installed = {str(path.relative_to(folder)) for suffix in ("msg", "srv")
                  for path in folder.glob(f"{suffix}/*.{suffix}")
@@ -166,16 +167,63 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-ROOMS = ("spatial", "model", "algorithms", "viewer", "nodes", "demo")
+LAYERS = ("spatial", "model", "algorithms", "viewer", "nodes", "demo")      # bottom to top
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_imports_point_one_way(room):
-    above = ROOMS[:ROOMS.index(room)]
-    for path in (ROOT / "dyn_ros" / room).rglob("*.py"):
-        known = re.findall(r"^ *from (?:\.{2,}|dyn_ros\.)(\w+)[\w.]* import", path.read_text(),
-                           re.MULTILINE)
-        assert {name for name in known if name in ROOMS} <= {*above, room}, path
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_point_to_lower_layers(layer):
+    below = LAYERS[:LAYERS.index(layer)]
+    for path in (ROOT / "dyn_ros" / layer).rglob("*.py"):
+        imported = re.findall(r"^ *from (?:\.{2,}|dyn_ros\.)(\w+)[\w.]* import", path.read_text(),
+                              re.MULTILINE)
+        assert {name for name in imported if name in LAYERS} <= {*below, layer}, path
+
+
+FOLDERS = (".ci", "benchmarks", "config", "docs", "dyn_ros", "launch", "msg", "srv", "test",
+           "tools")
+SOURCE = re.compile(
+    r".*\.(py|msg|srv|yaml|xml|urdf|cpp|toml|cfg|txt)|CMakeLists\.txt|Makefile|run", re.DOTALL)
+NOTICE = re.compile(
+    r"(?:<\?.*\?>\n)*(?:#!.*\n)?"             # XML declarations, or the interpreter of a script
+    r"(?:# |// |<!-- )Copyright dyn_ros contributors\n"
+    r"(?:# |// | +)SPDX-License-Identifier: Apache-2\.0(?: -->)?\n")
+
+
+def sources():
+    """The source files of the repository, without what is built or cached."""
+    for path in (*ROOT.iterdir(), *chain.from_iterable(
+            (ROOT / folder).rglob("*") for folder in FOLDERS)):
+        if path.is_file() and SOURCE.fullmatch(path.name) and "__pycache__" not in path.parts:
+            yield path
+
+
+def test_every_source_file_states_copyright_and_license():
+    found = list(sources())
+    assert {path.suffix for path in found} == {
+        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".cfg", ".txt", ""}
+    assert [str(path.relative_to(ROOT)) for path in found
+            if not NOTICE.match(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("text", [
+    "", "import numpy\n", "# Copyright dyn_ros contributors\n",
+    "# SPDX-License-Identifier: Apache-2.0\n",
+    "import numpy\n# Copyright dyn_ros contributors\n# SPDX-License-Identifier: Apache-2.0\n"])
+def test_a_missing_notice_is_found(text):
+    assert not NOTICE.match(text)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.endswith((".msg", ".srv"))])
+def test_the_comment_at_the_top_describes_the_interface_and_not_its_first_field(file):
+    """Generated documentation takes it from there; a blank line would move it to the field."""
+    parser = pytest.importorskip("rosidl_adapter.parser", reason="no ROS: run `make test`")
+    text = (ROOT / file).read_text()
+    message = parser.parse_message_string("dyn_ros", Path(file).stem, text.split("\n---\n")[0])
+    comment = message.annotations["comment"]
+    assert comment[:2] == ["Copyright dyn_ros contributors", "SPDX-License-Identifier: Apache-2.0"]
+    assert len(" ".join(comment[2:])) > 20
+    top = re.match(r"(?:#.*\n)+", text)[0].count("\n")
+    assert len(comment) == top
 
 
 def tool(name):
@@ -235,10 +283,10 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
     else:
         monkeypatch.setattr(preflight.importlib.util, "find_spec",
                             lambda name: None if name == "ensurepip" else name)
-    told = preflight.main().splitlines()
-    assert len(told) == 2 and told[0].startswith("Missing: ")
-    assert told[1].startswith("On Debian or Ubuntu: sudo apt install ")
-    assert told[1].endswith(package)
+    lines = preflight.main().splitlines()
+    assert len(lines) == 2 and lines[0].startswith("Missing: ")
+    assert lines[1].startswith("On Debian or Ubuntu: sudo apt install ")
+    assert lines[1].endswith(package)
 
 
 @pytest.mark.parametrize("name, value, hint", [
@@ -247,7 +295,7 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
     ("platform.machine", lambda: "aarch64", "colcon build"),
     ("platform.libc_ver", lambda: ("", ""), "colcon build"),
 ])
-def test_preflight_says_where_there_are_no_wheels(preflight, monkeypatch, name, value, hint):
+def test_preflight_reports_platforms_without_wheels(preflight, monkeypatch, name, value, hint):
     monkeypatch.setattr(preflight, name.split(".")[0], StandIn(name, value))
     assert hint in preflight.main()
 

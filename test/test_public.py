@@ -9,7 +9,7 @@ from pathlib import Path
 import dyn_ros
 
 
-def test_an_algorithm_without_its_import_line_is_told(tmp_path):
+def test_an_algorithm_without_its_import_line_is_reported(tmp_path):
     copy = shutil.copytree(Path(dyn_ros.__file__).parent, tmp_path / "dyn_ros",
                            ignore=shutil.ignore_patterns("__pycache__"))
     listed = copy / "algorithms" / "__init__.py"

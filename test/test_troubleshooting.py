@@ -44,7 +44,7 @@ def test_the_code_says_it(line):
     assert is_said(line)
 
 
-def test_what_nobody_says_is_found_out():
+def test_what_is_not_in_the_code_is_found_out():
     assert is_said("waiting for the position of ...")
     assert not is_said("waiting for the positions of ...")
     assert not is_said("the position of ... waiting for")

@@ -44,32 +44,33 @@ def test_everything_public_is_annotated_and_explained(function):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_as_many_results_as_are_annotated(name):
-    told = inspect.signature(getattr(dyn_ros, name)).return_annotation
-    if told is inspect.getmodule(getattr(dyn_ros, name)).__dict__.get("ConstrainedMotion"):
+    annotation = inspect.signature(getattr(dyn_ros, name)).return_annotation
+    if annotation is inspect.getmodule(getattr(dyn_ros, name)).__dict__.get("ConstrainedMotion"):
         return
-    named = [each for each in getattr(told, "__args__", ()) if hasattr(each, "_fields")]
+    named = [each for each in getattr(annotation, "__args__", ()) if hasattr(each, "_fields")]
     if named:
         results = named[0]._fields
     else:
-        results = told.__args__ if getattr(told, "__origin__", None) is tuple else [told]
+        several = getattr(annotation, "__origin__", None) is tuple
+        results = annotation.__args__ if several else [annotation]
     assert len(results) == len(ALGORITHMS[name].results)
 
 
 def test_a_type_checker_finds_what_is_wrong_and_nothing_else(monkeypatch):
     api = pytest.importorskip("mypy.api", reason="no mypy: run `make test`")
     monkeypatch.chdir(ROOT)                         # where it looks for dyn_ros first
-    told, failure, _ = api.run([
+    output, failure, _ = api.run([
         "--config-file=", "--strict", "--follow-imports=silent", "--hide-error-context",
         "--no-error-summary", "--no-pretty", f"--cache-dir={ROOT / '.mypy_cache'}",
         f"--python-executable={sys.executable}", str(USER)])
     assert failure == ""
     found = {}
-    for line, code in re.findall(r"^.*?:(\d+): error: .*\[([\w-]+)\]$", told, re.MULTILINE):
+    for line, code in re.findall(r"^.*?:(\d+): error: .*\[([\w-]+)\]$", output, re.MULTILINE):
         found.setdefault(int(line), []).append(code)
     expected = {number: line.partition("# error: ")[2].split()
                 for number, line in enumerate(USER.read_text().splitlines(), 1)
                 if "# error: " in line}
-    assert found == expected, told
+    assert found == expected, output
     assert expected
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main():
-    """Return what is wrong, or None."""
+    """Return the errors, or None."""
     faults = []
     try:
         parse_package(ROOT / "package.xml", warnings=faults)

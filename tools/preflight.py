@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Name what this machine lacks to build dyn_ros, with the package that brings it.
+"""Print what this machine lacks to build dyn_ros, with the Debian package that provides it.
 
-Runs on any Python from 3.6, with nothing installed: it is what `make` runs first.
+`make` runs it first: it requires Python 3.6 or newer and no other packages.
 """
 import importlib.util
 import os
@@ -12,27 +12,27 @@ import sys
 import sysconfig
 
 OLDEST, NEWEST = (3, 10), (3, 14)
-ELSEWHERE = ("Elsewhere dyn_ros needs a ROS installation: put it into a colcon workspace and run"
-             " `rosdep install` and `colcon build`.")
+ELSEWHERE = ("On other platforms dyn_ros requires a ROS installation: add it to a colcon workspace"
+             " and run `rosdep install` and `colcon build`.")
 
 
 def unsupported():
-    """Return why the ROS wheels do not serve here, or an empty string."""
+    """Return why the ROS wheels do not work on this machine, or an empty string."""
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         return (f"{sys.executable} is Python {platform.python_version()}; the ROS wheels are for"
-                " Python 3.10 to 3.14. Name another one, as in: make demo PYTHON=python3.12")
+                " Python 3.10 to 3.14. Specify another one: make demo PYTHON=python3.12")
     if platform.python_implementation() != "CPython":
-        return f"{sys.executable} is not CPython, which the ROS wheels are for."
+        return f"{sys.executable} is not CPython, which the ROS wheels require."
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        return ("The ROS wheels are for Linux on x86_64, this is"
+        return ("The ROS wheels are for Linux on x86_64; this is"
                 f" {sys.platform} on {platform.machine()}. {ELSEWHERE}")
     if platform.libc_ver()[0] != "glibc":
-        return f"The ROS wheels need glibc 2.28 or newer, this system has none. {ELSEWHERE}"
+        return f"The ROS wheels require glibc 2.28 or newer; this system has no glibc. {ELSEWHERE}"
     return ""
 
 
 def missing():
-    """Yield (what, Debian package) for everything absent."""
+    """Yield (item, Debian package) for everything that is missing."""
     python = "python3"
     if os.path.realpath("/usr/bin/python3") != os.path.realpath(sys.executable):
         python = "python{}.{}".format(*sys.version_info[:2])
@@ -46,7 +46,7 @@ def missing():
 
 
 def main():
-    """Return what to tell the user, or None where nothing is missing."""
+    """Return the message for the user, or None if nothing is missing."""
     reason = unsupported()
     absent = list(missing())
     if reason or not absent:

@@ -55,9 +55,6 @@ def _words(model, found):
     joint, (_, inertia, carried, rounding) = repr(model.velocity_names[found.velocity]), found
     unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
     effect = "so its acceleration is not determined"
-    if not np.isfinite(inertia + rounding):
-        return (f"the inertia that {joint} moves is too large to compute with, {effect}; give the "
-                "links that it carries smaller masses, inertias and distances")
     if inertia >= -rounding:
         why = "moves no inertia"
         if carried > 0.0:

@@ -1,7 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: an arm that moves, the real dynamics node, and a live table of what it says.
+"""The demo: a moving arm, the dynamics node, and a live table of what the node publishes.
 
-``motion.py`` moves joints, ``robot.py`` is the process that stands for the robot, ``table.py``
-draws, ``run.py`` starts the processes and ends them.
+``motion.py`` computes the motion, ``robot.py`` is the process that simulates the robot,
+``table.py`` draws the table, and ``run.py`` starts and stops the processes.
 """

@@ -15,13 +15,13 @@ from .table import Flow
 
 
 class Listener:
-    """A subscriber that keeps the latest message and counts them.
+    """A subscriber that keeps the latest message and counts all of them.
 
     Attributes
     ----------
     message : dyn_ros.msg.JointSpaceDynamics or None
     flow : Flow
-        From the stamp of the joint state to here, on the system's clock.
+        Rate, and latency from the stamp of the joint state to reception, by the system clock.
     """
 
     def __init__(self):
@@ -34,7 +34,7 @@ class Listener:
         self._node = rclpy.create_node("demo_view")
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._node)
-        # Deep enough for what comes while a picture is drawn.
+        # Deep enough for the messages that arrive while a picture is drawn.
         self._node.create_subscription(JointSpaceDynamics, "dynamics/state", self._receive, 100)
         latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._node.create_subscription(String, "robot_description", self._described, latched)
@@ -49,21 +49,22 @@ class Listener:
         self.flow.add(stamp.sec + stamp.nanosec * 1e-9, time.time())
 
     def listen(self, seconds):
-        """Take messages for some time."""
+        """Process messages for a number of seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._executor.spin_once(timeout_sec=left)
 
     def robots(self):
-        """How many nodes that move a robot are known by now; discovery takes its time.
+        """Return the number of nodes discovered so far that move a robot.
 
-        The demo's own page is none: it publishes joint states only while the robot stands still.
+        The demo's own page does not count: it publishes joint states only while the robot is
+        stopped.
         """
         publishers = self._node.get_publishers_info_by_topic("joint_states")
         return sum(each.node_name != "viewer" for each in publishers)
 
     def described_before(self, seconds):
-        """Whether a robot told its description before that time of the system's clock."""
+        """Whether a robot published its description before this time of the system clock."""
         return self._oldest < seconds
 
     def __exit__(self, *_):

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A smooth motion for any robot: slow sines within the limits of every joint, from rest."""
+"""A smooth motion for any robot: slow sines within the limits of every joint, starting at rest."""
 import math
 
 import numpy as np
@@ -9,28 +9,28 @@ import dyn_ros
 
 from ..model.urdf import ONE_DOF
 
-RESUME = 2.0        # [1/s]: how fast a resumed motion goes over into itself
+RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
 
 
 class Motion:
-    """Where each joint is at a time, and its exact derivatives.
+    """Position of each joint over time, with exact derivatives.
 
     Parameters
     ----------
     joints : sequence of dyn_ros.model.urdf.Joint
-        The robot's joints; those of one degree of freedom that mimic no other one move.
+        The robot's joints; those with one degree of freedom move, except mimic joints.
 
     Attributes
     ----------
     names : list of str
-        The joints that move, in their order in the model.
+        The joints that move, in the order of the model.
     """
 
     def __init__(self, joints):
         moving = [joint for joint in joints if joint.kind in ONE_DOF and joint.mimic is None]
         self.names = [joint.name for joint in moving]
         swings = [_swing(joint, number) for number, joint in enumerate(moving)]
-        self._centre, self._amplitude, self._frequency = np.array(swings).reshape(-1, 3).T
+        self._center, self._amplitude, self._frequency = np.array(swings).reshape(-1, 3).T
 
     def at(self, time):
         """Return position, velocity and acceleration of every joint [rad or m, and per s, s^2].
@@ -38,12 +38,12 @@ class Motion:
         Parameters
         ----------
         time : float
-            Seconds since the start, where all joints rest at the centre of their range.
+            Seconds since the start, when all joints rest at the center of their range.
         """
-        # Time itself starts from rest: it flows at the rate t / sqrt(1 + t^2), never above 1.
+        # The motion's time starts at rest: its rate is t / sqrt(1 + t^2), which never exceeds 1.
         root = math.hypot(1.0, time)
         phase = self._frequency * (root - 1.0)
-        position = self._centre + self._amplitude * np.sin(phase)
+        position = self._center + self._amplitude * np.sin(phase)
         swing, rate = self._amplitude * self._frequency, time / root
         velocity = swing * np.cos(phase) * rate
         acceleration = swing * (np.cos(phase) / root ** 3
@@ -52,13 +52,13 @@ class Motion:
 
 
 class Resumed:
-    """A motion that starts from elsewhere, at rest, and goes over into itself.
+    """A motion that starts at rest from another position and converges to the original one.
 
     Parameters
     ----------
     motion : Motion
     position : array_like
-        Where the joints are at the time 0 [rad or m].
+        Positions of the joints at time 0 [rad or m].
     """
 
     def __init__(self, motion, position):
@@ -66,7 +66,7 @@ class Resumed:
         self._offset = np.asarray(position) - motion.at(0.0)[0]
 
     def at(self, time):
-        """As of a `Motion`."""
+        """Return position, velocity and acceleration, as `Motion.at` does."""
         position, velocity, acceleration = self._motion.at(time)
         offset = self._offset * math.exp(-RESUME * time)
         return (position + offset * (1.0 + RESUME * time),
@@ -75,13 +75,13 @@ class Resumed:
 
 
 class Motors:
-    """What a motion takes of the motors, the root link held still.
+    """The motor torques that a motion requires, with the root link fixed.
 
     Parameters
     ----------
     model : dyn_ros.Model
     names : list of str
-        The joints that move; others stay where they are in `model.neutral()`.
+        The joints that move; all others stay at `model.neutral()`.
     """
 
     def __init__(self, model, names):
@@ -92,7 +92,7 @@ class Motors:
         self._v, self._a = np.zeros((2, model.nv))
 
     def effort(self, position, velocity, acceleration):
-        """Torques [N m] or forces [N] of the joints that move, by `rnea`."""
+        """Return the torques [N m] or forces [N] of the moving joints, from `rnea`."""
         self._q[self._idx_q] = position
         self._v[self._idx_v] = velocity
         self._a[self._idx_v] = acceleration
@@ -100,11 +100,11 @@ class Motors:
 
 
 def _swing(joint, number):
-    """Centre, amplitude and angular frequency [rad/s] of one joint's sine."""
+    """Return center, amplitude and angular frequency [rad/s] of one joint's sine."""
     bounded = math.isfinite(joint.lower) and math.isfinite(joint.upper)
-    centre = (joint.lower + joint.upper) / 2 if bounded else 0.0
+    center = (joint.lower + joint.upper) / 2 if bounded else 0.0
     reach = (joint.upper - joint.lower) / 2 if bounded else math.inf
-    period = 5.0 + 4.0 * (0.618 * number % 1.0)      # seconds; no two joints in step
+    period = 5.0 + 4.0 * (0.618 * number % 1.0)      # seconds; different for each joint
     frequency = 2 * math.pi / period
     widest = 0.15 if joint.kind == "prismatic" else 1.0
-    return centre, min(0.7 * reach, widest, 0.6 * joint.velocity / frequency), frequency
+    return center, min(0.7 * reach, widest, 0.6 * joint.velocity / frequency), frequency

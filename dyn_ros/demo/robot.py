@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The robot of the demo, a process of its own: what a real one brings to the ROS graph.
+"""The simulated robot of the demo, in a process of its own, with the topics of a real robot.
 
 It publishes ``robot_description`` (transient local) and ``joint_states`` with position, velocity
-and the effort that this motion takes, stamped when they are sent. Its service ``~/move`` stops it,
-so that another one may publish joint states, and lets it move again from where that one has led it.
+and the effort that the motion requires, stamped when they are sent. Its service ``~/move`` stops
+it, so that another node can publish joint states, and resumes from the position reached by then.
 """
 import argparse
 import time
@@ -23,11 +23,11 @@ from ..model import Model
 from ..model.urdf import read_description
 from .motion import Motion, Motors, Resumed
 
-PATIENCE = 0.05     # seconds after which a request is looked at
+POLL_PERIOD = 0.05  # seconds between two checks for requests
 
 
 def main():
-    """Publish a moving robot until the process is told to end."""
+    """Publish a moving robot until the process is asked to shut down."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("urdf", type=Path)
     parser.add_argument("--rate", type=float, required=True)
@@ -36,9 +36,9 @@ def main():
     model = Model.from_urdf(xml)
     motion = Motion(model.tree.joints)
     motors = Motors(model, motion.names)
-    motors.effort(*motion.at(0.0))      # compiles, while a signal still ends the process at once
+    motors.effort(*motion.at(0.0))      # compile while a signal still ends the process at once
     rclpy.init(args=[])
-    robot = Robot(xml, motion, motors)
+    robot = DemoRobot(xml, motion, motors)
     executor = SingleThreadedExecutor()
     executor.add_node(robot)
     try:
@@ -49,7 +49,7 @@ def main():
         rclpy.try_shutdown()
 
 
-class Robot(Node):
+class DemoRobot(Node):
     """Publishes its description once, and a joint state every period while it moves."""
 
     def __init__(self, xml, motion, motors):
@@ -62,38 +62,39 @@ class Robot(Node):
         self._motion = self._moving = motion
         self._motors = motors
         self._start = time.monotonic()
-        self._heard = None          # while it stands still, what others tell of its joints
-        self._where = {}
+        self._others = None         # subscription to other nodes' joint states while stopped
+        self._position = {}
         self.create_service(SetBool, "~/move", self._on_move)
 
     def _on_move(self, request, response):
-        if request.data and self._heard is not None:
-            self.destroy_subscription(self._heard)
-            self._heard = None
-            self._moving = Resumed(self._motion, list(self._where.values()))
+        if request.data and self._others is not None:
+            self.destroy_subscription(self._others)
+            self._others = None
+            self._moving = Resumed(self._motion, list(self._position.values()))
             self._start = time.monotonic()
-        elif not request.data and self._heard is None:
-            self._where = dict(zip(self._message.name, self._message.position))
-            self._heard = self.create_subscription(JointState, "joint_states", self._on_states, 10)
+        elif not request.data and self._others is None:
+            self._position = dict(zip(self._message.name, self._message.position))
+            self._others = self.create_subscription(
+                JointState, "joint_states", self._on_states, 10)
         response.success = True
         return response
 
     def _on_states(self, message):
-        self._where.update((name, x) for name, x in zip(message.name, message.position)
-                           if name in self._where)
+        self._position.update((name, x) for name, x in zip(message.name, message.position)
+                              if name in self._position)
 
     def run(self, executor, rate):
-        """Until the process is told to end."""
-        due = asked = time.monotonic()
+        """Publish at a rate [Hz] until the process is asked to shut down."""
+        due = polled = time.monotonic()
         while rclpy.ok():
-            if self._heard is not None:
-                executor.spin_once(PATIENCE)
+            if self._others is not None:
+                executor.spin_once(POLL_PERIOD)
                 continue
             self._publish()
             now = time.monotonic()
-            if now >= asked:
+            if now >= polled:
                 executor.spin_once(0.0)
-                asked = now + PATIENCE
+                polled = now + POLL_PERIOD
             due = max(due + 1 / rate, now)
             time.sleep(max(0.0, due - now))
 

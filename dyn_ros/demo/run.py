@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Run the demo: the robot, the nodes and the page as processes, the table in this one."""
+"""Run the demo: the robot, the nodes and the page in processes of their own, the table in this."""
 import ctypes
 import importlib.util
 import os
@@ -21,36 +21,36 @@ from .screens import Lines, Terminal, save_picture
 
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
 NODE_START_LIMIT = 300.0      # seconds; compiling on a slow machine takes a minute
-DISCOVERY_LIMIT = 5.0         # seconds in which the demo gives way to any other robot
-PAGE_RATE = 60.0              # what a page has a use for [Hz]
+DISCOVERY_LIMIT = 5.0         # seconds during which the demo yields to any other robot
+PAGE_RATE = 60.0              # highest rate that is of use to the page [Hz]
 ADDRESS = re.compile(r"http://\S+")
-PRCTL = getattr(ctypes.CDLL(None), "prctl", None)      # Linux has it
+PRCTL = getattr(ctypes.CDLL(None), "prctl", None)      # Linux only
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why and what would do."""
+    """The demo cannot continue; the message states the reason and a remedy."""
 
 
 def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, browser=True,
         port=8080):
-    """Show the dynamics of a moving robot until Ctrl-C or for some time.
+    """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
     Parameters
     ----------
     urdf : pathlib.Path
         The robot's description.
     root_joint : {"fixed", "floating", "planar"}
-        What holds the robot's root link.
+        How the root link is attached to the world.
     rate : float
         Joint states per second [Hz].
     duration : float, optional
-        Seconds from the first answer of the node to the end.
+        Seconds from the first message of the node to the end.
     snapshot : pathlib.Path, optional
         SVG file for the last picture.
     browser : bool
-        Serve a page with the robot too, and open it where there are a terminal and a screen.
+        Also serve a page with the robot; open it if there is a terminal and a display.
     port : int
-        Of the page; the next free one where it is taken.
+        Port of the page; if it is in use, the next free one.
 
     Raises
     ------
@@ -93,14 +93,14 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
                 raise DemoError(f"{snapshot}: {error.strerror}") from error
     flow = listener.flow
     if not flow.messages:
-        console.print("Ended before the node's first message.")
+        console.print("Ended before the first message from the node.")
         return
     console.print(f"{flow.messages} messages at {flow.total_rate():.0f} Hz, median latency "
                   f"{flow.total_latency() * 1e3:.2f} ms", highlight=False)
 
 
 def read_tree(urdf, root_joint):
-    """Read a robot's description, or raise ``DemoError`` with the reason."""
+    """Read a robot description; raise ``DemoError`` if it cannot be used."""
     try:
         tree = read_urdf(read_description(urdf),
                          root_joint=None if root_joint == "fixed" else root_joint)
@@ -109,14 +109,14 @@ def read_tree(urdf, root_joint):
     except ValueError as error:
         raise DemoError(f"{urdf}: {error}") from error
     if not any(joint.kind in ONE_DOF for joint in tree.joints):
-        raise DemoError(f"{urdf}: no joint moves; the demo needs one that is revolute, continuous "
-                        "or prismatic")
+        raise DemoError(f"{urdf}: no joint moves; the demo requires at least one revolute, "
+                        "continuous or prismatic joint")
     return tree
 
 
 @contextmanager
 def stop_signals():
-    """Give a list that fills when the process is asked to end (Ctrl-C or kill)."""
+    """Yield a list that is no longer empty once the process gets SIGINT or SIGTERM."""
     stopped = []
     names = [signal.SIGINT, signal.SIGTERM]
     before = [signal.signal(name, lambda number, _: stopped.append(number)) for name in names]
@@ -128,37 +128,37 @@ def stop_signals():
 
 
 class Child:
-    """A module run as a process that ends with this one, its output kept off the screen."""
+    """A module run in a process that ends with this one, with its output captured."""
 
     def __init__(self, name, module, *arguments):
         self.name = name
         self._output = tempfile.TemporaryFile()
-        # A session of its own: Ctrl-C reaches this process alone, which then ends the others.
+        # In its own session, so that Ctrl-C reaches only this process, which then ends the others.
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL,
             stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=_end_with_parent)
 
     def last_line(self):
-        """What the process said last, or "" when it said nothing yet."""
+        """Return the last line that the process wrote, or ""."""
         lines = self._read(os.fstat(self._output.fileno()).st_size - 4096).split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def find(self, pattern):
-        """The first place in its first words that a pattern matches, or ""."""
+        """Return the first match of a pattern in the start of the output, or ""."""
         match = pattern.search(self._read(0))
         return match.group() if match else ""
 
     def _read(self, start):
-        # pread leaves the file's position, which the process shares, where it is.
+        # pread does not move the file position, which the process shares.
         return os.pread(self._output.fileno(), 4096, max(0, start)).decode(errors="replace")
 
     def ended(self):
-        """Whether the process has."""
+        """Whether the process has ended."""
         return self._process.poll() is not None
 
     def check(self):
-        """Raise ``DemoError`` when the process has ended."""
+        """Raise ``DemoError`` if the process has ended."""
         if self.ended():
             raise DemoError(self.last_line() or
                             f"{self.name} ended with exit code {self._process.returncode}")
@@ -178,14 +178,14 @@ class Child:
 
 
 def _end_with_parent():
-    """Ask Linux to end this process when its parent dies, however that happens."""
+    """Ask Linux to end this process when its parent dies, for whatever reason."""
     if PRCTL is not None:
         pr_set_pdeathsig = 1
         PRCTL(pr_set_pdeathsig, signal.SIGTERM)
 
 
 def node(name, root_joint, **parameters):
-    """One of the package's nodes, with what the demo needs of it."""
+    """Return one of the package's nodes with the parameters for the demo."""
     given = {"root_joint": root_joint, "base_source": "parameter", **parameters}
     if name != "vereshchagin":
         given["derivatives"] = "false"
@@ -196,7 +196,7 @@ def node(name, root_joint, **parameters):
 
 
 def nodes_of_page(tree, root_joint):
-    """More nodes, for what the page shows: centers of mass, and a tool that a push acts on."""
+    """Yield the other nodes for the page: centroidal, and constraints that hold the tool."""
     tool = [frame.name for frame in tree.frames if frame.kind == "body"][-1]
     yield node("centroidal", root_joint, max_rate=PAGE_RATE)
     yield node("vereshchagin", root_joint, max_rate=PAGE_RATE, constraints="hold_pose",
@@ -204,40 +204,40 @@ def nodes_of_page(tree, root_joint):
 
 
 def can_show(console):
-    """Whether there is what the page needs; tells what would do."""
+    """Whether the page can be served; if not, print what to install."""
     if importlib.util.find_spec("viser"):
         return True
-    console.print("The robot can be seen in a browser too: pip install viser, or `make demo`.",
+    console.print("To see the robot in a browser as well: pip install viser, or run `make demo`.",
                   style="yellow")
     return False
 
 
 class Page:
-    """The robot in a browser: the viewer's process, and where it is seen.
+    """The viewer's process and the address of its page.
 
-    Without it the demo goes on.
+    The demo continues if it fails.
     """
 
     def __init__(self, console, urdf, port):
-        self._console, self._told = console, False
+        self._console, self._announced = console, False
         folders = ",".join(f"'{folder}'" for folder in urdf.resolve().parents)
         self._child = Child(
             "the viewer", "dyn_ros.nodes.viewer_node", "--ros-args", "-p", f"port:={port}",
             "-p", "motion_service:=demo_robot/move", "-p", f"mesh_paths:=[{folders}]")
 
-    def tell(self):
-        """Once, where it is, or why it is not; opens it where a person can see it."""
-        if self._told:
+    def announce(self):
+        """Print, once, the address or the reason of a failure; open the page on a display."""
+        if self._announced:
             return
         address = self._child.find(ADDRESS)
         if address:
-            self._told = True
+            self._announced = True
             self._console.print(f"[bold]The robot is at {address}[/]: move it with the sliders.")
             if self._console.is_terminal and has_screen():
                 webbrowser.open(address)
         elif self._child.ended():
-            self._told = True
-            self._console.print(f"There is no page to see: {self._child.last_line()}",
+            self._announced = True
+            self._console.print(f"The page is not available: {self._child.last_line()}",
                                 style="yellow", markup=False)
 
     def __enter__(self):
@@ -249,7 +249,7 @@ class Page:
 
 
 def has_screen():
-    """Whether there is a screen, and a browser that opens on it and not in the terminal."""
+    """Whether there is a display, and a browser that opens on it rather than in the terminal."""
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     try:
@@ -258,10 +258,10 @@ def has_screen():
         return False
 
 
-def watch(listener, begin, screen, children, stopped, duration, page, go_on):
-    """Show what the listener hears until a signal, the duration's end or a child's death.
+def watch(listener, begin, screen, children, stopped, duration, page, start_others):
+    """Show what the listener receives until a signal, the end of the duration, or a child's exit.
 
-    With the first message it goes on: nodes that compile at the same time would delay it.
+    The other nodes start after the first message: compiling at the same time would delay it.
     """
     start, end = time.monotonic(), None
     settling = round(DISCOVERY_LIMIT / screen.period)     # in rounds: a busy machine takes longer
@@ -270,22 +270,22 @@ def watch(listener, begin, screen, children, stopped, duration, page, go_on):
         for child in children:
             child.check()
         if page is not None:
-            page.tell()
+            page.announce()
         now = time.monotonic()
-        # Of two demos the one that came last gives way, however late it finds the first.
+        # Of two demos, the one started last yields, however late it discovers the first.
         if listener.robots() > 1 and (settling or listener.described_before(begin)):
             raise DemoError("another robot publishes joint_states in this ROS domain: stop it, or "
-                            "set ROS_DOMAIN_ID to a number of your own (0 to 101)")
+                            "set ROS_DOMAIN_ID to an unused number (0 to 101)")
         settling = max(settling - 1, 0)
         if listener.message is None:
             if now > start + NODE_START_LIMIT:
-                raise DemoError(f"the node sent nothing in {NODE_START_LIMIT:.0f} s; its last "
-                                f"words: {children[0].last_line()}")
+                raise DemoError(f"no message from the node in {NODE_START_LIMIT:.0f} s; its last "
+                                f"output: {children[0].last_line()}")
             screen.wait(now - start, children[0].last_line())
             continue
         screen.show(listener)
         if end is None:
-            go_on()
+            start_others()
             end = now + duration if duration is not None else float("inf")
         if now >= end:
             return

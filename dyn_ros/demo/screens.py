@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the demo's picture goes: a terminal, plain lines, or a file."""
+"""Outputs of the demo's picture: a terminal, plain lines, or a file."""
 import io
 import re
 import time
@@ -12,17 +12,17 @@ from rich.text import Text
 
 from .table import OTHER_LINES, joint_table, rows_of, view
 
-# rich's picture, less the fonts that it would fetch from a server
+# rich's SVG format, without the fonts that it would fetch from a server
 SVG = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-WIDTH = 92      # columns where no terminal gives them
+WIDTH = 92      # columns if there is no terminal
 
 
 def picture(tree, listener, limit=None):
-    """The latest message as a table, of so many rows at most."""
+    """Return the latest message as a table with at most `limit` rows."""
     efforts = {joint.name: joint.effort for joint in tree.joints}
     linear = any(joint.kind in ("prismatic", "planar", "floating") for joint in tree.joints)
     table = joint_table(rows_of(listener.message, efforts), linear, limit)
-    title = f"{tree.name} moves, dynamics_node says what that takes"
+    title = f"Dynamics of {tree.name} in motion, published by dynamics_node"
     return view(title, table, listener.flow, time.time())
 
 
@@ -34,12 +34,12 @@ def save_picture(path, tree, listener):
 
 
 def _starting(seconds, words):
-    """What to say until the first message."""
-    return f"dynamics_node starts ({seconds:.0f} s)" + (f": {words}" if words else "")
+    """Return the text to show until the first message."""
+    return f"dynamics_node is starting ({seconds:.0f} s)" + (f": {words}" if words else "")
 
 
 class Terminal:
-    """A table that stands still and changes ten times a second."""
+    """A table that is updated in place ten times per second."""
 
     period = 0.1      # seconds
 
@@ -56,13 +56,13 @@ class Terminal:
         self._live.__exit__(*error)
 
     def wait(self, seconds, words):
-        """Say that the node starts, and what it said last."""
+        """Show that the node is starting, with the last line of its output."""
         text = Text(_starting(seconds, words), no_wrap=True, overflow="ellipsis")
         self._spinner.update(text=text)
         self._live.update(self._spinner, refresh=True)
 
     def show(self, listener):
-        """Draw the latest message, as many joints as the terminal is high."""
+        """Draw the latest message, with as many joints as fit in the terminal."""
         limit = max(1, self._console.height - OTHER_LINES)
         self._live.update(picture(self._tree, listener, limit), refresh=True)
 
@@ -83,7 +83,7 @@ class Lines:
         pass
 
     def wait(self, seconds, words):
-        """Say that the node starts, and what it said last."""
+        """Show that the node is starting, with the last line of its output."""
         self._print(Text(_starting(seconds, words)))
 
     def show(self, listener):

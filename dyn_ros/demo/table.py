@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's table: what one message of the node says, joint by joint."""
+"""The demo's table: the content of one message of the node, joint by joint."""
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-# Lines of the view that are no joint: title, two of heading, rule, "more", two below, two blank.
+# Lines of the view other than joints: title, heading (2), rule, "more", footer (2), blank (2).
 OTHER_LINES = 9
 BAR_WIDTH = 10
 
@@ -23,26 +23,26 @@ class Row:
     """One degree of freedom: torques [N m or N], M's diagonal [kg m2 or kg]."""
 
     name: str
-    position: float | None      # [rad or m]; None for a base, which is more than one number
+    position: float | None      # [rad or m]; None for a base, which has several numbers
     gravity: float
-    nle: float                  # NaN while the velocity is unknown
+    nle: float                  # NaN if the velocity is unknown
     inertia: float
-    effort_limit: float         # NaN where the robot's description gives none
+    effort_limit: float         # NaN if the robot description specifies none
 
     @property
     def load(self):
-        """Part of the effort limit that nle takes; NaN where one of them is unknown."""
+        """Ratio of nle to the effort limit; NaN if one of them is unknown."""
         return abs(self.nle) / self.effort_limit
 
 
 def rows_of(message, effort_limits):
-    """Rows of a ``JointSpaceDynamics`` message.
+    """Return the rows of a ``JointSpaceDynamics`` message.
 
     Parameters
     ----------
     message : dyn_ros.msg.JointSpaceDynamics
     effort_limits : dict of str to float
-        Effort limit of joints [N m or N]; 0, inf or missing: no limit.
+        Effort limits of joints [N m or N]; 0, inf or missing: no limit.
     """
     def limit(name):
         value = effort_limits.get(name, math.nan)
@@ -56,12 +56,12 @@ def rows_of(message, effort_limits):
 
 
 class Flow:
-    """Counts messages and how late each one came.
+    """Counts messages and measures their latency.
 
-    ``rate`` and ``latency`` look at the last second before ``now``; ``total_rate`` and
-    ``total_latency`` at everything (the latency at most at the last 100 000 messages). All
-    times are seconds on one clock; rates go by the stamps, so that a picture drawn between two
-    arrivals does not show.
+    ``rate`` and ``latency`` cover the last second before ``now``. ``total_rate`` and
+    ``total_latency`` cover all messages (the latency at most the last 100 000). All times are
+    seconds of one clock. Rates are based on the stamps, so that drawing a picture between two
+    arrivals has no effect on them.
     """
 
     def __init__(self):
@@ -70,7 +70,7 @@ class Flow:
         self._recent = deque(maxlen=100_000)      # (stamp, arrival)
 
     def add(self, stamp, arrival):
-        """Count a message, stamped at one time and received at another."""
+        """Count a message with its stamp and time of arrival."""
         self.messages += 1
         self._first_stamp = stamp if self._first_stamp is None else self._first_stamp
         self._recent.append((stamp, arrival))
@@ -79,21 +79,21 @@ class Flow:
         return list(takewhile(lambda sample: sample[1] > now - 1.0, reversed(self._recent)))
 
     def rate(self, now):
-        """Messages in the last second [Hz]."""
+        """Return the rate of messages in the last second [Hz]."""
         recent = self._last_second(now)
         return _rate(len(recent), recent[-1][0], recent[0][0]) if recent else 0.0
 
     def latency(self, now):
-        """Median latency of the last second [s]; NaN when nothing came."""
-        late = [arrival - stamp for stamp, arrival in self._last_second(now)]
-        return median(late) if late else math.nan
+        """Return the median latency in the last second [s]; NaN if there were no messages."""
+        latencies = [arrival - stamp for stamp, arrival in self._last_second(now)]
+        return median(latencies) if latencies else math.nan
 
     def total_rate(self):
-        """Messages per second between the first and the last one [Hz]."""
+        """Return the rate of messages between the first and the last one [Hz]."""
         return _rate(self.messages, self._first_stamp, self._recent[-1][0])
 
     def total_latency(self):
-        """Median latency [s]."""
+        """Return the median latency [s]."""
         return median(arrival - stamp for stamp, arrival in self._recent)
 
 
@@ -102,21 +102,21 @@ def _rate(messages, first, last):
 
 
 def joint_table(rows, linear=False, limit=None):
-    """The table of joints.
+    """Return the table of joints.
 
     Parameters
     ----------
     rows : list of Row
     linear : bool
-        Some rows slide instead of turning: the heading then carries both units.
+        Whether some rows are linear; the heading then shows both units.
     limit : int, optional
-        Rows to show at most; the last line then tells how many there are more.
+        Largest number of rows to show; a last line then states how many are not shown.
     """
     def unit(turning, sliding):
         return f"[dim]\\[{turning} | {sliding}][/]" if linear else f"[dim]\\[{turning}][/]"
 
     table = Table(box=box.SIMPLE, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
-    # The one column that may wrap is the first that a narrow terminal shortens.
+    # rich shortens the column that may wrap first if the terminal is narrow.
     table.add_column("joint\n", overflow="ellipsis", max_width=28)
     table.add_column("position\n" + unit("rad", "m"), justify="right", no_wrap=True)
     table.add_column("gravity\n" + unit("N m", "N"), justify="right", no_wrap=True, style="cyan")
@@ -136,7 +136,7 @@ def joint_table(rows, linear=False, limit=None):
 
 
 def _number(value, digits):
-    # Adding zero makes -0.0, which rounding can leave, a plain 0.
+    # Rounding can result in -0.0; adding zero makes it 0.0.
     return "-" if value is None or math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
@@ -152,7 +152,7 @@ def _load(row):
 
 
 def view(title, table, flow, now):
-    """The whole picture: title, table, and how the messages flow.
+    """Return the whole picture: title, table, and the rate and latency of the messages.
 
     Parameters
     ----------
@@ -160,10 +160,10 @@ def view(title, table, flow, now):
     table : rich.table.Table
     flow : Flow
     now : float
-        On the clock of the flow [s].
+        Time on the clock of the flow [s].
     """
     figures = Text.from_markup(
         f"[bold]{flow.rate(now):.0f}[/] Hz   [bold]{flow.latency(now) * 1e3:.2f}[/] ms from joint "
         f"state to dynamics (median)   [bold]{flow.messages}[/] messages")
-    hint = Text("look on:  ros2 topic echo /dynamics/gravity      Ctrl-C ends", style="dim")
+    hint = Text("see also:  ros2 topic echo /dynamics/gravity      Ctrl-C to quit", style="dim")
     return Group(Text(title, style="bold"), "", table, "", figures, hint)

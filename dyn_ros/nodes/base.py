@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What all nodes share: lifecycle, parameters, robot description, state, outputs, diagnostics."""
+"""The base of all nodes: lifecycle, parameters, robot description, state, outputs, diagnostics."""
 import functools
 import os
 import signal
@@ -32,46 +32,48 @@ from .inputs import Inputs
 from .markers import Kind, Markers, header_of
 from .pace import Pace
 from .parameters import Parameters, Spec
-from .robot import Robot, SettingError
-from .services import Service, answers
-from .state import Refused, some
+from .robot import RobotContext, SettingError
+from .services import Service, service_callback
+from .state import Rejected, abbreviated
 
 THROTTLE = 5.0      # seconds between two log lines about the same thing
-GRACE = 1.0         # seconds from a signal to the end of a process that does not end by itself
+GRACE_PERIOD = 1.0  # seconds between a signal and the forced exit of a process that still runs
 
 SPECS = (
     Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
          read_only=True),
     Spec("max_rate", 0.0, "Publish at most this often [Hz]; 0: every state.", limits=(0.0, 1e5)),
     Spec("robot_description", "",
-         "The robot as URDF text; what the topic robot_description tells replaces it.", robot=True),
-    Spec("robot_description_file", "", "Path of a URDF file, read if robot_description is empty.",
-         robot=True),
+         "The robot as URDF text; overridden by the topic robot_description.", robot=True),
+    Spec("robot_description_file", "",
+         "Path of a URDF file, read if robot_description is empty.", robot=True),
     Spec("root_joint", "fixed", "How the root link moves in the world.",
          choices=("fixed", "floating", "planar"), robot=True),
     Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world frame [m/s2].", size=3,
          limits=(-1e6, 1e6), robot=True),
     Spec("mimic", "project", "Mimic joints follow their master, or are free joints.",
          choices=("project", "ignore"), robot=True),
-    Spec("strict", False, "Refuse a robot description that gives warnings.", robot=True),
+    Spec("strict", False, "Reject a robot description that causes warnings.", robot=True),
     Spec("joints", Parameter.Type.STRING_ARRAY,
-         "Joints to publish, in this order; empty: all, as the model orders them.", robot=True),
+         "Joints to publish, in this order; empty: all, in the order of the model.", robot=True),
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
-         "Rotor inertia of each published row [kg m2, kg]; empty: none.", robot=True),
-    Spec("frame_id", "", "frame_id of what is published; empty: the root link.", robot=True),
+         "Rotor inertia for each published row [kg m2, kg]; empty: none.", robot=True),
+    Spec("frame_id", "", "frame_id of published messages; empty: the root link.", robot=True),
     Spec("world_frame", "",
-         "frame_id of what is told in the world, with a floating or planar base; empty: the "
+         "frame_id of quantities expressed in the world, for a floating or planar base; empty: the "
          "frame_id of odom, or world.", robot=True),
     Spec("staleness", 0.5,
-         "Largest difference of stamps within one state, and largest age of one in a service [s].",
-         limits=(1e-3, 3600.0), robot=True),
+         "Largest difference between stamps within one state, and largest age of the state used "
+         "by a service [s].", limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",
-         "Where a floating or planar base's pose and twist come from: topic odom, or base_pose.",
+         "Source of the pose and twist of a floating or planar base: the topic odom, or the "
+         "parameters base_pose and base_twist.",
          choices=("odometry", "parameter"), robot=True),
     Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
          "Pose of the base in the world: x y z [m], qx qy qz qw.", size=7, robot=True),
     Spec("base_twist", [0.0] * 6,
-         "Twist of the base in its own axes: linear [m/s], angular [rad/s].", size=6, robot=True),
+         "Twist of the base, expressed in the base frame: linear [m/s], angular [rad/s].", size=6,
+         robot=True),
 )
 
 
@@ -80,10 +82,11 @@ class Output:
     """A topic that a node publishes for each state.
 
     `make(robot)` returns a function without arguments that computes from `robot.state` and returns
-    the message, or None while it has to wait. `terms` are the names of `dyn_ros.Terms` that it
-    takes from `robot.terms()`; a function that gives them is asked for each state, and where it
-    gives None that state is left out. `header(message)` is what is stamped later.
-    `gone()` returns the message that takes away what the node has shown, when it stops.
+    the message, or None if an input is missing. `terms` are the names of the `dyn_ros.Terms` that
+    it reads from `robot.terms()`, or a function that returns them; it is called for each state,
+    and None skips that state. `header(message)` returns the header that is stamped before
+    publishing. `clear()` returns the message that removes from displays what the node has shown;
+    it is published when the node stops.
     """
 
     topic: str
@@ -91,37 +94,37 @@ class Output:
     make: object
     terms: object = ()
     header: object = attrgetter("header")
-    gone: object = None
+    clear: object = None
 
 
 def guarded(callback):
-    """Let no exception of a callback end the node: log it and go on."""
+    """Keep exceptions in a callback from ending the node: log them and continue."""
     @functools.wraps(callback)
     def call(self, *given):
         try:
             callback(self, *given)
-        except Refused as error:
-            self.refuse(callback.__name__.strip("_"), error)
+        except Rejected as error:
+            self.reject(callback.__name__.strip("_"), error)
         except Exception as error:
-            if self.context.ok():       # else a signal came meanwhile, and nothing works any more
-                self.refuse(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")
+            if self.context.ok():       # otherwise a signal has shut the context down
+                self.fail(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")
     return call
 
 
 class RobotNode(LifecycleNode):
     """A lifecycle node that computes messages from the state of one robot.
 
-    A subclass tells what it is for in class attributes: `kernels` (names of the public functions
-    it calls, compiled at configure), `outputs`, `offers` (services, from configure on), `markers`
-    (the kinds that `~/markers` shows) and, if it has parameters of its own, `specs`, whose values
-    are `self.parameters.values`.
+    A subclass defines class attributes: `kernels` (names of the public functions that it calls,
+    compiled at configure), `outputs`, `offers` (services, available once configured), `markers`
+    (the kinds that `~/markers` shows) and, for parameters of its own, `specs`; their values are in
+    `self.parameters.values`.
 
     Parameters
     ----------
     name : str
     source : RobotNode, optional
-        Another node of this process, which has the parameters of the robot and its topics: this
-        one takes the robot and each state from there.
+        Another node in this process, which owns the robot's parameters and topics. This node
+        uses its robot and its states.
     """
 
     kernels: tuple[str, ...] = ()
@@ -133,31 +136,31 @@ class RobotNode(LifecycleNode):
     def __init__(self, name, source=None, **kwargs):
         super().__init__(name, **kwargs)
         change_state = self._service_change_state
-        change_state.callback = self._answering(change_state.callback)
+        change_state.callback = self._answer_invalid_transition(change_state.callback)
         self.source = source or self
-        self.members = []           # the nodes that this one is the source of
+        self.members = []           # nodes whose source is this one
         if source:
             source.members.append(self)
         self._robot = None
         self.inputs = Inputs(self)
-        self._fills = []            # of each output, the function that computes its message
+        self._fills = []            # for each output, the function that computes its message
         self._running = False
-        self._offered = ""          # the latest description, good or bad
-        self._candidate = None      # what `_make` gave for parameters that are being set
-        self._waited = ""           # what the last diagnostics told to be waiting for
-        self._told = {}             # when a log line about something was last written
+        self._latest_description = ""   # valid or not
+        self._candidate = None      # result of `_make` for parameters that are being set
+        self._last_waiting = ""     # what the last diagnostics reported as missing
+        self._last_logged = {}      # by key: time of the last log line
         self._count = _Counts()
-        self._inlets = []
-        self._outlets = []
-        self._servers = []
-        self.payloads = {}          # see Robot; one robot hands them on to the next
+        self._own_subscriptions = []
+        self._output_publishers = []
+        self._own_services = []
+        self.payloads = {}          # passed from one RobotContext to the next
         specs = [spec for spec in SPECS if not (source and spec.robot)] + list(self.specs)
         self._markers = Markers(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
             self.outputs = (*self.outputs, Output(
                 "~/markers", MarkerArray, self._markers.make, self._markers.terms, header_of,
-                self._markers.gone))
+                self._markers.clear))
             specs += self._markers.specs
         self.parameters = Parameters(
             self, specs, self._accept_parameters, self._parameters_changed)
@@ -168,31 +171,31 @@ class RobotNode(LifecycleNode):
 
     @property
     def robot(self):
-        """The robot, None while there is none; of the source, if this node has one."""
+        """The `RobotContext` of the source or of this node; None if there is no robot yet."""
         return self.source._robot
 
     @property
     def active(self):
-        """Whether it publishes and answers."""
+        """Whether the node publishes and answers service requests."""
         return self._running
 
     # Lifecycle
 
-    def _answering(self, change):
-        """A callback of ~/change_state that answers where rclpy leaves the caller waiting."""
+    def _answer_invalid_transition(self, change):
+        """Wrap the callback of ~/change_state to answer requests that rclpy leaves unanswered."""
         def call(request, response):
             try:
                 return change(request, response)
             except Exception as error:
                 if "Transition is not registered" not in str(error):
                     raise
-                self.refuse("change_state", "there is no such transition from that state; "
-                            "`ros2 lifecycle list` with the node's name tells those there are")
+                self.reject("change_state", "there is no such transition from the current state; "
+                            "`ros2 lifecycle list` with the node's name lists the available ones")
                 return response
         return call
 
     def start(self):
-        """Configure and activate this node and its members, each if its autostart says so."""
+        """Configure and activate this node and its members, each according to its autostart."""
         if (self.parameters.values["autostart"]
                 and self.trigger_configure() == TransitionCallbackReturn.SUCCESS):
             self.trigger_activate()
@@ -200,7 +203,7 @@ class RobotNode(LifecycleNode):
             node.start()
 
     def on_configure(self, state):
-        """Compile the kernels, open the topics, take the robot of the parameters."""
+        """Compile the kernels, create the topics, load the robot that the parameters specify."""
         try:
             if self.parameters.faults:
                 raise ValueError("; ".join(self.parameters.faults.values()))
@@ -212,7 +215,7 @@ class RobotNode(LifecycleNode):
                 self._take_parameter_description()
         except Exception as error:
             self._close()
-            self.refuse("configure", error)
+            self.fail("configure", error)
             return TransitionCallbackReturn.FAILURE
         return super().on_configure(state)
 
@@ -241,9 +244,9 @@ class RobotNode(LifecycleNode):
     def _compile(self):
         started = time.monotonic()
         self.get_logger().info(
-            f"loading {len(self.kernels)} functions; those that the cache does not hold are "
-            "compiled for this processor, which takes up to a minute at the first start and "
-            "happens once (`dyn_ros precompile` does it ahead)")
+            f"loading {len(self.kernels)} functions; those missing from the cache are compiled, "
+            "which takes up to a minute on the first start (run `dyn_ros precompile` to compile "
+            "them in advance)")
 
         def progress(done, total, name):
             if not self.context.ok():
@@ -259,13 +262,13 @@ class RobotNode(LifecycleNode):
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
     def _open(self):
-        self._outlets = [
+        self._output_publishers = [
             self.create_lifecycle_publisher(
                 output.type, output.topic, 10,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
             for output in self.outputs]
-        self._servers = [
-            self.create_service(service.type, service.name, answers(self, service))
+        self._own_services = [
+            self.create_service(service.type, service.name, service_callback(self, service))
             for service in self.offers]
         self.inputs.listen(self.wanted_inputs(self.parameters.values))
 
@@ -274,7 +277,7 @@ class RobotNode(LifecycleNode):
             depth=1, reliability=ReliabilityPolicy.RELIABLE,
             durability=DurabilityPolicy.TRANSIENT_LOCAL)
         newest = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._inlets = [
+        self._own_subscriptions = [
             self.create_subscription(
                 kind, topic, callback, qos,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
@@ -284,30 +287,30 @@ class RobotNode(LifecycleNode):
                 (Odometry, "odom", self._on_odometry, newest))]
 
     def _stop(self):
-        """Publish no more; take away what was shown."""
+        """Stop publishing; clear what displays show."""
         if self._running:
             self._running = False
-            for publisher, output in zip(self._outlets, self.outputs):
-                if output.gone:
-                    publisher.publish(output.gone())
+            for publisher, output in zip(self._output_publishers, self.outputs):
+                if output.clear:
+                    publisher.publish(output.clear())
 
     def _close(self):
         self._stop()
-        for publisher in self._outlets:
+        for publisher in self._output_publishers:
             self.destroy_lifecycle_publisher(publisher)
-        for subscriber in self._inlets:
+        for subscriber in self._own_subscriptions:
             self.destroy_subscription(subscriber)
-        for server in self._servers:
+        for server in self._own_services:
             self.destroy_service(server)
-        self._outlets, self._inlets, self._servers = [], [], []
+        self._output_publishers, self._own_subscriptions, self._own_services = [], [], []
         self.inputs.listen({})
         if self.source is self:
-            self._give(None, [[] for _ in (self, *self.members)])
+            self._set_robot(None, [[] for _ in (self, *self.members)])
 
     # Parameters and robot description
 
     def _accept_parameters(self, values, changed):
-        """Refuse what does not fit the robot; keep the robot that the new values make."""
+        """Reject values that do not fit the robot; keep the robot built with the new ones."""
         self._candidate = None
         self.inputs.check(self.wanted_inputs(values))
         if any(spec.robot and spec.name in changed for spec in SPECS):
@@ -322,65 +325,67 @@ class RobotNode(LifecycleNode):
                 self._candidate = self._make(description, values)
             return
         errors = []
-        for description in {self._offered: 0, self.robot.description if self.robot else "": 0}:
+        current = self.robot.description if self.robot else ""
+        for description in dict.fromkeys((self._latest_description, current)):
             if description:
                 try:
                     self._candidate = self._make(description, values)
                     return
                 except ValueError as error:
                     errors.append(error)
-        for refusal in reversed(errors):
-            if self.robot or isinstance(refusal, SettingError) and refusal.parameter in changed:
-                raise refusal
+        for found in reversed(errors):
+            if self.robot or isinstance(found, SettingError) and found.parameter in changed:
+                raise found
 
     def _parameters_changed(self, changed):
         self._pace = Pace(self.parameters.values["max_rate"])
-        if self._outlets:
+        if self._output_publishers:
             self.inputs.listen(self.wanted_inputs(self.parameters.values))
-        if self._candidate and self._inlets:
+        if self._candidate and self._own_subscriptions:
             self._swap(*self._candidate)
-            self._offered = self.robot.description
+            self._latest_description = self.robot.description
         self._candidate = None
 
     def _take_parameter_description(self):
         try:
             description = parameter_description(self.parameters.values)
         except Exception as error:
-            self.refuse("robot_description_file", error)
+            self.reject("robot_description_file", error)
             return
         if description:
-            self._offer(description, "parameter robot_description")
+            self._take_description(description, "parameter robot_description")
 
     @guarded
     def _on_robot_description(self, message):
-        self._offer(message.data, "topic robot_description")
+        self._take_description(message.data, "topic robot_description")
 
-    def _offer(self, description, source):
-        """Take a robot description, unless it is bad: then the robot stays as it is."""
-        self._offered = description
+    def _take_description(self, description, source):
+        """Use a robot description; if it is invalid, keep the current robot."""
+        self._latest_description = description
         if self.robot and self.robot.description == description:
             return
         try:
             made = self._make(description, self.parameters.values)
         except Exception as error:
-            kept = "the robot stays as it was" if self.robot else "there is no robot yet"
-            self.refuse(source, f"{error} ({kept})", throttle=0.0)
+            kept = "keeping the current robot" if self.robot else "there is no robot yet"
+            self.reject(source, f"{error} ({kept})", throttle=0.0)
             return
         self._swap(*made)
 
     def _make(self, description, values):
-        """A robot, and for each node's outputs the functions that compute their messages."""
-        robot = Robot(description, values, lambda text: self._tell("stamps", text), self.payloads)
+        """Return a robot and, for each node, the functions that compute its outputs."""
+        robot = RobotContext(description, values,
+                             lambda text: self._log_throttled("stamps", text), self.payloads)
         return robot, [[output.make(robot) for output in node.outputs]
                        for node in (self, *self.members)]
 
-    def _give(self, robot, fills):
+    def _set_robot(self, robot, fills):
         self._robot = robot
         for node, own in zip((self, *self.members), fills):
             node._fills = own
 
     def _swap(self, robot, fills):
-        self._give(robot, fills)
+        self._set_robot(robot, fills)
         for warning in robot.model.warnings[:10]:
             self.get_logger().warning(f"robot_description: {warning}")
         for left_out in robot.left_out:
@@ -392,19 +397,19 @@ class RobotNode(LifecycleNode):
     # From a message to outputs
 
     def wanted_inputs(self, values):
-        """Of each topic that the parameters want, what `Inputs.listen` takes."""
+        """Return the topics that the parameters require, as `Inputs.listen` expects them."""
         return {}
 
     @guarded
-    def on_input(self, inlet, message):
-        """Take a message of one of `inputs`."""
+    def on_input(self, topic, message):
+        """Process a message of one of `inputs`."""
         try:
-            inlet.take(self.robot, message, self.now())
+            topic.take(self.robot, message, self.now())
         except ValueError as error:
-            self.refuse(inlet.topic, error)
+            self.reject(topic.name, error)
 
     def now(self):
-        """In s; in a simulation nothing ages while it is paused."""
+        """Return the time [s] by which inputs age; simulation time if the node uses it."""
         clock = self.get_clock()
         if clock.ros_time_is_active:
             return 1e-9 * clock.now().nanoseconds
@@ -421,11 +426,11 @@ class RobotNode(LifecycleNode):
             due = robot.state.joint_states(
                 message.name, message.position, message.velocity, message.effort,
                 self._stamp(message))
-        except Refused as error:
-            self.refuse("joint_states", error)
+        except Rejected as error:
+            self.reject("joint_states", error)
             return
         if due:
-            self._take(robot, started)
+            self._process_state(robot, started)
 
     @guarded
     def _on_odometry(self, message):
@@ -436,29 +441,29 @@ class RobotNode(LifecycleNode):
         try:
             child = message.child_frame_id
             if child and child != robot.root_link and not child.endswith("/" + robot.root_link):
-                raise Refused(f"child_frame_id is '{child}', expected the root link "
+                raise Rejected(f"child_frame_id is '{child}', expected the root link "
                               f"'{robot.root_link}', whose pose and twist are needed")
             due = robot.state.odometry(
                 conversions.pose_numbers(message.pose.pose),
                 conversions.twist_numbers(message.twist.twist), self._stamp(message))
-        except Refused as error:
-            self.refuse("odom", error)
+        except Rejected as error:
+            self.reject("odom", error)
             return
         robot.odometry_frame = message.header.frame_id
         if due:
-            self._take(robot, started)
+            self._process_state(robot, started)
 
     def _stamp(self, message):
-        """In ns; a message without a stamp counts from now."""
+        """Return the stamp of a message [ns]; now if it has none."""
         return (conversions.nanoseconds(message.header.stamp)
                 or self.get_clock().now().nanoseconds)
 
-    def _take(self, robot, started):
-        """Publish what is listened to of a state, the members too, from terms they share."""
+    def _process_state(self, robot, started):
+        """Publish the subscribed outputs of this node and its members, from shared terms."""
         due = self._due(started)
         nodes = [self, *(node for node in self.members if node._due(started))] if due else []
         wanted = set()
-        listened = [node._listened(wanted) for node in nodes]
+        listened = [node._subscribed_outputs(wanted) for node in nodes]
         robot.take(started, wanted)
         for node, outputs in zip(nodes, listened):
             node._publish(robot, outputs)
@@ -467,10 +472,10 @@ class RobotNode(LifecycleNode):
         self._count.states += 1
         return self._running and self._pace.due(now)
 
-    def _listened(self, wanted):
-        """What is to be published of a state; the terms that it takes are added to `wanted`."""
+    def _subscribed_outputs(self, wanted):
+        """Return the outputs to publish for a state; add the terms they need to `wanted`."""
         outputs = []
-        for publisher, output, fill in zip(self._outlets, self.outputs, self._fills):
+        for publisher, output, fill in zip(self._output_publishers, self.outputs, self._fills):
             if publisher.get_subscription_count():
                 terms = output.terms() if callable(output.terms) else output.terms
                 if terms is not None:
@@ -493,25 +498,33 @@ class RobotNode(LifecycleNode):
         count.took += took
         count.longest = max(count.longest, took)
 
-    # What people are told
+    # Logs and diagnostics
 
-    def refuse(self, what, why, throttle=THROTTLE):
-        """Count, log (throttled) and keep for the diagnostics that something was refused."""
-        self._count.refused += 1
-        self._count.last_refusal = f"{what}: {why}"
-        self._tell(what, f"{what} refused: {why}", throttle, error=True)
+    def reject(self, what, why, throttle=THROTTLE):
+        """Count rejected input, log it (throttled) and keep the reason for the diagnostics."""
+        self._report(what, "rejected", why, throttle)
 
-    def _tell(self, key, text, throttle=THROTTLE, error=False):
+    def fail(self, what, why):
+        """Report an operation that failed, as `reject` reports input."""
+        self._report(what, "failed", why, THROTTLE)
+
+    def _report(self, what, verb, why, throttle):
+        self._count.rejected += 1
+        self._count.last_rejection = f"{what}: {why}"
+        self._count.summary = f"{what} {verb}: {why}".split("\n")[0]
+        self._log_throttled(what, f"{what} {verb}: {why}", throttle, error=True)
+
+    def _log_throttled(self, key, text, throttle=THROTTLE, error=False):
         now = time.monotonic()
-        if now - self._told.get(key, -throttle) >= throttle:
-            self._told[key] = now
-            if error:               # rclpy wants each severity to have a line of its own
+        if now - self._last_logged.get(key, -throttle) >= throttle:
+            self._last_logged[key] = now
+            if error:               # rclpy requires one call site per severity
                 self.get_logger().error(text)
             else:
                 self.get_logger().warning(text)
 
     def _waiting_for(self):
-        """What keeps outputs from being published, or an empty string."""
+        """Return the reason why outputs are not published, or an empty string."""
         if not self.source._running:
             return (f"waiting for {self.source.get_fully_qualified_name()}, which is "
                     f"{self.source._state_machine.current_state[1]}")
@@ -520,24 +533,26 @@ class RobotNode(LifecycleNode):
         state = self.robot.state
         missing = state.missing()
         if missing:
-            text = "waiting for the position of " + some(missing)
-            return text + (f"; not in the model: {some(state.unknown)}" if state.unknown else "")
+            text = "waiting for the position of " + abbreviated(missing)
+            if state.unknown:
+                text += f"; not in the model: {abbreviated(state.unknown)}"
+            return text
         if not state.velocity_known:
-            return "velocity unknown of " + some(state.missing_velocity())
+            return "unknown velocity of " + abbreviated(state.missing_velocity())
         if not self._count.states:
-            return "no state came in the last second"
+            return "no state received in the last second"
         return ""
 
     @guarded
     def _diagnose(self, busy=""):
-        """Publish the diagnostics of the last second, and count anew."""
+        """Publish the diagnostics of the last second and reset the counters."""
         count, label = self._count, self._state_machine.current_state[1]
         waiting = "" if busy or not self._running else self._waiting_for()
-        if waiting != self._waited:
-            self._waited = waiting
-            self._told.pop("waiting", None)
+        if waiting != self._last_waiting:
+            self._last_waiting = waiting
+            self._last_logged.pop("waiting", None)
         elif waiting:
-            self._tell("waiting", waiting, 2 * THROTTLE)
+            self._log_throttled("waiting", waiting, 2 * THROTTLE)
         level, summary = DiagnosticStatus.OK, "running"
         if not self._running:
             level, summary = DiagnosticStatus.WARN, busy or label
@@ -545,11 +560,12 @@ class RobotNode(LifecycleNode):
             level, summary = DiagnosticStatus.WARN, waiting
         if self.parameters.faults:
             level, summary = DiagnosticStatus.ERROR, "; ".join(self.parameters.faults.values())
-        elif count.refused:
-            level, summary = DiagnosticStatus.WARN, "refused " + count.last_refusal.split("\n")[0]
+        elif count.rejected:
+            level, summary = DiagnosticStatus.WARN, count.summary
         seconds = max(time.monotonic() - count.since, 1e-3)
-        computing = [output.topic for publisher, output in zip(self._outlets, self.outputs)
-                     if self._running and publisher.get_subscription_count()]
+        computing = [
+            output.topic for publisher, output in zip(self._output_publishers, self.outputs)
+            if self._running and publisher.get_subscription_count()]
         age = float("inf")
         if self.robot and self.robot.state.stamp > 0:
             age = (self.get_clock().now().nanoseconds - self.robot.state.stamp) * 1e-9
@@ -557,7 +573,7 @@ class RobotNode(LifecycleNode):
             "lifecycle state": label,
             "robot": self.robot.model.name if self.robot else "",
             "kernels": busy or (
-                "compiled" if self._outlets or not self.kernels else "not yet compiled"),
+                "compiled" if self._output_publishers or not self.kernels else "not yet compiled"),
             **({"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
                if self.source is self else {}),
             "states [Hz]": f"{count.states / seconds:.1f}",
@@ -567,8 +583,8 @@ class RobotNode(LifecycleNode):
             "age of the state [s]": f"{age:.3f}",
             "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
             "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
-            "messages refused": str(count.refused_before + count.refused),
-            "last refusal": count.last_refusal,
+            "messages rejected": str(count.rejected_before + count.rejected),
+            "last rejection": count.last_rejection,
         }
         status = DiagnosticStatus(
             level=level, name=f"{self.get_fully_qualified_name()}: dynamics", message=summary,
@@ -581,23 +597,23 @@ class RobotNode(LifecycleNode):
 
 
 class _Counts:
-    """What happened since the last diagnostics."""
+    """Counters since the last diagnostics."""
 
     def __init__(self):
-        self.refused_before = self.refused = 0
-        self.last_refusal = ""
+        self.rejected_before = self.rejected = 0
+        self.last_rejection = self.summary = ""
         self.restart()
 
     def restart(self):
         self.since = time.monotonic()
         self.messages = self.states = self.published = 0
         self.took = self.longest = 0.0
-        self.refused_before += self.refused
-        self.refused = 0
+        self.rejected_before += self.rejected
+        self.rejected = 0
 
 
 def parameter_description(values):
-    """The robot description that the parameters give, or an empty string."""
+    """Return the robot description that the parameters specify, or an empty string."""
     if values["robot_description"]:
         return values["robot_description"]
     if values["robot_description_file"]:
@@ -606,31 +622,31 @@ def parameter_description(values):
 
 
 class _CtrlC:
-    """What Python does at Ctrl-C: nothing once it is `left` to rclpy, which ends the loop.
+    """Python's handler of Ctrl-C, which does nothing once `delegated` to rclpy.
 
-    A KeyboardInterrupt besides would come out of whatever callback is running.
+    rclpy ends the loop; a KeyboardInterrupt as well would interrupt whatever callback runs.
     """
 
-    left = False
+    delegated = False
 
     def __call__(self, number, frame):
-        if not self.left:
+        if not self.delegated:
             raise KeyboardInterrupt
 
 
 _ctrl_c = _CtrlC()
 
 
-def _end_what_hears_no_signal(ended):
-    """End the process soon after a signal, whatever it does: LLVM compiles for many seconds."""
+def _force_exit_after_signal(ended):
+    """Exit soon after a signal, even while LLVM compiles, which can take many seconds."""
     while rclpy.ok() and not ended.wait(0.1):
         pass
-    if not ended.wait(GRACE):
+    if not ended.wait(GRACE_PERIOD):
         os._exit(0)
 
 
 def _executor():
-    """The events executor, which takes half the processor time, where there is one."""
+    """Return the events executor, which halves the processor time, if rclpy provides it."""
     try:
         from rclpy.experimental import EventsExecutor
     except ImportError:
@@ -639,19 +655,19 @@ def _executor():
 
 
 def run(node_class, name, args=None):
-    """Run a node until it is told to end; returns the exit code for the process."""
+    """Run a node until it is asked to shut down; return the exit code of the process."""
     begun, ended = False, threading.Event()
-    watch = threading.Thread(target=_end_what_hears_no_signal, args=(ended,), daemon=True)
+    watch = threading.Thread(target=_force_exit_after_signal, args=(ended,), daemon=True)
     try:
         try:
-            signal.signal(signal.SIGINT, _ctrl_c)       # rclpy's handler calls the one before it
+            signal.signal(signal.SIGINT, _ctrl_c)       # rclpy's handler calls the previous one
             rclpy.init(args=args)
-            begun = _ctrl_c.left = True
+            begun = _ctrl_c.delegated = True
             watch.start()
             node = node_class(name)
-        except Exception as error:      # arguments, names or parameters that rclpy itself refuses
+        except Exception as error:      # arguments, names or parameters that rclpy itself rejects
             if begun and not rclpy.ok():
-                return 0                # a signal came meanwhile
+                return 0                # a signal has shut rclpy down
             print(f"{name}: {error}", file=sys.stderr)
             return 1
         node.start()
@@ -666,16 +682,16 @@ def run(node_class, name, args=None):
             except Exception:
                 if not rclpy.ok():
                     break
-                node.refuse("callback", traceback.format_exc())
+                node.fail("callback", traceback.format_exc())
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
-        if rclpy.ok():                  # else a signal came meanwhile, and nothing works any more
+        if rclpy.ok():                  # otherwise a signal has shut rclpy down
             raise
     finally:
-        _ctrl_c.left = True
+        _ctrl_c.delegated = True
         ended.set()
         if watch.is_alive():
-            watch.join()                # it must not meet the end of rclpy, nor that of Python
+            watch.join()                # before rclpy and Python shut down
         rclpy.try_shutdown()
     return 0

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes the mass, center of mass, momentum and locked inertia of a robot as it moves."""
+"""Publishes the mass, center of mass, momentum and locked inertia of a moving robot."""
 import math
 
 import numpy as np
@@ -15,24 +15,24 @@ from .derivative_services import SPEC as DERIVATIVES
 from .differences import Differences
 from .markers import CENTROIDAL, WHOLE
 from .parameters import Spec
-from .state import Refused, some
+from .state import Rejected, abbreviated
 
 UNKNOWN = (math.nan,) * 6
-TOO_LARGE = "the numbers of the state are too large to compute with"
+TOO_LARGE = "the numbers in the state are too large to compute with"
 
 
 class CentroidalNode(RobotNode):
-    """Publishes `~/state` and `~/markers`; answers `~/get_centroidal_derivatives`."""
+    """Publishes `~/state` and `~/markers`; provides `~/get_centroidal_derivatives`."""
 
     kernels = ("all_terms", "aba")
     markers = CENTROIDAL
     specs = (
         Spec("acceleration_source", "none",
-             "Where the accelerations for the rates come from. finite_difference: backward "
-             "differences of the velocities by their stamps, through a first-order low pass; anew "
-             "after a stamp that goes back, a gap longer than staleness, or a new robot. "
-             "forward_dynamics: the measured effort, as if nothing touched the robot: a floating "
-             "base flies, a planar one glides.",
+             "Source of the accelerations for the rates. finite_difference: backward differences "
+             "of the velocities through a first-order low pass, which restarts after a stamp that "
+             "goes back, a gap longer than staleness, or a new robot. forward_dynamics: computed "
+             "from the measured effort without contact forces, so a floating base is in free "
+             "flight and a planar base slides.",
              choices=("none", "finite_difference", "forward_dynamics")),
         Spec("acceleration_cutoff", 10.0,
              "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
@@ -42,7 +42,7 @@ class CentroidalNode(RobotNode):
 
     def __init__(self, name, source=None, **kwargs):
         self.outputs = (Output("~/state", CentroidalState, self._make_state, self._terms),)
-        self._whole = None, None    # when a state was received, and what `whole` tells of it
+        self._whole = None, None    # when a state was received, and the result of `whole` for it
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += CENTROIDAL_KERNELS
@@ -53,7 +53,7 @@ class CentroidalNode(RobotNode):
         return (*WHOLE, "Ag", "dhg_drift") if rates else WHOLE
 
     def _make_state(self, robot):
-        """`~/state`: mass, center of mass, inertia; momentum and rates where they are known."""
+        """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
         message = CentroidalState()
         locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)
 
@@ -78,23 +78,24 @@ class CentroidalNode(RobotNode):
         return fill
 
     def whole(self, robot):
-        """Inertia of the whole robot, its base link too, and its momentum about its center of mass.
+        """Return inertia, momentum and lever of the whole robot, base link included.
 
-        The momentum is six numbers, or None while a velocity is unknown. Third comes how far the
-        center of mass of what moves is from that of the whole. Of one state it is computed once.
+        The momentum, about the center of mass, is six numbers, or None if a velocity is unknown.
+        The lever points from the center of mass of the whole robot to that of the moving links.
+        Both are computed once for each state.
         """
         if self._whole[0] != robot.received:
             self._whole = robot.received, _whole(robot)
         return self._whole[1]
 
     def _acceleration(self, robot):
-        """Of the joints, (nv,), or None where it is unknown."""
+        """Return the joint accelerations, (nv,), or None if they are unknown."""
         values, state = self.parameters.values, robot.state
         source = values["acceleration_source"]
         if source == "finite_difference":
             if state.differences is None:
                 state.differences = Differences(robot.model.nv, state.staleness, 0.0)
-                state.tell_differences()
+                state.update_differences()
             state.differences.cutoff = values["acceleration_cutoff"]
             return state.differences.acceleration if state.differences.known else None
         state.differences = None
@@ -110,9 +111,9 @@ class CentroidalNode(RobotNode):
             a = dyn_ros.aba(robot.model, robot.data, state.q, state.v, state.tau)
             if np.isfinite(a).all():
                 return a
-            raise Refused(TOO_LARGE)
-        except (np.linalg.LinAlgError, Refused) as error:
-            self.refuse("acceleration_source forward_dynamics", error)
+            raise Rejected(TOO_LARGE)
+        except (np.linalg.LinAlgError, Rejected) as error:
+            self.reject("acceleration_source forward_dynamics", error)
             return None
 
     def _waiting_for(self):
@@ -122,7 +123,7 @@ class CentroidalNode(RobotNode):
         state = self.robot.state
         if (self.parameters.values["acceleration_source"] == "forward_dynamics"
                 and state.takes_effort and not state.effort_known):
-            return "no rates, effort unknown of " + some(state.missing_effort())
+            return "no rates: unknown effort of " + abbreviated(state.missing_effort())
         return ""
 
 
@@ -132,7 +133,7 @@ def _whole(robot):
     try:
         whole = moving = dyn_ros.Inertia(Ig[0, 0], terms.com, Ig[3:, 3:])
     except ValueError:
-        raise Refused(TOO_LARGE) from None
+        raise Rejected(TOO_LARGE) from None
     base = robot.model.base_inertia
     if base.mass > 0.0:
         whole = moving + base
@@ -141,7 +142,7 @@ def _whole(robot):
 
 
 def _moved(lever, force):
-    """A momentum or its rate about the point that is `lever` back from its own, six numbers."""
+    """Shift a momentum or its rate to the point at -`lever` from its own; returns six numbers."""
     x, y, z = lever.tolist()
     fx, fy, fz, mx, my, mz = force.tolist()
     return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx
@@ -157,7 +158,7 @@ def _set_momentum(mass, momentum, com_velocity, linear, angular):
 
 
 def main(args=None):
-    """Run the node until it is told to end."""
+    """Run the node until it is asked to shut down."""
     return run(CentroidalNode, "centroidal", args)
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Acceleration constraints of presets and of messages, checked against a robot. No ROS here."""
+"""Acceleration constraints from presets and messages, checked against a robot. No ROS here."""
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,14 +8,14 @@ import numpy as np
 import dyn_ros
 from dyn_ros.model.fields import MAX_CONSTRAINTS
 
-from .state import Refused
+from .state import Rejected
 
-UNIT_TOLERANCE = 1e-3       # how far the norm of a direction may be from 1
+UNIT_TOLERANCE = 1e-3       # tolerance on the norm of a direction
 
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """What frames shall do: the constraints of `dyn_ros.constrained_dynamics`.
+    """Acceleration constraints on frames, as `dyn_ros.constrained_dynamics` takes them.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Constraints:
     directions : ndarray (6, m)
     accelerations : ndarray (m,)
     axes : str, optional
-        The link in whose axes the directions are; None: the root's, as the model has them.
+        The link in which the directions are expressed; None: the root of the model.
     """
 
     frame: tuple
@@ -34,31 +34,31 @@ class Constraints:
 
 
 def from_preset(robot, preset, tip_frame, axis, axis_frame):
-    """The constraints of parameters, which hold one frame.
+    """Return the constraints that parameters specify, which hold one frame.
 
     Parameters
     ----------
-    robot : Robot
+    robot : RobotContext
     preset : str
-        hold_pose: all six directions. hold_position: the three linear ones. keep_upright: no turn
-        about a horizontal axis, horizontal being across gravity. free_along_axis: all but the
-        linear one along an axis.
+        hold_pose: all six directions. hold_position: the three linear ones. keep_upright: the
+        angular directions perpendicular to gravity. free_along_axis: all but the linear direction
+        along `axis`.
     tip_frame : str
-        What is held.
+        The frame to hold.
     axis : (3,) sequence
-        Of free_along_axis.
+        For free_along_axis.
     axis_frame : str
-        The link in whose axes that axis is; empty: the root's.
+        The link in which that axis is expressed; empty: the root.
 
     Raises
     ------
     ValueError
-        Names the parameter, and lists what there is.
+        Names the parameter and lists the valid values.
     """
     moved = _moved_frames(robot.model)
     if tip_frame not in moved:
-        raise Refused(f"tip_frame: no joint moves a frame named {tip_frame!r:.80}; what joints "
-                      f"move: {', '.join(moved)}")
+        raise Rejected(f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: "
+                       f"{', '.join(moved)}")
     axes = None
     if preset == "hold_pose":
         directions = np.eye(6)
@@ -76,33 +76,33 @@ def from_preset(robot, preset, tip_frame, axis, axis_frame):
 
 
 def from_message(robot, message):
-    """The constraints of a dyn_ros/AccelerationConstraints.
+    """Return the constraints of a dyn_ros/AccelerationConstraints.
 
     Raises
     ------
     ValueError
-        Names the field, what was expected and what came, and lists what there is.
+        Names the field, the expected and the actual value, and lists the valid ones.
     """
     axes = _link("header.frame_id", robot, message.header.frame_id)
     rows, cols, data = message.directions.rows, message.directions.cols, message.directions.data
     if cols != 6 and (rows or cols):
-        raise Refused(f"directions: expected 6 columns (linear, angular), got {rows} x {cols}")
+        raise Rejected(f"directions: expected 6 columns (linear, angular), got {rows} x {cols}")
     if len(data) != rows * cols:
-        raise Refused(f"directions: {rows} x {cols}, but {len(data)} numbers")
+        raise Rejected(f"directions: {rows} x {cols}, but {len(data)} numbers")
     if rows > MAX_CONSTRAINTS:
-        raise Refused(f"directions: expected at most {MAX_CONSTRAINTS} rows, got {rows}")
+        raise Rejected(f"directions: expected at most {MAX_CONSTRAINTS} rows, got {rows}")
     directions = np.array(data, float).reshape(rows, 6)
     norms = np.linalg.norm(directions, axis=1)
     for row in np.flatnonzero((norms > 0.0) & (abs(norms - 1.0) > UNIT_TOLERANCE)):
-        raise Refused(f"directions: row {row} has the norm {norms[row]:g}, expected 1, or zeros "
-                      "to constrain nothing")
+        raise Rejected(f"directions: row {row} has the norm {norms[row]:g}, expected 1, or all "
+                       "zeros for an inactive row")
     frames, accelerations = tuple(message.frame), np.array(message.accelerations, float)
     return _checked(robot, frames * rows if len(frames) == 1 else frames, directions,
                     accelerations if len(accelerations) else np.zeros(rows), axes)
 
 
 def _checked(robot, frames, directions, accelerations, axes):
-    """Constraints that the engine takes, tried at a state in which all joints rest."""
+    """Return Constraints that the engine accepts, as a trial solution at rest shows."""
     constraints = Constraints(frames, np.ascontiguousarray(directions.T), accelerations, axes)
     model = robot.model
     solve(robot, model.neutral(), np.zeros(model.nv), constraints)
@@ -110,16 +110,16 @@ def _checked(robot, frames, directions, accelerations, axes):
 
 
 def solve(robot, q, v, constraints, tau=None, f_ext=None, **how):
-    """`dyn_ros.constrained_dynamics` under these constraints."""
+    """Call `dyn_ros.constrained_dynamics` with these constraints."""
     return dyn_ros.constrained_dynamics(
         robot.model, robot.data, q, v, constraints.frame, constraints.directions,
         constraints.accelerations, tau, f_ext, axes=constraints.axes, **how)
 
 
 def moved_links(model):
-    """Of each joint the link that it moves."""
+    """Return, for each joint, the link that it moves."""
     links = {}
-    for frame in model.tree.frames:                 # depth first: that link comes before others
+    for frame in model.tree.frames:                 # depth first: a joint's own link comes first
         if frame.kind == "body":
             links.setdefault(frame.parent, frame.name)
     return [links[joint] for joint in range(model.njoints)]
@@ -130,7 +130,7 @@ def _moved_frames(model):
 
 
 def _link(field, robot, name):
-    """A name that must be a link's, or the world's of a moving base, which is None."""
+    """Return a name that must be a link, or None for the world of a moving base."""
     links = [frame.name for frame in robot.model.tree.frames if frame.kind == "body"]
     if name in links:
         return name
@@ -138,15 +138,15 @@ def _link(field, robot, name):
         if name == robot.world_frame:
             return None
         links.append(f"{robot.world_frame} (the world)")
-    raise Refused(f"{field}: {name!r:.80} is not a link; there are: {', '.join(links)}")
+    raise Rejected(f"{field}: {name!r:.80} is not a link; available: {', '.join(links)}")
 
 
 def _across(name, axis):
-    """Two unit vectors (2, 3) at right angles to an axis and to each other."""
+    """Return two unit vectors (2, 3) orthogonal to an axis and to each other."""
     largest = abs(axis).max()
     if not largest > 0.0:
-        raise Refused(f"{name} is zero and has no direction")
-    axis = axis / largest               # squares of it neither overflow nor vanish
+        raise Rejected(f"{name} is zero and has no direction")
+    axis = axis / largest               # keeps the squares from overflow and underflow
     axis /= np.linalg.norm(axis)
     least = np.argmin(abs(axis))
     first = np.eye(3)[least] - axis[least] * axis

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Between ROS messages and numpy. Messages are made once, then filled in place: see `numbers`."""
+"""Between ROS messages and NumPy. Messages are created once and filled in place: see `numbers`."""
 import array
 
 import numpy as np
@@ -13,22 +13,22 @@ from dyn_ros.spatial.lie import matrix_quaternion
 
 
 def numbers(message, field, size):
-    """Give a float64[] field `size` numbers, and return them as an ndarray that writes into it.
+    """Resize a float64[] field and return an ndarray that writes into it.
 
-    Filling that array costs far less than assigning to the field, which checks or copies.
+    Filling that array is much cheaper than assigning to the field, which checks or copies.
     """
     setattr(message, field, array.array("d", bytes(8 * size)))
     return np.frombuffer(getattr(message, field))
 
 
 def matrix(message, rows, cols):
-    """Size a dyn_ros/Matrix; return its numbers as an ndarray (rows, cols) that writes into it."""
+    """Resize a dyn_ros/Matrix and return an ndarray (rows, cols) that writes into it."""
     message.rows, message.cols = rows, cols
     return numbers(message, "data", rows * cols).reshape(rows, cols)
 
 
 def named(message_type, robot):
-    """A new message with header and name[], for the rows that `robot` publishes."""
+    """Return a new message with header and name[], for the rows that `robot` publishes."""
     message = message_type()
     message.header.frame_id = robot.frame_id
     message.name = robot.names
@@ -36,13 +36,13 @@ def named(message_type, robot):
 
 
 def joint_effort(robot):
-    """A JointState for torques: the message, and its effort as an ndarray that writes into it."""
+    """Return a JointState for torques, and an ndarray that writes into its effort."""
     message = named(JointState, robot)
     return message, numbers(message, "effort", len(robot.names))
 
 
 def nanoseconds(stamp):
-    """Of a builtin_interfaces/Time."""
+    """Convert a builtin_interfaces/Time to nanoseconds."""
     return stamp.sec * 1_000_000_000 + stamp.nanosec
 
 
@@ -86,7 +86,7 @@ def wrench_numbers(wrench):
 
 
 def from_pose(pose):
-    """SE3 of a Pose; ValueError where its quaternion is not unit or a number not finite."""
+    """SE3 of a Pose; ValueError if its quaternion is not unit or a number is not finite."""
     *translation, qx, qy, qz, qw = pose_numbers(pose)
     return SE3.from_quaternion((qx, qy, qz, qw), translation)
 
@@ -114,7 +114,7 @@ def to_transform(X):
 
 
 def from_twist(twist):
-    """Motion with the numbers of a Twist, or of an Accel; ValueError where one is not finite."""
+    """Motion with the numbers of a Twist or an Accel; ValueError if one is not finite."""
     return Motion(twist_numbers(twist))
 
 
@@ -126,14 +126,14 @@ def to_twist(motion):
 
 
 def to_accel(motion):
-    """Accel with a Motion's numbers: what was spatial stays spatial."""
+    """Accel with a Motion's numbers: a spatial acceleration stays spatial."""
     accel = Accel()
     set_twist(accel, np.asarray(motion))
     return accel
 
 
 def from_wrench(wrench):
-    """Force of a Wrench; ValueError where a number is not finite."""
+    """Force of a Wrench; ValueError if a number is not finite."""
     return Force(wrench_numbers(wrench))
 
 

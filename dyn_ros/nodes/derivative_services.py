@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The services that answer derivatives: of dynamics_node and of centroidal_node."""
+"""The services of dynamics_node and centroidal_node that return derivatives."""
 import numpy as np
 
 import dyn_ros
@@ -10,17 +10,18 @@ from .parameters import Spec
 from .services import Service, external_forces, numbers, set_matrix, vector
 
 SPEC = Spec("derivatives", True,
-            "Serve derivatives. false: the first start on a machine compiles about half as long.",
+            "Provide the services that return derivatives. false: the first start on a machine "
+            "compiles for about half as long.",
             read_only=True)
 
 
 def get_rnea_derivatives(robot, request, response, state):
-    """Derivatives of the torque that a motion needs; second order where it is asked for."""
+    """Derivatives of the torques that a motion requires; second order on request."""
     a = vector(robot, "acceleration", request.name, request.acceleration)
     given = (robot.model, robot.data, state.q, state.velocity(), a,
              external_forces(robot, request.wrenches))
     response.name = robot.names
-    if request.second_order:            # leaves the first order in data too
+    if request.second_order:            # computes the first order in data as well
         _set_tensors(robot, response, ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq"),
                      dyn_ros.rnea_second_order_derivatives(*given))
     else:
@@ -31,12 +32,12 @@ def get_rnea_derivatives(robot, request, response, state):
 
 
 def get_aba_derivatives(robot, request, response, state):
-    """Derivatives of the acceleration that a torque gives; second order where asked for."""
+    """Derivatives of the acceleration that torques produce; second order on request."""
     tau = vector(robot, "effort", request.name, request.effort)
     given = (robot.model, robot.data, state.q, state.velocity(), tau,
              external_forces(robot, request.wrenches))
     response.name = robot.names
-    if request.second_order:            # leaves the first order in data too
+    if request.second_order:            # computes the first order in data as well
         _set_tensors(robot, response, ("d2a_dqdq", "d2a_dvdv", "d2a_dqdv", "d2a_dtaudq"),
                      dyn_ros.aba_second_order_derivatives(*given))
     else:
@@ -49,8 +50,8 @@ def get_aba_derivatives(robot, request, response, state):
 def get_centroidal_derivatives(robot, request, response, state):
     """Derivatives of the momentum of all links about their center of mass, and of its rate.
 
-    The engine leaves out the link on a fixed base. It stands still, but it draws the center of
-    mass: that of all is `share` of the way from the moving links' to its own.
+    The engine excludes the link of a fixed base. That link does not move, but it shifts the
+    center of mass: the total one is `share` of the way from that of the moving links to its own.
     """
     model, data, v = robot.model, robot.data, state.velocity()
     a = vector(robot, "acceleration", request.name, request.acceleration)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations from velocities that come one after another: differences, smoothed. No ROS here."""
+"""Accelerations from a sequence of velocities: smoothed differences. No ROS here."""
 import math
 
 import numpy as np
@@ -9,28 +9,28 @@ from .state import NEVER
 
 
 class Differences:
-    """Backward differences of velocities by their stamps, through a first-order low pass.
+    """Backward differences of velocities with respect to their stamps, through a low pass.
 
-    Of each coordinate, with h the time between its last two stamps::
+    For each coordinate, with h the time between its last two stamps::
 
         difference = (v - v_before) / h
         share = 1 - exp(-2 pi cutoff h)
         acceleration = acceleration_before + share (difference - acceleration_before)
 
-    which is what the low pass makes of a difference that is held for the time h, whatever the
-    times between messages. What changes slowly is late by h / 2 + h / (exp(2 pi cutoff h) - 1),
-    about 1 / (2 pi cutoff). It starts with the first difference, and anew where a stamp goes back
-    or comes more than `gap` after the one before. A coordinate whose stamp stays keeps its
-    acceleration.
+    This is the response of a first-order low pass to a difference that is held for the time h,
+    for any interval between messages. A slowly varying signal is delayed by
+    h / 2 + h / (exp(2 pi cutoff h) - 1), about 1 / (2 pi cutoff). The filter starts with the first
+    difference. It restarts if a stamp goes back or is more than `gap` after the previous one. A
+    coordinate whose stamp does not change keeps its acceleration.
 
     Parameters
     ----------
     nv : int
         Number of coordinates.
     gap : float
-        Longest time between two stamps that a difference is taken of [s].
+        Longest interval between two stamps for a difference [s].
     cutoff : float
-        Frequency that the low pass weakens to 71 % [Hz]; 0: no low pass.
+        Cutoff frequency of the low pass, with a gain of 71 % [Hz]; 0: no low pass.
 
     Attributes
     ----------
@@ -53,14 +53,14 @@ class Differences:
         return bool(self._known.all())
 
     def reset(self):
-        """Forget all velocities."""
+        """Discard all velocities."""
         self._stamps[:] = NEVER
         self._known[:] = False
 
     def update(self, v, stamps):
         """Take the next velocities [rad/s, m/s], (nv,), and the stamp of each [ns], (nv,).
 
-        A velocity with the stamp `NEVER` is told by no message: it is constant.
+        A velocity with the stamp `NEVER` comes from no message: it is constant.
         """
         passed = stamps - self._stamps
         fresh = (passed > 0) & (passed <= self._gap)

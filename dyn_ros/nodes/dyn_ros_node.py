@@ -8,7 +8,7 @@ from .vereshchagin_node import VereshchaginNode
 
 
 class DynRosNode(RobotNode):
-    """Has the robot's parameters and topics, and gives each state to the nodes of its process."""
+    """Owns the robot's parameters and topics, and passes each state to the nodes in its process."""
 
     def __init__(self, name, **kwargs):
         super().__init__(name, **kwargs)
@@ -17,12 +17,12 @@ class DynRosNode(RobotNode):
         VereshchaginNode("vereshchagin", source=self)
         names = [node.get_name() for node in (self, *self.members)]
         if len(set(names)) < len(names):
-            raise ValueError(f"{len(names)} nodes, but their names are {', '.join(names)}; give "
-                             "each its own, as in -r dynamics:__node:=left_dynamics")
+            raise ValueError(f"the nodes have duplicate names: {', '.join(names)}; remap each "
+                             "node by itself, as in -r dynamics:__node:=left_dynamics")
 
 
 def main(args=None):
-    """Run the nodes until they are told to end."""
+    """Run the nodes until they are asked to shut down."""
     return run(DynRosNode, "dyn_ros", args)
 
 

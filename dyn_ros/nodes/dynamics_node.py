@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes gravity, nonlinear effects and the inertia matrix of a robot as it moves."""
+"""Publishes gravity, nonlinear effects and the inertia matrix of a moving robot."""
 from sensor_msgs.msg import JointState
 
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
@@ -15,7 +15,7 @@ from .markers import DYNAMICS
 
 
 def gravity(robot):
-    """`~/gravity`: the torque that holds the robot still."""
+    """`~/gravity`: the torques that hold the robot still."""
     message, effort = conversions.joint_effort(robot)
 
     def fill():
@@ -25,7 +25,7 @@ def gravity(robot):
 
 
 def nle(robot):
-    """`~/nle`: gravity, Coriolis and centrifugal torque; waits for all velocities."""
+    """`~/nle`: gravity, Coriolis and centrifugal torques; requires all velocities."""
     message, effort = conversions.joint_effort(robot)
 
     def fill():
@@ -48,7 +48,7 @@ def inertia(robot):
 
 
 def state(robot):
-    """`~/state`: all of one instant; without velocity and nle while a velocity is unknown."""
+    """`~/state`: all of the above at one instant; velocity and nle are empty if one is unknown."""
     whole, still = _state(robot, True), _state(robot, False)
     return lambda: whole() if robot.state.velocity_known else still()
 
@@ -78,7 +78,7 @@ def _state(robot, velocity_valid):
 
 
 class DynamicsNode(RobotNode):
-    """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; answers services."""
+    """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; provides services."""
 
     kernels = ("all_terms", *KERNELS)
     offers = SERVICES
@@ -90,9 +90,6 @@ class DynamicsNode(RobotNode):
         Output("~/state", JointSpaceDynamics, state, ("g", "M", "nle")),
     )
 
-    def wanted_inputs(self, values):
-        """Those of the wrenches that `~/markers` shows."""
-        return wrenches(values["markers.wrench.topics"])
     specs = (DERIVATIVES,)
 
     def __init__(self, name, source=None, **kwargs):
@@ -101,9 +98,13 @@ class DynamicsNode(RobotNode):
             self.kernels += DYNAMICS_KERNELS
             self.offers += DYNAMICS_SERVICES
 
+    def wanted_inputs(self, values):
+        """Return the subscriptions for the wrenches that `~/markers` shows."""
+        return wrenches(values["markers.wrench.topics"])
+
 
 def main(args=None):
-    """Run the node until it is told to end."""
+    """Run the node until it is asked to shut down."""
     return run(DynamicsNode, "dynamics", args)
 
 

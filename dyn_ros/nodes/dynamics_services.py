@@ -18,13 +18,13 @@ from dyn_ros.srv import (
 
 from . import conversions
 from .services import Service, external_forces, numbers, set_matrix, vector
-from .state import Refused
+from .state import Rejected
 
-NAME_LENGTH = 256       # a payload's name is told in every diagnostics
+NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
 
 
 def get_jacobian(robot, request, response, state):
-    """The Jacobian of a frame or of a point on it; its time variation where it is asked for."""
+    """The Jacobian of a frame or of a point on it; its time variation on request."""
     model, data, point = robot.model, robot.data, request.offset
     offset = point.x, point.y, point.z
     place = request.frame, request.reference_frame, np.array(offset) if any(offset) else None
@@ -39,7 +39,7 @@ def get_jacobian(robot, request, response, state):
 
 
 def get_frame_state(robot, request, response, state):
-    """Where a frame is; how it moves, where all velocities are known."""
+    """The pose of a frame; its velocity and acceleration if all joint velocities are known."""
     model, data = robot.model, robot.data
     place = request.frame, request.reference_frame
     index = frame_number(model, request.frame)
@@ -61,7 +61,7 @@ def get_frame_state(robot, request, response, state):
 
 
 def get_inverse_dynamics(robot, request, response, state):
-    """The torque that gives an acceleration."""
+    """The torques that produce an acceleration."""
     a = vector(robot, "acceleration", request.name, request.acceleration)
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
                        external_forces(robot, request.wrenches))
@@ -70,7 +70,7 @@ def get_inverse_dynamics(robot, request, response, state):
 
 
 def get_forward_dynamics(robot, request, response, state):
-    """The acceleration that a torque gives."""
+    """The acceleration that torques produce."""
     tau = vector(robot, "effort", request.name, request.effort)
     a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
                     external_forces(robot, request.wrenches))
@@ -79,24 +79,24 @@ def get_forward_dynamics(robot, request, response, state):
 
 
 def set_payload(robot, request, response):
-    """Put a body on a link, for as long as the node lives."""
+    """Attach a body to a link until it is cleared or the node exits."""
     if not 0 < len(request.name) <= NAME_LENGTH:
-        raise Refused(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
+        raise Rejected(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
     body, com = request.inertia.inertia, request.inertia.inertia.com
     robot.set_payload(
         request.name, request.inertia.header.frame_id, body.m, [com.x, com.y, com.z],
         [[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
          [body.ixz, body.iyz, body.izz]])
-    _tell_payloads(robot, response)
+    _report_payloads(robot, response)
 
 
 def clear_payload(robot, request, response):
-    """Take one payload off, or all."""
+    """Remove one payload, or all."""
     robot.clear_payload(request.name or None)
-    _tell_payloads(robot, response)
+    _report_payloads(robot, response)
 
 
-def _tell_payloads(robot, response):
+def _report_payloads(robot, response):
     response.payloads = list(robot.payloads)
     response.total_mass = robot.model.total_mass
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Topics that a node's parameters name, and the latest message of each."""
+"""Topics that a node subscribes to because of its parameters, and the latest message of each."""
 from functools import partial
 from typing import NamedTuple
 
@@ -11,101 +11,101 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 
 from . import conversions
 from .services import external_forces
-from .state import Refused
+from .state import Rejected
 
-TOLD = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-MEASURED = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+SENSOR_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
-class Inlet:
-    """The latest message of a topic, as the numbers that a robot takes from it.
+class InputTopic:
+    """The latest message of a topic, converted for a robot.
 
     Parameters
     ----------
-    topic : str
+    name : str
     read : callable(robot, message)
-        Gives those numbers, or a ValueError for a message that does not fit.
+        Converts a message; raises a ValueError if it does not fit the robot.
     """
 
-    def __init__(self, topic, read):
-        self.topic = topic
+    def __init__(self, name, read):
+        self.name = name
         self._read = read
         self._message = None
 
     def take(self, robot, message, now):
-        """A message, at a time [s]; one that does not fit is a ValueError and changes nothing."""
+        """Convert a message received at a time [s]; a ValueError leaves the last one in place."""
         if robot is None:
-            raise Refused("there is no robot yet")
+            raise Rejected("there is no robot yet")
         self._numbers = self._read(robot, message)
-        self._robot, self._message, self._came = robot, message, now
+        self._robot, self._message, self._received = robot, message, now
 
     def numbers(self, robot, now, timeout):
-        """Those of the latest message; Refused where none came in time or it does not fit."""
+        """Return the latest conversion; raise `Rejected` if it is missing, too old or invalid."""
         if self._message is None:
-            raise Refused(f"nothing has come on {self.topic}")
-        if timeout and not 0.0 <= now - self._came <= timeout:      # below 0: time was set back
-            raise Refused(f"the last message on {self.topic} is older than input_timeout, "
-                          f"{timeout:g} s")
+            raise Rejected(f"no message received on {self.name}")
+        if timeout and not 0.0 <= now - self._received <= timeout:  # below 0: time was set back
+            raise Rejected(f"the last message on {self.name} is older than input_timeout, "
+                           f"{timeout:g} s")
         if self._robot is not robot:
             self._numbers, self._robot = self._read(robot, self._message), robot
         return self._numbers
 
 
 class Inputs:
-    """What a node listens to because its parameters say so.
+    """The subscriptions that a node's parameters require.
 
     Parameters
     ----------
     node : RobotNode
-        Its `on_input(inlet, message)` is told each message.
+        Its `on_input(topic, message)` is called with an `InputTopic` for each message.
     """
 
     def __init__(self, node):
         self._node = node
-        self._open = {}         # of each topic: inlet, subscription
+        self._open = {}         # by name: InputTopic, subscription
 
     def __contains__(self, topic):
         return topic in self._open
 
     def check(self, wanted):
-        """Refused where one of these topics, as for `listen`, cannot be listened to."""
+        """Raise `Rejected` if one of these topics, given as for `listen`, cannot be subscribed."""
         for topic in wanted.keys() - self._open.keys():
             kind, _, qos = wanted[topic]
             try:
                 trial = self._node.create_subscription(kind, topic, lambda message: None, qos)
             except Exception as error:
-                raise Refused(f"cannot listen to {topic!r:.80}, which should tell a "
-                              f"{kind.__name__}: {error}") from None
+                raise Rejected(f"cannot subscribe to {topic!r:.80} as {kind.__name__}: "
+                               f"{error}") from None
             self._node.destroy_subscription(trial)
 
     def listen(self, wanted):
-        """To these topics alone: of each the type, what reads it (see `Inlet`), and its QoS."""
+        """Subscribe to exactly these topics: by name, the type, the converter and the QoS."""
         for topic in self._open.keys() - wanted.keys():
             self._node.destroy_subscription(self._open.pop(topic)[1])
         for topic in wanted.keys() - self._open.keys():
             kind, read, qos = wanted[topic]
-            inlet = Inlet(topic, read)
-            self._open[topic] = inlet, self._node.create_subscription(
-                kind, topic, partial(self._node.on_input, inlet), qos,
+            latest = InputTopic(topic, read)
+            self._open[topic] = latest, self._node.create_subscription(
+                kind, topic, partial(self._node.on_input, latest), qos,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
 
     def numbers(self, topic, robot, timeout):
-        """What the latest message of a topic tells; Refused where there is none in time [s]."""
-        inlet, _ = self._open[topic]
-        return inlet.numbers(robot, self._node.now(), timeout)
+        """Return the conversion of a topic's latest message; `Rejected` if older than timeout."""
+        latest, _ = self._open[topic]
+        return latest.numbers(robot, self._node.now(), timeout)
 
 
 class Wrench(NamedTuple):
-    """A wrench on a frame, at its origin and in its axes."""
+    """A wrench acting at the origin of a frame and expressed in it."""
 
     frame: int
     numbers: np.ndarray     # (6,): force, moment
-    f_ext: np.ndarray       # (njoints, 6): the same on the joints
+    f_ext: np.ndarray       # (njoints, 6): the equivalent wrenches on the joints
 
 
 def wrenches(topics):
-    """What to listen to for wrenches on these topics."""
-    return dict.fromkeys(topics, (WrenchStamped, _wrench, MEASURED))
+    """Return the subscriptions for wrenches on these topics."""
+    return dict.fromkeys(topics, (WrenchStamped, _wrench, SENSOR_QOS))
 
 
 def _wrench(robot, message):

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the launch files share: arguments, and the nodes that are started with them."""
+"""Common parts of the launch files: their arguments, and the nodes that they start."""
 import shlex
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
@@ -21,9 +21,9 @@ def launch_description(executable, config, name=None):
     ----------
     executable : str
     config : str
-        File of `config/` with its parameters.
+        File in `config/` with its parameters.
     name : str, optional
-        Default name of the node; without it there is no such argument.
+        Default name of the node; if omitted, the launch file has no argument `name`.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def launch_description(executable, config, name=None):
 
 
 def view_description():
-    """Declare the arguments, then start all that shows a robot: RViz, its frames, all nodes.
+    """Declare the arguments, then start RViz, the frame publishers and all nodes.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def view_description():
 
 
 def viewer_description():
-    """Declare the arguments, then start all nodes, and the one that shows them in a browser.
+    """Declare the arguments, then start all nodes and the browser view.
 
     Returns
     -------
@@ -70,31 +70,31 @@ def _arguments(config, name):
         *([("name", name, "Name of the node.")] if name else []),
         ("namespace", "", "Namespace of the node and its topics."),
         ("params_file", _config(config),
-         f"YAML file of parameters; config/{config} explains them all."),
+         f"YAML file with parameters; config/{config} describes all of them."),
         ("robot_description_file", "",
-         "Path of the robot's URDF, or of a xacro file (its name ends in .xacro; needs xacro). "
-         "Empty: the topic robot_description, or the parameters, tell the robot."),
-        ("use_sim_time", "false", "Take the time from the topic /clock."),
+         "Path of the robot's URDF, or of a xacro file (name ending in .xacro; requires xacro). "
+         "Empty: use the topic robot_description or the parameters."),
+        ("use_sim_time", "false", "Use the time of the topic /clock."),
         ("autostart", "true",
-         "Configure and activate by itself; false: wait for a lifecycle manager."),
+         "Configure and activate at startup; false: wait for a lifecycle manager."),
         ("log_level", "info", "debug, info, warn, error or fatal."),
-        ("respawn", "false", "Start the node again when it ends."),
+        ("respawn", "false", "Restart the node when it exits."),
     )
 
 
 def _view_arguments():
     return (
-        ("rviz_config", _config("dyn_ros.rviz"), "What RViz shows."),
-        ("fixed_frame", "", "Frame that stands still in RViz. Empty: that of rviz_config."),
-        ("nodes", "true", "Start the nodes of this package; false: they run already."),
-        ("gui", "false", "Start joint_state_publisher_gui: sliders that move the robot."),
+        ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
+        ("fixed_frame", "", "Fixed frame of RViz. Empty: the one in rviz_config."),
+        ("nodes", "true", "Start the nodes of this package; false: they are already running."),
+        ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
     )
 
 
 def _viewer_arguments():
     return (
-        ("nodes", "true", "Start the nodes of this package; false: they run already."),
-        ("host", "127.0.0.1", "Address that the page is served on; 127.0.0.1: this machine alone."),
+        ("nodes", "true", "Start the nodes of this package; false: they are already running."),
+        ("host", "127.0.0.1", "Address to serve the page on; 127.0.0.1: this machine only."),
         ("port", "8080", "First port to try for the page."),
     )
 
@@ -112,7 +112,7 @@ def _flag(argument):
 
 
 def _node(context, executable, name):
-    """The node, once the arguments are known."""
+    """Return the node for the values of the arguments."""
     parameters = {"use_sim_time": _flag("use_sim_time"), "autostart": _flag("autostart")}
     path = _value(context, "robot_description_file")
     if path.endswith(".xacro"):
@@ -143,13 +143,13 @@ def _robot_description(path):
 
 
 def _viewer(context):
-    """The viewer, and the nodes that are asked for, once the arguments are known."""
+    """Return the viewer and the requested nodes for the values of the arguments."""
     nodes = _node(context, "dyn_ros_node", None) if _is_on(context, "nodes") else []
     return [*nodes, *_node(context, "viewer_node", None)]
 
 
 def _view(context):
-    """RViz, whose end ends all, and what is asked for, once the arguments are known."""
+    """Return RViz, whose exit ends the launch, and the requested nodes."""
     def node(package, arguments=(), on_exit=None, **parameters):
         return Node(
             package=package,

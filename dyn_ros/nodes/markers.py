@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers for RViz: the kinds that nodes show, the parameters of each, and their messages.
+"""Markers for RViz: the kinds that nodes publish, their parameters and their messages.
 
-A kind is one function and one entry at the end of this file. Messages are made once; for each
-state their numbers are set. What rclpy takes to publish them is far more than all the rest.
+A kind is one function and one entry at the end of this file. Messages are created once and
+updated for each state. Most of the time goes into publishing them through rclpy.
 """
 import time
 from contextlib import suppress
@@ -23,29 +23,30 @@ from . import conversions, shapes
 from .pace import Pace
 from .parameters import Spec
 
-WHOLE = "com", "Ig", "hg"       # the terms that `CentroidalNode.whole` takes
-THINNEST = 1e-3     # smallest width of a solid [m]: RViz complains about zero
-SHORTEST = 1e-4     # an arrow that is shorter is not shown [m]
+WHOLE = "com", "Ig", "hg"       # the terms that `CentroidalNode.whole` uses
+THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
+SHORTEST = 1e-4     # shorter arrows are not shown [m]
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 SHARED = (
     Spec("markers.rate", 30.0, "Publish ~/markers at most this often [Hz]; 0: every state.",
          limits=(0.0, 1e5)),
-    Spec("markers.lifetime", 2.0, "When markers go away by themselves [s]; 0: never.",
+    Spec("markers.lifetime", 2.0, "Lifetime of the markers [s]; 0: unlimited.",
          limits=(0.0, 3600.0)),
-    Spec("markers.width", 0.01, "Diameter of an arrow's shaft, width of a line [m].",
+    Spec("markers.width", 0.01, "Diameter of arrow shafts and width of lines [m].",
          limits=(1e-5, 10.0)),
 )
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of markers, of which each node has those that it lists.
+    """One kind of marker.
 
     `make(node, robot, look)` returns a function without arguments that computes from
-    `robot.state` and returns the `Group`s it has filled, or raises a ValueError: a parameter does
-    not fit the robot. `terms(values)` gives the names of `dyn_ros.Terms` that it takes from
-    `robot.terms()`; `kernels` are the public functions that it calls besides.
+    `robot.state` and returns the `Group`s that it has filled. It raises a ValueError if a
+    parameter does not fit the robot. `terms(values)` returns the names of the `dyn_ros.Terms`
+    that the function reads from `robot.terms()`; `kernels` are the public functions that it calls
+    in addition.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Kind:
 
 
 def kind(name, make, what, scale, scaled, color, *more, terms, show=True, kernels=()):
-    """A Kind with the parameters that all kinds have, and more."""
+    """Return a Kind with the parameters common to all kinds, and more."""
     prefix = f"markers.{name}."
     return Kind(name, make, (
         Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
@@ -71,7 +72,7 @@ def _constraints(spec):
 
 
 class Look:
-    """How one kind looks: its parameters, `show`, `scale`, `color` .., and what all share."""
+    """Appearance of one kind: its parameters `show`, `scale`, `color` .., and the common ones."""
 
     def __init__(self, kind, values, header):
         self.name = kind.name
@@ -84,15 +85,15 @@ class Look:
 
 
 class Group:
-    """Markers of one namespace and type: made once, and filled for each state.
+    """Markers of one namespace and type: created once and filled for each state.
 
     Parameters
     ----------
     look : Look
     type : int
-        Of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
+        Constant of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
     part : str, optional
-        The namespace is the kind's name, with /part behind it.
+        Appended to the kind's name, after a slash, to form the namespace.
     """
 
     def __init__(self, look, type, part=""):
@@ -103,11 +104,11 @@ class Group:
 
     @property
     def markers(self):
-        """All that were made, those too that are to be taken away."""
+        """All markers created so far, including those to be deleted."""
         return self._made.values()
 
     def show(self, ids):
-        """The markers with these ids, to be filled; others are taken away."""
+        """Return the markers with these ids, to be filled; mark all others for deletion."""
         ids = list(ids)
         if ids != self._ids:
             self._ids = ids
@@ -132,7 +133,7 @@ class Group:
         return marker
 
     def solids(self, ids, centers, axes, widths):
-        """Ellipsoids, boxes or cylinders: (n, 3), rotations (n, 3, 3), (n, 3)."""
+        """Ellipsoids, boxes or cylinders: centers (n, 3), axes (n, 3, 3), widths (n, 3)."""
         quaternions = matrix_quaternion(axes).tolist()
         widths = np.maximum(widths, THINNEST).tolist()
         for marker, center, (x, y, z, w), width in zip(
@@ -143,14 +144,14 @@ class Group:
             conversions.set_vector(marker.scale, *width)
 
     def balls(self, ids, centers, diameters):
-        """Spheres: (n, 3), (n,)."""
+        """Spheres: centers (n, 3), diameters (n,)."""
         for marker, center, diameter in zip(
                 self.show(ids), centers.tolist(), np.maximum(diameters, THINNEST).tolist()):
             conversions.set_vector(marker.pose.position, *center)
             conversions.set_vector(marker.scale, diameter, diameter, diameter)
 
     def arrows(self, ids, starts, vectors):
-        """Straight arrows, (n, 3) each; too short ones are left out."""
+        """Straight arrows, (n, 3) each; those that are too short are omitted."""
         long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
         ends = (starts + vectors)[long].tolist()
         for marker, start, end in zip(
@@ -159,14 +160,14 @@ class Group:
             conversions.set_vector(marker.points[1], *end)
 
     def turns(self, ids, centers, first, second, radii, angles):
-        """Curved arrows, see `shapes.curved_arrows`; too short ones are left out."""
+        """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
         long = np.flatnonzero(abs(radii * angles) > SHORTEST)
         points, counts = shapes.curved_arrows(
             centers[long], first[long], second[long], radii[long], angles[long])
         self.lines([ids[i] for i in long], points, counts)
 
     def lines(self, ids, points, counts):
-        """Lines through points, (n, k, 3), the first so many of each."""
+        """Lines through the first `counts` of the points, (n, k, 3)."""
         for marker, line, count in zip(self.show(ids), points.tolist(), counts.tolist()):
             while len(marker.points) < count:
                 marker.points.append(Point())
@@ -175,7 +176,7 @@ class Group:
                 point.x, point.y, point.z = x, y, z
 
     def paint(self, ids, colors):
-        """Give markers colors of their own, (n, 4), where they are shown."""
+        """Set individual colors, (n, 4), of the markers that are shown."""
         for id, (r, g, b, a) in zip(ids, colors.tolist()):
             if id in self._made:
                 color = self._made[id].color
@@ -183,14 +184,14 @@ class Group:
 
 
 class Screws:
-    """Linear parts as straight arrows, angular ones as curved, in a namespace each."""
+    """Linear parts as straight arrows, angular parts as curved ones, in separate namespaces."""
 
     def __init__(self, look):
         self._scale = look.scale
         self.groups = Group(look, Marker.ARROW, "linear"), Group(look, Marker.LINE_STRIP, "angular")
 
     def show(self, ids, points, vectors):
-        """At points (n, 3); (n, 6) in the same axes; returns the groups."""
+        """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the groups."""
         arrows, turns = self.groups
         if not len(ids):
             arrows.show([])
@@ -207,7 +208,7 @@ class Screws:
 
 
 class Markers:
-    """What a node publishes as `~/markers`.
+    """The output `~/markers` of a node.
 
     Parameters
     ----------
@@ -219,15 +220,15 @@ class Markers:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
         self.specs = [*SHARED, *(spec for each in kinds for spec in each.specs)]
-        self._paced, self._pace = None, None    # of which robot and parameters, how often
+        self._paced, self._pace = None, None    # robot and parameters that the pace is for
 
     def check(self, robot, values):
-        """Raise a ValueError where a parameter does not fit the robot."""
+        """Raise a ValueError if a parameter does not fit the robot."""
         for each in self._kinds:
             self._make_kind(each, robot, values, Header())
 
     def terms(self):
-        """The terms that are shown; None of a state that is not."""
+        """Return the terms needed for a state; None to skip it."""
         parameters = self._node.parameters
         paced = self._node.robot, parameters.changes
         if paced != self._paced:
@@ -240,18 +241,18 @@ class Markers:
                 for term in each.terms(values)}
 
     def make(self, robot):
-        """`~/markers`: what RViz shows; made anew where parameters have changed."""
+        """`~/markers`: markers for RViz; recreated after a change of parameters."""
         parameters, made_at, header, draws = self._node.parameters, None, Header(), []
 
         def fill():
             nonlocal made_at, draws
-            anew = parameters.changes != made_at
-            if anew:
+            changed = parameters.changes != made_at
+            if changed:
                 made_at = parameters.changes
                 draws = list(self._draws(robot, parameters.values, header))
             header.frame_id = robot.world_frame
             markers = [marker for draw in draws for group in draw() for marker in group.markers]
-            if anew:
+            if changed:
                 markers.insert(0, Marker(header=header, action=Marker.DELETEALL))
             return MarkerArray(markers=markers) if markers else None
         return fill
@@ -262,19 +263,19 @@ class Markers:
                 try:
                     yield self._make_kind(each, robot, values, header)
                 except ValueError as error:
-                    self._node.refuse("markers", error)
+                    self._node.reject("markers", error)
 
     def _make_kind(self, each, robot, values, header):
         return each.make(self._node, robot, Look(each, values, header))
 
     @staticmethod
-    def gone():
-        """The message that takes all markers away."""
+    def clear():
+        """Return the message that deletes all markers."""
         return MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
 
 
 def header_of(array):
-    """The header that all markers of an array share."""
+    """Return the header that all markers of an array share."""
     return array.markers[0].header
 
 
@@ -284,7 +285,7 @@ def _color(numbers):
 
 
 def _rows_of_joints(model):
-    """Joints with one coordinate of their own, and their rows; a base has several."""
+    """Return the joints with exactly one coordinate, and their rows; a base has several."""
     joints = [i for i, count in enumerate(model.nvs) if count == 1]
     return joints, [model.idx_v[i] for i in joints]
 
@@ -293,7 +294,7 @@ def _rows_of_joints(model):
 
 
 def torque(node, robot, look):
-    """A curved arrow about each turning axis and a straight one along each sliding axis."""
+    """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
     model = robot.model
     joints, rows = _rows_of_joints(model)
     limits = model.effort_limit[rows]
@@ -314,13 +315,13 @@ def torque(node, robot, look):
         load = np.clip(tau[rows] / limits, -1.0, 1.0)
         oMi = robot.terms().oMi
         R, p = oMi[joints, :3, :3], oMi[joints, :3, 3]
-        turned = [(R @ each[..., None])[..., 0] for each in (axes, first, second)]
-        axis, across, further = (each[~slides] for each in turned)
+        rotated = [(R @ each[..., None])[..., 0] for each in (axes, first, second)]
+        axis, across, further = (each[~slides] for each in rotated)
         radii = np.full(len(axis), look.scale)
         turns.turns(ids[~slides].tolist(), p[~slides], across, further, radii,
                     shapes.FULL_ARC * load[~slides])
         arrows.arrows(ids[slides].tolist(), p[slides],
-                      look.scale * load[slides, None] * turned[0][slides])
+                      look.scale * load[slides, None] * rotated[0][slides])
         shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
         for group in (turns, arrows):
             group.paint(ids.tolist(), shade)
@@ -329,7 +330,7 @@ def torque(node, robot, look):
 
 
 def _torques(source, robot):
-    """(nv,), or None where it is unknown."""
+    """Return the torques, (nv,), or None if they are unknown."""
     state = robot.state
     if source == "gravity":
         return robot.terms().g
@@ -347,9 +348,9 @@ def _torque_terms(values):
 
 
 def inertia(node, robot, look):
-    """For each joint's body, and for the base link of a fixed base, the body of the same inertia.
+    """The body of each joint, and the base link of a fixed base, as homogeneous bodies.
 
-    It is homogeneous: an ellipsoid or a box.
+    Each is the ellipsoid or box with the same mass and inertia.
     """
     model = robot.model
     ellipsoid = look.shape == "ellipsoid"
@@ -372,7 +373,7 @@ def inertia(node, robot, look):
 
 
 def _bodies(model):
-    """Ids, centers of mass, principal axes and spreads of the bodies that have a mass."""
+    """Return ids, centers of mass, principal axes and spreads of the bodies that have mass."""
     bodies = [model.base_inertia, *model.inertias]
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
     mass, com, rotational = (
@@ -383,12 +384,12 @@ def _bodies(model):
 
 
 def velocity_ellipsoid(node, robot, look):
-    """What velocities the joints can give the origin of a frame; a base stands still."""
+    """The velocities that the joints can give the origin of a frame, with the base at rest."""
     return _manipulability(robot, look, lambda half: half)
 
 
 def force_ellipsoid(node, robot, look):
-    """What forces the joints can give at the origin of a frame."""
+    """The forces that the joints can exert at the origin of a frame."""
     return _manipulability(robot, look, shapes.force_half_axes)
 
 
@@ -420,7 +421,7 @@ def _frame(model, look):
 
 
 def com(node, robot, look):
-    """The center of mass of the whole robot, the base link of a fixed base too."""
+    """The center of mass of the whole robot, including the base link of a fixed base."""
     balls = Group(look, Marker.SPHERE)
 
     def draw():
@@ -431,7 +432,7 @@ def com(node, robot, look):
 
 
 def com_projection(node, robot, look):
-    """A disc on the ground along gravity from the center of mass, and a line to there."""
+    """The projection of the center of mass onto the ground, and a line to it."""
     discs, lines = Group(look, Marker.CYLINDER), Group(look, Marker.LINE_STRIP, "line")
     up = shapes.upward(robot.model.gravity)
     axes = np.array([*(each[0] for each in shapes.across(up[None])), up]).T
@@ -446,7 +447,7 @@ def com_projection(node, robot, look):
 
 
 def subtree_com(node, robot, look):
-    """The center of mass of each joint and all that hangs on it; the volume is as its mass."""
+    """The center of mass of each joint's subtree, as a ball with a volume according to its mass."""
     model = robot.model
     try:
         joints = [model.joint_index(name) for name in look.joints]
@@ -466,12 +467,12 @@ def subtree_com(node, robot, look):
 
 
 def linear_momentum(node, robot, look):
-    """An arrow from the center of mass, while all velocities are known."""
+    """An arrow from the center of mass, if all velocities are known."""
     return _momentum(node, robot, look, slice(3))
 
 
 def angular_momentum(node, robot, look):
-    """An arrow along the axis through the center of mass that the robot turns about."""
+    """An arrow from the center of mass along the angular momentum."""
     return _momentum(node, robot, look, slice(3, 6))
 
 
@@ -489,7 +490,7 @@ def _momentum(node, robot, look, part):
 
 
 def locked_inertia(node, robot, look):
-    """The homogeneous ellipsoid that has the robot's inertia, its joints locked."""
+    """The homogeneous ellipsoid with the inertia of the robot with its joints locked."""
     solids = Group(look, Marker.SPHERE)
 
     def draw():
@@ -506,41 +507,41 @@ def locked_inertia(node, robot, look):
 
 
 def wrench_of(topics, timeout):
-    """Makes the wrenches on the topics of one parameter, as old as another one allows."""
+    """Return a `make` for the wrenches on the topics in a parameter, with a maximum age."""
     def make(node, robot, look):
         screws = Screws(look)
 
         def draw():
-            values, told = node.parameters.values, {}
+            values, latest = node.parameters.values, {}
             for id, topic in enumerate(values[topics]):
-                with suppress(ValueError):              # none came in time
-                    told[id] = node.inputs.numbers(topic, robot, values[timeout])
-            if not told:
+                with suppress(ValueError):              # missing or too old
+                    latest[id] = node.inputs.numbers(topic, robot, values[timeout])
+            if not latest:
                 return screws.show([], [], [])
-            oMf = robot.terms().oMf[[each.frame for each in told.values()]]
-            numbers = np.array([each.numbers for each in told.values()])
-            return screws.show(list(told), oMf[:, :3, 3], _turned(oMf[:, :3, :3], numbers))
+            oMf = robot.terms().oMf[[each.frame for each in latest.values()]]
+            numbers = np.array([each.numbers for each in latest.values()])
+            return screws.show(list(latest), oMf[:, :3, 3], _rotated(oMf[:, :3, :3], numbers))
         return draw
     return make
 
 
-def _turned(R, vectors):
-    """Both parts of (n, 6) by rotations (n, 3, 3)."""
+def _rotated(R, vectors):
+    """Rotate both parts of vectors (n, 6) by rotations (n, 3, 3)."""
     return (R[:, None] @ vectors.reshape(-1, 2, 3, 1)).reshape(-1, 6)
 
 
 def constraint(node, robot, look):
-    """Along which directions frames are constrained, and about which."""
+    """The directions along and about which frames are constrained."""
     return _constrained(node, robot, look, lambda directions, nu: directions)
 
 
 def constraint_force(node, robot, look):
-    """What the constraints do to each frame: together they are J' of these wrenches."""
+    """The wrench that the constraints exert on each frame."""
     return _constrained(node, robot, look, lambda directions, nu: [-nu @ directions])
 
 
 def _constrained(node, robot, look, shown):
-    """For each run of constraints of one frame, `shown(directions (m, 6), nu (m,))`."""
+    """Show `shown(directions (m, 6), nu (m,))` for the constraints of each frame."""
     screws, model = Screws(look), robot.model
 
     def draw():
@@ -550,8 +551,8 @@ def _constrained(node, robot, look, shown):
         constraints, nu = solution.constraints, solution.motion.nu
         oMf = robot.terms().oMf
         axes = oMf[model.frame_index(constraints.axes), :3, :3] if constraints.axes else np.eye(3)
-        directions = _turned(np.broadcast_to(axes, (len(nu), 3, 3)),
-                             np.ascontiguousarray(constraints.directions.T))
+        directions = _rotated(np.broadcast_to(axes, (len(nu), 3, 3)),
+                              np.ascontiguousarray(constraints.directions.T))
         names = np.array(constraints.frame)
         points, vectors = [], []
         for name in dict.fromkeys(constraints.frame):
@@ -567,29 +568,31 @@ def _placements_if(parameter):
     return lambda values: ("oMf",) if values[parameter] else ()
 
 
-_FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin it is; empty: not shown.")
+_FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin to show it; empty: hidden.")
 
-_WRENCH = "wrenches that act on the robot: a straight arrow for a force, a curved one for a moment"
-_NEWTON = (0.01, "Length for 1 N, radius for 1 N m [m].", [0.9, 0.2, 0.7, 1.0])
+_WRENCH = ("the wrenches that act on the robot: a straight arrow for a force, a curved one for a "
+           "moment")
+_NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.9, 0.2, 0.7, 1.0])
 
 DYNAMICS = (
     kind("torque", torque,
-         "the torque of each joint: a curved arrow about its axis, straight for one that slides",
+         "the torque of each joint: a curved arrow about its axis, straight for a prismatic joint",
          0.1, "Radius of a curved arrow; length of a straight one at full load [m].",
          [0.1, 0.8, 0.2, 1.0],
          Spec("full_color", [1.0, 0.1, 0.1, 1.0],
-              "At full load, an arrow of three quarters of a turn: the joint's effort limit; color "
-              "is without load.", size=4, limits=(0.0, 1.0)),
+              "Color at full load, when the torque is at the joint's effort limit and the arrow "
+              "spans three quarters of a turn; color applies without load.", size=4,
+              limits=(0.0, 1.0)),
          Spec("unlimited", 100.0, "Full load of a joint without an effort limit [N m, N].",
               limits=(1e-6, 1e9)),
-         Spec("source", "gravity", "Which torque: as in ~/gravity, as in ~/nle, or as measured, "
-              "the effort in joint_states.", choices=("gravity", "nle", "effort")),
+         Spec("source", "gravity", "Which torque to show: that of ~/gravity, that of ~/nle, or the "
+              "measured effort in joint_states.", choices=("gravity", "nle", "effort")),
          terms=_torque_terms),
     kind("inertia", inertia,
-         "the body of each joint, and the base link of a fixed base, as the homogeneous body of "
-         "the same mass and inertia, which is as large as that",
-         1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.4],
-         Spec("shape", "ellipsoid", "Which homogeneous body.", choices=("ellipsoid", "box")),
+         "the body of each joint, and the base link of a fixed base, as the homogeneous body with "
+         "the same mass and inertia",
+         1.0, "Scale factor; 1 is the true size.", [0.4, 0.5, 0.9, 0.4],
+         Spec("shape", "ellipsoid", "Shape of the homogeneous body.", choices=("ellipsoid", "box")),
          terms=("oMi",)),
     kind("velocity_ellipsoid", velocity_ellipsoid,
          "the velocities of a frame's origin for joint velocities of norm 1",
@@ -601,40 +604,45 @@ DYNAMICS = (
          terms=_placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), _WRENCH, *_NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
-              "Topics (geometry_msgs/WrenchStamped) of those wrenches; header.frame_id: the frame "
-              "at whose origin and in whose axes."), terms=_placements_if("markers.wrench.topics")),
+              "Topics (geometry_msgs/WrenchStamped) with those wrenches, each at the origin of the "
+              "frame header.frame_id and expressed in it."),
+         terms=_placements_if("markers.wrench.topics")),
 )
 CENTROIDAL = (
     kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [1.0, 0.8, 0.1, 1.0],
          terms=WHOLE),
     kind("com_projection", com_projection,
-         "the center of mass on the ground, along gravity from where it is",
+         "the center of mass projected along gravity onto the ground",
          0.1, "Diameter [m].", [1.0, 0.8, 0.1, 0.6],
-         Spec("height", 0.0, "Of the ground in the frame of the markers, against gravity [m].",
+         Spec("height", 0.0,
+              "Height of the ground in the frame of the markers, against gravity [m].",
               limits=(-1e6, 1e6)),
          terms=WHOLE),
     kind("subtree_com", subtree_com,
-         "the center of mass of each joint and all that hangs on it",
-         0.08, "Diameter of a subtree that has all the mass [m].", [0.9, 0.4, 0.8, 0.8],
-         Spec("joints", Parameter.Type.STRING_ARRAY, "Which joints' subtrees; empty: all."),
+         "the center of mass of each joint's subtree",
+         0.08, "Diameter for a subtree with the total mass [m].", [0.9, 0.4, 0.8, 0.8],
+         Spec("joints", Parameter.Type.STRING_ARRAY,
+              "Joints whose subtrees to show; empty: all."),
          show=False, terms=("subtree_com", "subtree_mass")),
-    kind("linear_momentum", linear_momentum, "the momentum, from the center of mass",
+    kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
          0.05, "Length of 1 kg m/s [m].", [0.2, 0.8, 0.3, 1.0], terms=WHOLE),
     kind("angular_momentum", angular_momentum,
          "the angular momentum about the center of mass, along its axis",
          0.2, "Length of 1 kg m2/s [m].", [0.3, 0.4, 1.0, 1.0], terms=WHOLE),
     kind("locked_inertia", locked_inertia,
-         "the homogeneous ellipsoid that has the robot's mass and inertia, its joints locked",
-         1.0, "Times its true size.", [0.4, 0.5, 0.9, 0.25], show=False, terms=WHOLE),
+         "the homogeneous ellipsoid with the mass and inertia of the robot with its joints locked",
+         1.0, "Scale factor; 1 is the true size.", [0.4, 0.5, 0.9, 0.25], show=False,
+         terms=WHOLE),
 )
 VERESHCHAGIN = (
     kind("constraint", constraint,
-         "the directions of constraints: a straight arrow along, a curved one about which",
-         0.1, "Length, and radius, for the size 1 [m].", [0.9, 0.9, 0.9, 1.0],
+         "the directions of constraints: a straight arrow for a linear direction, a curved one for "
+         "an angular one",
+         0.1, "Length and radius for a unit direction [m].", [0.9, 0.9, 0.9, 1.0],
          terms=("oMf",)),
     kind("constraint_force", constraint_force,
-         "what the constraints do to each frame: a straight arrow for the force, a curved one for "
-         "the moment", 0.01, "Length for 1 N, radius for 1 N m [m].", [1.0, 0.5, 0.0, 1.0],
+         "the wrench of the constraints on each frame: a straight arrow for the force, a curved "
+         "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [1.0, 0.5, 0.0, 1.0],
          terms=("oMf",)),
     kind("wrench", wrench_of("wrench_topics", "input_timeout"), _WRENCH, *_NEWTON,
          terms=_placements_if("wrench_topics")),

@@ -1,15 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How often something is let through. No ROS here."""
+"""Rate limiting. No ROS here."""
 
 
 class Pace:
-    """Lets something through at most so often, and on the average just that often.
+    """Limits a rate: events pass at most this often, and on average exactly this often.
 
     Parameters
     ----------
     rate : float
-        [Hz]; 0: always.
+        [Hz]; 0: no limit.
     """
 
     def __init__(self, rate):
@@ -17,7 +17,7 @@ class Pace:
         self._next = 0.0
 
     def due(self, now):
-        """Whether it is time, at a time [s]; if so, the next one is a period later."""
+        """Whether an event at a time [s] passes; if so, the next one passes a period later."""
         if now < self._next:
             return False
         self._next += self._period

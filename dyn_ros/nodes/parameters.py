@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of a node: declared with a description, checked, and refused with a reason."""
+"""Parameters of a node: declared with a description, checked, and rejected with a reason."""
 from dataclasses import dataclass
 from math import isfinite
 
@@ -14,9 +14,9 @@ class Spec:
     """One parameter of a node.
 
     `default` is a value, or a `Parameter.Type` for an array that is empty by default. `limits` are
-    the smallest and largest double, of an array too; `choices` the strings allowed; `size` the
-    length of an array.
-    A parameter that is `read_only` is set at start alone; one of `robot` makes the robot anew.
+    the smallest and largest value allowed, also for the elements of an array; `choices` are the
+    strings allowed; `size` is the length of an array. A `read_only` parameter can only be set at
+    startup; changing a `robot` parameter rebuilds the robot.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Spec:
         return descriptor
 
     def fault(self, value):
-        """What is wrong with a value of the right type, or an empty string."""
+        """Return what is wrong with a value of the right type, or an empty string."""
         if self.choices and value not in self.choices:
             return f"{self.name}: expected one of {', '.join(self.choices)}, but got '{value}'"
         if self.size and len(value) != self.size:
@@ -62,22 +62,22 @@ class Spec:
 
 
 class Parameters:
-    """A node's parameters: `values` by name, kept up to date; a set that does not fit is refused.
+    """A node's parameters: `values` holds the current ones by name; invalid ones are rejected.
 
-    `specs` has the `Spec` of each, by name; `changes` counts the sets that were done.
+    `specs` holds the `Spec` of each by name; `changes` counts the successful changes.
 
-    A start value that does not fit is not fatal: it is told in `faults` (by name) until a set
-    replaces it, and `values` has the default meanwhile.
+    An invalid initial value is not fatal: it is reported in `faults` (by name) until it is
+    replaced, and `values` holds the default in the meantime.
 
     Parameters
     ----------
     node : rclpy.node.Node
     specs : sequence of Spec
     accept : callable(values, changed)
-        Asked before a set is done, with all values as they would be and the changed names; raises
-        a ValueError, whose text is the reason, to refuse.
+        Called before a change with all values as they would be and the changed names; raises a
+        ValueError, whose text is the reason, to reject it.
     changed : callable(changed)
-        Told after a set is done.
+        Called after a change.
     """
 
     def __init__(self, node, specs, accept, changed):
@@ -97,7 +97,7 @@ class Parameters:
         value = default
         try:
             parameter = node.declare_parameter(spec.name, spec.default, spec.descriptor())
-            if parameter.value is None:         # else nobody can read it, nor others with it
+            if parameter.value is None:         # unset, a request to read it would fail
                 node.set_parameters([Parameter(spec.name, spec.default, default)])
             else:
                 value = _plain(parameter.value)
@@ -136,7 +136,7 @@ class Parameters:
 
 
 def _plain(value):
-    """Arrays as lists; [""], which is how YAML and a command line tell an empty one, as []."""
+    """Convert arrays to lists, and [""], which denotes an empty array in YAML, to []."""
     if isinstance(value, (bool, int, float, str)):
         return value
     value = list(value)

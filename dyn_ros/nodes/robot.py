@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot description made ready for a node: model, results, output rows, state. No ROS here."""
+"""A robot description prepared for a node: model, data, output rows, state. No ROS here."""
 import math
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 import dyn_ros
 from dyn_ros import Data, Model
 
-from .state import Refused, StateCollector, some
+from .state import Rejected, StateCollector, abbreviated
 
 
 class SettingError(ValueError):
@@ -19,8 +19,8 @@ class SettingError(ValueError):
         self.parameter = parameter
 
 
-class Robot:
-    """All that belongs to one robot description; a new description is a new Robot.
+class RobotContext:
+    """Everything derived from one robot description; each description has its own context.
 
     Parameters
     ----------
@@ -29,34 +29,35 @@ class Robot:
     values : dict
         The node's parameters by name (see `base.SPECS`).
     notify : callable(str), optional
-        Told when the state is collected anew.
+        Called when the collected state is discarded.
     payloads : dict, optional
-        Those to carry: of each name what `Model.set_payload` takes. Kept up to date by
-        `set_payload` and `clear_payload`, and handed to the robot of the next description.
+        By name, the arguments of `Model.set_payload`. Updated by `set_payload` and
+        `clear_payload`, and passed to the context of the next description.
 
     Attributes
     ----------
     model, data : dyn_ros.Model, dyn_ros.Data
-    state, told : StateCollector
-        What messages tell, and what a request tells, which is not kept.
+    state, request_state : StateCollector
+        The state from messages; a temporary one from a service request.
     root_link, frame_id : str
-        The description's root link; what outputs carry as frame_id.
+        The description's root link; the frame_id of outputs.
     moving_base : bool
         Whether the root link moves in the world.
     world_frame : str
-        frame_id of what is told in the world; with a fixed base it is that of the root link.
+        frame_id of quantities expressed in the world; for a fixed base, `frame_id`.
     odometry_frame : str
-        frame_id of the latest odometry, in which it tells the base's pose; empty before.
+        frame_id of the latest odometry, in which the base's pose is expressed; initially empty.
     names, rows : list of str, index
-        Of the rows of v (and torques) to publish: `vector[rows]` picks them, in this order.
+        The rows of v (and of torques) to publish: `vector[rows]` selects them, in this order.
     position_names, position_rows : list of str, index
         The same for q.
     block : index
         The rows and columns of a matrix (nv, nv) to publish: `matrix[block]`.
     received : float
-        When the latest complete state came, by time.perf_counter.
+        When the latest complete state was received, by time.perf_counter.
     left_out : list of str
-        Why a payload is not on this robot; it waits for one that has its frame.
+        For each payload that this robot does not carry, the reason. It is kept for a robot that
+        has its frame.
 
     Raises
     ------
@@ -83,9 +84,9 @@ class Robot:
             base = (values["base_pose"], values["base_twist"])
         try:
             self.state = StateCollector(self.model, values["staleness"], base, notify)
-        except Refused as error:
+        except Rejected as error:
             raise SettingError("base_pose, base_twist", error) from None
-        self.told = StateCollector(self.model, 0.0)
+        self.request_state = StateCollector(self.model, 0.0)
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link
@@ -100,16 +101,16 @@ class Robot:
             try:
                 self.model.set_payload(name, *body)
             except ValueError as error:
-                self.left_out.append(f"payload {name!r} is left out: {error}")
+                self.left_out.append(f"payload {name!r} is not applied: {error}")
 
     def take(self, received, wanted):
-        """A complete state came, and of it these of `dyn_ros.Terms` are wanted."""
+        """Start on a complete state, of which these `dyn_ros.Terms` are needed."""
         self.received, self._wanted, self._computed = received, tuple(wanted), False
 
     def terms(self):
-        """Data that holds what is wanted of the state: computed once, from one kinematics pass.
+        """Return Data with the terms needed for the state, computed once in one pass.
 
-        What velocities give is without meaning while `state.velocity_known` is False.
+        Terms that depend on the velocity are meaningless if `state.velocity_known` is False.
         """
         if not self._computed:
             state = self.state
@@ -119,15 +120,15 @@ class Robot:
         return self.data
 
     def set_payload(self, name, *body):
-        """As `Model.set_payload`, and for the robots to come."""
+        """Call `Model.set_payload`, and keep the payload for later descriptions."""
         self.model.set_payload(name, *body)
         self.payloads[name] = body
 
     def clear_payload(self, name=None):
-        """As `Model.clear_payload`; a payload that was left out too."""
+        """Call `Model.clear_payload`; also removes a payload that was not applied."""
         if name is not None and name not in self.payloads:
-            raise Refused(f"no payload named {name!r:.80}; there are: "
-                          + (some(list(self.payloads)) or "none"))
+            raise Rejected(f"no payload named {name!r:.80}; available: "
+                           + (abbreviated(list(self.payloads)) or "none"))
         for each in list(self.payloads) if name is None else [name]:
             del self.payloads[each]
             if each in self.model.payloads:
@@ -146,11 +147,11 @@ class Robot:
             if name in own:
                 continue
             if name in model.joint_names:
-                raise SettingError("joints", f"'{name}' is a mimic joint, without a row of its own")
+                raise SettingError("joints", f"'{name}' is a mimic joint, without its own row")
             raise SettingError(
-                "joints", f"there is no joint '{name}'; there are: " + ", ".join(own))
+                "joints", f"there is no joint '{name}'; available: " + ", ".join(own))
         if len(set(joints)) != len(joints):
-            raise SettingError("joints", "a name occurs twice: " + ", ".join(joints))
+            raise SettingError("joints", "duplicate names in " + ", ".join(joints))
         position_rows, rows = [], []
         for name in joints or own:
             joint = model.joint_index(name)
@@ -171,7 +172,7 @@ class Robot:
             raise SettingError("armature", f"expected {len(self.names)} numbers, one for each of "
                                f"{', '.join(self.names)}, but got {len(armature)}")
         if min(armature) < 0.0:
-            raise SettingError("armature", f"expected no negative number, but got {armature}")
+            raise SettingError("armature", f"expected numbers >= 0, but got {armature}")
         values = np.zeros(self.model.nv)
         values[self.rows] = armature
         self.model.armature = values

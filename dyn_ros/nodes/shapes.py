@@ -1,35 +1,37 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes that show dynamics: ellipsoids, boxes, curved arrows, as plain arrays. No ROS here."""
+"""Shapes that visualize dynamics, as plain arrays: ellipsoids, boxes, arrows. No ROS here."""
 import numpy as np
 
-ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid over the spread of its mass
-BOX = 12.0 ** 0.5               # the same of a box, its edge
+ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid / spread of its mass
+BOX = 12.0 ** 0.5               # edge of a homogeneous box / spread of its mass
 FULL_ARC = 1.5 * np.pi          # angle of the longest curved arrow [rad]
 ARC_STEP = FULL_ARC / 12.0      # largest angle between two points of a curved arrow [rad]
-FLATTEST = 0.02                 # shortest axis of a force ellipsoid over its longest, at least
+FLATTEST = 0.02                 # smallest ratio of the shortest to the longest axis of a force
+#                                 ellipsoid
 
 _STEPS = np.arange(1 + round(FULL_ARC / ARC_STEP))
 
 
 def principal_spread(mass, rotational):
-    """How far a body's mass spreads along its principal axes.
+    """Spread of a body's mass along its principal axes.
 
-    A moment of inertia is the sum of the second moments of mass along the two other axes, so
-    along axis k the mean square distance is (trace / 2 - I_k) / mass.
+    A moment of inertia is the sum of the second moments of mass along the two other axes, so the
+    mean square distance along axis k is (trace / 2 - I_k) / mass.
 
     Parameters
     ----------
     mass : (...) array_like
-        Above zero [kg].
+        Positive [kg].
     rotational : (..., 3, 3) array_like
         Rotational inertia about the center of mass [kg m2].
 
     Returns
     -------
     spread : (..., 3) ndarray
-        Root mean square distance [m] along each axis; zero where no body has such an inertia.
-        Times `ELLIPSOID` or `BOX`: the widths of the homogeneous body with this inertia.
+        Root mean square distance [m] along each axis; zero if the inertia is not physical.
+        Multiplied by `ELLIPSOID` or `BOX`, it is the width of the homogeneous body with this
+        inertia.
     axes : (..., 3, 3) ndarray
         A rotation whose columns are those axes.
     """
@@ -50,7 +52,7 @@ def velocity_ellipsoid(J):
     Returns
     -------
     half : (3,) ndarray
-        Half axes, the longest first: the singular values of J.
+        Semi-axes in descending order: the singular values of J.
     axes : (3, 3) ndarray
         A rotation whose columns are their directions.
     """
@@ -61,17 +63,17 @@ def velocity_ellipsoid(J):
 
 
 def force_half_axes(half):
-    """Half axes of the forces at a point for joint torques of norm 1 (Yoshikawa 1985).
+    """Semi-axes of the force ellipsoid at a point, for joint torques of norm 1 (Yoshikawa 1985).
 
-    The axes are those of `velocity_ellipsoid`, the lengths the inverses of its half axes. Along an
-    axis that the point cannot move, any force needs no torque: no length is more than
-    1 / `FLATTEST` times the shortest.
+    The axes are those of `velocity_ellipsoid`, the lengths the inverses of its semi-axes. Along an
+    axis in which the point cannot move, a force requires no torque and is unbounded. Lengths are
+    therefore limited to 1 / `FLATTEST` times the shortest one.
     """
     return 1.0 / np.maximum(half, FLATTEST * half[0]) if half[0] > 0.0 else np.zeros(3)
 
 
 def across(axes):
-    """Two unit vectors, (n, 3) each, that make right-handed axes with unit vectors (n, 3).
+    """Two unit vectors, (n, 3) each, that form right-handed axes with unit vectors (n, 3).
 
     Duff et al. (2017), Building an Orthonormal Basis, Revisited.
     """
@@ -84,23 +86,23 @@ def across(axes):
 
 
 def curved_arrows(centers, first, second, radii, angles):
-    """Points of arrows that turn about axes, each as one line that begins with its head.
+    """Points of arrows curved about axes, each as one line that starts at its head.
 
     Parameters
     ----------
     centers : (n, 3) ndarray
     first, second : (n, 3) ndarray
-        Unit vectors across each axis: where the arrow begins, and where it has come after a
-        quarter turn in the positive sense.
+        Unit vectors perpendicular to each axis: the direction in which the arrow starts, and the
+        one a quarter turn further in the positive sense.
     radii, angles : (n,) array_like
-        How far away and how far about the axis [m, rad], up to `FULL_ARC`.
+        Radius [m] and angle [rad] about the axis, up to `FULL_ARC`.
 
     Returns
     -------
     points : (n, k, 3) ndarray
     counts : (n,) ndarray of int
-        How many of them are an arrow's: the first three are the barbs with the tip between them,
-        the others the arc from the tip back to where it begins.
+        Number of points of each arrow: the first three are the barbs with the tip between them,
+        the others are the arc from the tip back to the start.
     """
     radii, angles = np.asarray(radii, float)[:, None], np.asarray(angles, float)[:, None]
     tip = np.cos(angles) * first + np.sin(angles) * second
@@ -120,18 +122,18 @@ def curved_arrows(centers, first, second, radii, angles):
 
 
 def on_ground(point, up, height):
-    """Where a line along `up` through a point meets the plane at this height along it."""
+    """Project a point along `up` onto the plane at this height."""
     return point + (height - point @ up) * up
 
 
 def upward(gravity):
-    """The unit vector against gravity; z where there is none."""
+    """Unit vector opposite to gravity; z if gravity is zero."""
     size = np.linalg.norm(gravity)
     return -np.asarray(gravity) / size if size > 0.0 else np.array([0.0, 0.0, 1.0])
 
 
 def _right_handed(axes):
-    """Columns as a rotation: the first one turned round where they are left-handed."""
+    """Make columns a rotation: negate the first one if they are left-handed."""
     axes = axes.copy()
     axes[..., 0] *= np.sign(np.linalg.det(axes))[..., None]
     return axes

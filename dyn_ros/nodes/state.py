@@ -1,89 +1,89 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Collect a robot's state from joint states and odometry: by name, checked, fresh. No ROS here."""
+"""Assemble a robot's state from joint states and odometry, with all checks. No ROS here."""
 import math
 from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-NEVER = -(1 << 62)      # stamp of a value that has not come yet
-MAX_LAYOUTS = 1000      # a publisher that never repeats its list of names must not fill the memory
-LARGEST = 1e12          # beyond, doubles hardly resolve an angle, and what is computed overflows
+NEVER = -(1 << 62)      # stamp of a value that has not been received yet
+MAX_LAYOUTS = 1000      # bounds the memory if a publisher never repeats its list of names
+LARGEST = 1e12          # doubles resolve larger angles poorly, and results overflow
 
 
-class Refused(ValueError):
-    """A message that cannot be used; the text says why."""
+class Rejected(ValueError):
+    """Input that cannot be used; the text states the reason."""
 
 
 @dataclass(eq=False)
 class _Part:
-    """What one publisher tells: some joints, however its messages order them."""
+    """A set of joints that one publisher reports, in any order."""
 
     slots: np.ndarray       # which joints
     complete: bool          # the whole state
     stamp: int = NEVER      # of its last message
-    ahead: int = 0          # messages since the last state, at most 2
+    ahead: int = 0          # messages received since the last state, at most 2
 
 
 @dataclass(eq=False)
 class _Layout:
-    """Where the numbers of a message with a certain list of names go."""
+    """Maps the entries of a message with a certain list of names to q and v."""
 
-    size: int               # how many names
-    take: slice             # the entries that are used; a slice or an index array, as q and v are
+    size: int               # number of names
+    take: slice             # entries that are used: a slice or an index array, like q and v
     q: slice
     v: slice
-    part: _Part | None      # None: no name of it is a joint with a coordinate of its own
+    part: _Part | None      # None: none of the names is a joint with its own coordinate
 
 
 class StateCollector:
-    """Puts the latest positions and velocities of all joints together.
+    """Combines the latest positions and velocities of all joints into one state.
 
-    Joints are matched by name, in any order; names that are not the model's are ignored, and so
-    are mimic joints, whose masters tell all about them. Several publishers may each tell a part:
-    a state is complete when every joint is known and none is more than `staleness` behind the
-    newest. It is then due as often as the fastest publisher speaks: with the message that ends a
-    round in which each publisher spoke, and where one lags behind, with the others' messages.
+    Joints are matched by name, in any order. Names that are not in the model are ignored, and so
+    are mimic joints, whose state follows from their masters'. Each publisher may report a subset
+    of the joints. A state is complete when every joint is known and none is more than `staleness`
+    behind the newest. It is then due at the rate of the fastest publisher: with the message that
+    completes a round of all publishers or, if one of them lags, with each message of the others.
 
-    A message that is not usable raises `Refused` and changes nothing. Stamps that run backwards
-    by more than `staleness` are a new start (a bag that loops, a simulation that was reset): all
-    that was collected is forgotten and `notify` is told.
+    A message that cannot be used raises `Rejected` and changes nothing. If stamps jump back by
+    more than `staleness` (a bag that loops, a simulation that was reset), the collected state is
+    discarded and `notify` is called.
 
     Parameters
     ----------
     model : dyn_ros.Model
         The base may be floating or planar (first joint below the universe); any other joint of
-        several degrees of freedom is a `ValueError`, as no message tells its state.
+        several degrees of freedom is a `ValueError`, as no message reports its state.
     staleness : float
-        Largest difference of stamps within one state [s].
+        Largest difference between stamps within one state [s].
     base : tuple of two arrays, optional
-        Pose (x y z qx qy qz qw) and twist (linear, angular, in the base's own axes) of a base that
-        no odometry tells; without it, a floating or planar base waits for `odometry`. `Refused`,
-        a ValueError, where it is not finite or too large, or the quaternion's norm is not 1.
+        Constant pose (x y z qx qy qz qw) and twist (linear, angular, expressed in the base frame)
+        of the base. If omitted, a floating or planar base waits for `odometry`. Raises `Rejected`,
+        a ValueError, if it is not finite or too large, or if the quaternion's norm is not 1.
     notify : callable(str), optional
-        Told when the collector starts anew.
+        Called when the collected state is discarded.
 
     Attributes
     ----------
     q, v : ndarray (nq,), (nv,)
-        The state, as the model orders it; overwritten by the next message.
+        The state, in the order of the model; overwritten by the next message.
     stamp : int
         The newest stamp in it [ns].
     constant : bool
-        Whether there is nothing for messages to tell: no joint, and no base but one by parameter.
+        Whether the state does not depend on messages: no joints, and no base with odometry.
     needs_odometry : bool
-        Whether the base's pose and twist are to come by `odometry`.
+        Whether the base's pose and twist come from `odometry`.
     complete : bool
-        False while the position of some joint is unknown or stale: then q is not to be used.
+        False if the position of some joint is unknown or stale; q must not be used then.
     velocity_known : bool
-        False while the velocity of some joint is unknown: then v is not to be used.
+        False if the velocity of some joint is unknown; v must not be used then.
     takes_effort : bool
-        Set it to True to collect efforts too, from the next message on.
+        Set to True to collect efforts as well, starting with the next message.
     tau : ndarray (nv,)
-        The efforts, as the model orders them; zero for a base, whose wrench no message tells.
+        The efforts, in the order of the model; zero for a base, whose wrench is not reported.
     differences : Differences, optional
-        Set it to have the velocities of each state that is due told to it.
+        If set, it is updated with the velocities of each state that is due.
     """
 
     def __init__(self, model, staleness, base=None, notify=None):
@@ -119,7 +119,7 @@ class StateCollector:
                 self._set_base(*base)
                 self._velocities[0] = True
         given = self._base is not None and not self.needs_odometry
-        self._live = self._stamps[given:]        # a view: the stamps of all that messages tell
+        self._live = self._stamps[given:]        # a view: stamps of what messages report
         self.complete = self.constant = not len(self._live)
         self.velocity_known = self.constant
 
@@ -137,22 +137,22 @@ class StateCollector:
         Returns
         -------
         bool
-            True: a state is complete and due.
+            Whether a state is complete and due.
 
         Raises
         ------
-        Refused
-            No names, duplicate names, lengths that do not match, a value of a joint of the model
-            that is not finite or larger than `LARGEST`, or a stamp that runs (slightly) backwards.
+        Rejected
+            No names, duplicate names, lengths that do not match, a value for a joint of the model
+            that is not finite or exceeds `LARGEST`, or a stamp slightly older than the last one.
         """
         key = tuple(names)
         layout = self._layouts.get(key) or self._new_layout(key)
         size = layout.size
         if len(position) != size or len(velocity) not in (0, size) or len(effort) not in (0, size):
-            raise Refused(
+            raise Rejected(
                 f"{size} names, but {len(position)} positions, {len(velocity)} velocities and "
-                f"{len(effort)} efforts: positions must be as many as names, velocities and "
-                "efforts as many or none")
+                f"{len(effort)} efforts; expected one position for each name, and one velocity "
+                "and effort for each name or none")
         part = layout.part
         if part is None:
             return False
@@ -171,9 +171,9 @@ class StateCollector:
         return self._collected(part, stamp)
 
     def odometry(self, pose, twist, stamp):
-        """Take the base's pose (x y z qx qy qz qw) in the world and its twist in its own axes.
+        """Take the base's pose (x y z qx qy qz qw) in the world and its twist in the base frame.
 
-        Returns and raises as `joint_states`; a model without a base of its own ignores it.
+        Returns and raises like `joint_states`; ignored if the base does not move.
         """
         if not self.needs_odometry:
             return False
@@ -185,34 +185,34 @@ class StateCollector:
         return self._collected(part, stamp)
 
     def missing(self):
-        """Names of the joints whose position is unknown or stale."""
+        """Return the names of the joints whose position is unknown or stale."""
         names = self._names[-len(self._live):]
         limit = max(self.stamp - self._staleness, NEVER + 1)
         return [name for name, stamp in zip(names, self._live) if stamp < limit]
 
     def missing_velocity(self):
-        """Names of the joints whose velocity is unknown."""
+        """Return the names of the joints whose velocity is unknown."""
         return [self._names[i] for i in np.flatnonzero(~self._velocities)]
 
     def missing_effort(self):
-        """Names of the joints whose effort is unknown."""
+        """Return the names of the joints whose effort is unknown."""
         return [self._row_names[row] for row in np.flatnonzero(~self._efforts)]
 
     @property
     def effort_known(self):
-        """False while the effort of some joint is unknown: then tau is not to be used."""
+        """False if the effort of some joint is unknown; tau must not be used then."""
         return bool(self._efforts.all())
 
     @property
     def unknown(self):
-        """Names in the latest new list of names that are not joints of the model."""
+        """Names that are not joints of the model, from the latest list of names that was new."""
         return self._unknown
 
     def _new_layout(self, names):
         if not names:
-            raise Refused("no joint names")
+            raise Rejected("no joint names")
         if len(set(names)) != len(names):
-            raise Refused(f"joint names occur twice: {some(twice(names))}")
+            raise Rejected(f"duplicate joint names: {abbreviated(duplicates(names))}")
         if len(self._layouts) >= MAX_LAYOUTS:
             self._layouts.clear()
             self._parts.clear()
@@ -238,7 +238,7 @@ class StateCollector:
 
     def _checked(self, field, values, layout, names):
         values = np.asarray(values, float)[layout.take]
-        if sum(map(abs, values.tolist())) <= LARGEST:   # far faster than to ask numpy for each
+        if sum(map(abs, values.tolist())) <= LARGEST:   # far faster than checking with NumPy
             return values
         usable = np.abs(values) <= LARGEST
         if not usable.all():
@@ -248,7 +248,7 @@ class StateCollector:
         return values
 
     def _take_effort(self, effort, layout):
-        """Drivers that measure no effort tell none, or NaN: it is unknown then."""
+        """Record the efforts; one that is missing or NaN is unknown, as not every driver has it."""
         if len(effort) == layout.size:
             effort = np.asarray(effort, float)[layout.take]
             self.tau[layout.v] = effort
@@ -261,8 +261,9 @@ class StateCollector:
         if behind <= 0:
             return
         if behind <= self._staleness:
-            raise Refused(f"its stamp is {behind * 1e-9:g} s before the last one of these joints")
-        self._notify(f"stamps jumped back by {behind * 1e-9:g} s: collecting the state anew")
+            raise Rejected(f"its stamp is {behind * 1e-9:g} s older than the last one of these "
+                           "joints")
+        self._notify(f"stamps jumped back by {behind * 1e-9:g} s; discarding the collected state")
         self.stamp, self.complete = NEVER, False
         self._stamps[:] = NEVER
         for each in self._parts.values():
@@ -287,11 +288,11 @@ class StateCollector:
             each.ahead = max(each.ahead - 1, 0)
         self.velocity_known = all(self._velocities.tolist())
         if self.differences:
-            self.tell_differences()
+            self.update_differences()
         return True
 
-    def tell_differences(self):
-        """Tell `differences` the velocities of the state."""
+    def update_differences(self):
+        """Update `differences` with the velocities of the state."""
         if self.velocity_known:
             self.differences.update(self.v, self._stamps[self._slot_of_row])
         else:
@@ -309,38 +310,39 @@ class StateCollector:
         self.v[:6] = twist
 
 
-def twice(names):
-    """Those that occur more than once."""
+def duplicates(names):
+    """Return the names that occur more than once."""
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def some(names):
-    """Names for a message: the first twenty, and how many more."""
+def abbreviated(names):
+    """Join names for a message: the first twenty, and the number of the others."""
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 def _base_joint(model):
-    """"floating", "planar", or None for a base that needs no pose of its own."""
+    """Return "floating", "planar", or None for a fixed base."""
     base = None
     for i, joint in enumerate(model.tree.joints):
         if joint.kind in ("floating", "planar"):
             if i > 0:
                 raise ValueError(
-                    f"joint '{joint.name}' is {joint.kind} and not the base: no message tells its "
-                    "state; make it fixed, or use the engine without the node")
+                    f"joint '{joint.name}' is {joint.kind} and not the base: no message reports "
+                    "its state; make it fixed, or use the engine without the node")
             base = joint.kind
     return base
 
 
 def check_pose(pose):
-    """Refuse a base's pose (x y z qx qy qz qw) that cannot be used.
+    """Raise `Rejected` for a base's pose (x y z qx qy qz qw) that cannot be used.
 
-    The norm of its quaternion may be off 1 by 1e-3, as of one told in few digits: normalise it.
+    The norm of its quaternion may differ from 1 by 1e-3, to allow for rounded digits; callers
+    normalize it.
     """
     _check_usable("pose", pose)
     norm = math.hypot(*pose[3:])
     if abs(norm - 1.0) > 1e-3:
-        raise Refused(f"the norm of the base's quaternion is {norm:g}, expected 1")
+        raise Rejected(f"the norm of the base's quaternion is {norm:g}, expected 1")
 
 
 def _check_base(pose, twist):
@@ -353,14 +355,14 @@ def _check_usable(name, values):
         raise _unusable(f"the base's {name}", values, _numbers(values))
 
 
-def _unusable(what, values, told):
+def _unusable(what, values, text):
     if all(map(math.isfinite, values)):
-        return Refused(f"{what} is too large: {told}")
-    return Refused(f"{what} is not finite: {told}")
+        return Rejected(f"{what} is too large: {text}")
+    return Rejected(f"{what} is not finite: {text}")
 
 
 def _index(numbers):
-    """A slice where the numbers are consecutive (faster), else an index array."""
+    """Return a slice if the numbers are consecutive (faster), otherwise an index array."""
     if numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return slice(numbers[0], numbers[0] + len(numbers))
     return np.array(numbers, dtype=np.intp)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes the torque that keeps frames of a robot under acceleration constraints."""
+"""Publishes the torques that enforce acceleration constraints on frames of a robot."""
 from typing import NamedTuple
 
 import numpy as np
@@ -13,53 +13,56 @@ from dyn_ros.srv import SolveConstrainedDynamics
 from . import conversions
 from .base import Output, RobotNode, run
 from .constraints import Constraints, from_message, from_preset, moved_links, solve
-from .inputs import TOLD, wrenches
+from .inputs import COMMAND_QOS, wrenches
 from .markers import VERESHCHAGIN
 from .parameters import Spec
 from .services import Service, external_forces, vector
-from .state import Refused
+from .state import Rejected
 
 PRESETS = (
     Spec("constraints", "topic",
-         "What is constrained. topic: what ~/constraints tells. Else tip_frame, without any "
-         "acceleration. hold_pose: along and about all axes. hold_position: of its origin. "
-         "keep_upright: about horizontal axes. free_along_axis: along and about all axes but along "
-         "the axis of the parameter axis.",
+         "What is constrained. topic: the constraints published on ~/constraints. All others keep "
+         "tip_frame from accelerating. hold_pose: along and about all axes. hold_position: along "
+         "all axes. keep_upright: about horizontal axes. free_along_axis: along and about all axes "
+         "except along the parameter axis.",
          choices=("topic", "hold_pose", "hold_position", "keep_upright", "free_along_axis")),
-    Spec("tip_frame", "", "Link, joint or fixed joint that is held, unless constraints is topic."),
+    Spec("tip_frame", "", "Link, joint or fixed joint to hold, unless constraints is topic."),
     Spec("axis", [0.0, 0.0, 1.0], "Direction of free_along_axis, of any length.", size=3),
     Spec("axis_frame", "",
-         "Link in whose axes the parameter axis is, tip_frame itself for instance; empty: the root "
-         "link's, or with a floating or planar base the world's."),
+         "Link in which the parameter axis is expressed, such as tip_frame; empty: the root link, "
+         "or the world for a floating or planar base."),
 )
 SPECS = (
     *PRESETS,
     Spec("feedforward", "none",
-         "What the joints give besides the constraints. gravity: the torque that holds the robot "
-         "still. topic: the effort of ~/feedforward, by name; of joints left out zero.",
+         "Torques applied in addition to those of the constraints. gravity: the torques that hold "
+         "the robot still. topic: the effort in ~/feedforward, by name, zero for joints without "
+         "one.",
          choices=("none", "gravity", "topic")),
     Spec("wrench_topics", Parameter.Type.STRING_ARRAY,
-         "Topics (geometry_msgs/WrenchStamped) of wrenches that act on the robot; header.frame_id: "
-         "the link at whose origin and in whose axes. All are needed."),
+         "Topics (geometry_msgs/WrenchStamped) with wrenches that act on the robot, at the origin "
+         "of the link header.frame_id and expressed in it. All topics are required."),
     Spec("input_timeout", 0.5,
-         "Longest time since the last message on ~/constraints, ~/feedforward and each of "
-         "wrench_topics [s]; then nothing is published. 0: any.", limits=(0.0, 3600.0)),
+         "Maximum age of the last message on ~/constraints, ~/feedforward and each of "
+         "wrench_topics [s]; nothing is published if one is older. 0: no limit.",
+         limits=(0.0, 3600.0)),
     Spec("singularity", "relative",
-         "What to do where constraints depend on each other or the robot cannot follow them. "
-         "relative: leave out eigenvalues up to the tolerance times the largest. absolute: up to "
-         "the tolerance, which KDL does. damped: damped least squares.",
+         "How to treat constraints that are linearly dependent or that the robot cannot meet. "
+         "relative: drop eigenvalues up to the tolerance times the largest. absolute: drop those "
+         "up to the tolerance, as KDL does. damped: damped least squares.",
          choices=("relative", "absolute", "damped")),
     Spec("singularity_tolerance", 0.0,
-         "0: 1e-12 for relative, 1e-14 for absolute, 1e-6 for damped.", limits=(0.0, 1e5)),
+         "Tolerance of the parameter singularity; 0: 1e-12 for relative, 1e-14 for absolute, 1e-6 "
+         "for damped.", limits=(0.0, 1e5)),
     Spec("priority", "constraint",
-         "What gives way. constraint: nothing pushes the frames off. external_force: wrenches do. "
-         "feedforward: its torques do. equal: both do.",
+         "What can accelerate the constrained frames. constraint: nothing. external_force: the "
+         "wrenches. feedforward: the feed-forward torques. equal: both.",
          choices=("constraint", "external_force", "feedforward", "equal")),
 )
 
 
 class Solution(NamedTuple):
-    """What there is to tell of one state."""
+    """The solution for one state."""
 
     constraints: Constraints
     feedforward: np.ndarray
@@ -68,7 +71,7 @@ class Solution(NamedTuple):
 
 
 class VereshchaginNode(RobotNode):
-    """Publishes `~/constraint_torques`, `~/solution` and `~/markers`; answers `~/solve`."""
+    """Publishes `~/constraint_torques`, `~/solution` and `~/markers`; provides `~/solve`."""
 
     kernels = ("constrained_dynamics", "all_terms")
     markers = VERESHCHAGIN
@@ -80,7 +83,7 @@ class VereshchaginNode(RobotNode):
                         Output("~/solution", ConstrainedDynamics, self._make_solution,
                                self._terms))
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
-        self._preset = None, None   # a robot, and the parameters' constraints on it
+        self._preset = None, None   # a robot, and the constraints that the parameters specify
         self._solved = None, None   # when a state was received, and its solution
         super().__init__(name, source, **kwargs)
 
@@ -98,26 +101,26 @@ class VereshchaginNode(RobotNode):
         self._preset = None, None
 
     def wanted_inputs(self, values):
-        """Those of the constraints, of the feed-forward and of wrenches."""
+        """Return the subscriptions for constraints, feed-forward torques and wrenches."""
         wanted = wrenches(values["wrench_topics"])
-        own = {"~/constraints": (AccelerationConstraints, from_message, TOLD),
-               "~/feedforward": (JointState, _efforts, TOLD)}
+        own = {"~/constraints": (AccelerationConstraints, from_message, COMMAND_QOS),
+               "~/feedforward": (JointState, _efforts, COMMAND_QOS)}
         for topic in own.keys() & wanted.keys():
-            raise Refused(f"wrench_topics: {topic} tells no wrench")
+            raise Rejected(f"wrench_topics: {topic} does not carry wrenches")
         return wanted | {topic: how for topic, how in own.items() if values[topic[2:]] == "topic"}
 
     def _numbers(self, topic, robot):
         return self.inputs.numbers(topic, robot, self.parameters.values["input_timeout"])
 
     def _constraints(self, robot):
-        """Those that hold now; a ValueError says why there are none, as for the two below."""
+        """Return the active constraints; like the two methods below, a ValueError if missing."""
         if "~/constraints" in self.inputs:
             return self._numbers("~/constraints", robot)
         if self._preset[0] is not robot:
             self._preset = robot, _of_parameters(robot, self.parameters.values)
         return self._preset[1]
 
-    def _told_feedforward(self, robot):
+    def _received_feedforward(self, robot):
         if "~/feedforward" in self.inputs:
             return self._numbers("~/feedforward", robot)
         return np.zeros(robot.model.nv)
@@ -125,7 +128,7 @@ class VereshchaginNode(RobotNode):
     def _feedforward(self, robot):
         if self.parameters.values["feedforward"] == "gravity":
             return robot.terms().g.copy()
-        return self._told_feedforward(robot)
+        return self._received_feedforward(robot)
 
     def _terms(self):
         return ("g",) if self.parameters.values["feedforward"] == "gravity" else ()
@@ -136,10 +139,11 @@ class VereshchaginNode(RobotNode):
 
     def _waiting_for(self):
         waiting = super()._waiting_for()
-        if waiting or not any(publisher.get_subscription_count() for publisher in self._outlets):
+        if waiting or not any(
+                publisher.get_subscription_count() for publisher in self._output_publishers):
             return waiting
         try:
-            for each in (self._constraints, self._told_feedforward, self._wrenches):
+            for each in (self._constraints, self._received_feedforward, self._wrenches):
                 each(self.robot)
         except ValueError as error:
             return f"nothing is published: {error}"
@@ -148,7 +152,7 @@ class VereshchaginNode(RobotNode):
     # Solutions
 
     def solution(self, robot):
-        """Of the state that is being published, or None while something is missing."""
+        """Return the solution for the state being published, or None if an input is missing."""
         if self._solved[0] != robot.received:
             self._solved = robot.received, self._solve(robot)
         return self._solved[1]
@@ -159,12 +163,12 @@ class VereshchaginNode(RobotNode):
             return None
         try:
             given = self._constraints(robot), self._feedforward(robot), self._wrenches(robot)
-        except ValueError:          # told by _waiting_for
+        except ValueError:          # reported by _waiting_for
             return None
         try:
             return self._solve_for(robot, state.q, state.v, *given)
         except ValueError as error:
-            self.refuse("state", error)
+            self.reject("state", error)
             return None
 
     def _solve_for(self, robot, q, v, constraints, feedforward, f_ext):
@@ -175,12 +179,12 @@ class VereshchaginNode(RobotNode):
                        priority=values["priority"])
         torque = feedforward + motion.constraint_generalized_forces
         if not (np.isfinite(torque).all() and np.isfinite(motion.ddq).all()):
-            raise Refused("the result is not finite: the state, the constraints or what pushes are "
-                          "too large to compute with")
+            raise Rejected("the result is not finite: the state, the constraints, the torques or "
+                           "the wrenches are too large to compute with")
         return Solution(constraints, feedforward, torque, motion)
 
     def _make_torques(self, robot):
-        """`~/constraint_torques`: what to send to the joints."""
+        """`~/constraint_torques`: the torques to send to the joints."""
         message, effort = conversions.joint_effort(robot)
 
         def fill():
@@ -192,7 +196,7 @@ class VereshchaginNode(RobotNode):
         return fill
 
     def _make_solution(self, robot):
-        """`~/solution`: all of one instant: motion, torques, constraints, KDL's numbers."""
+        """`~/solution`: motion, torques, constraints and KDL's results at one instant."""
         made = None, None, None
 
         def fill():
@@ -211,11 +215,11 @@ class VereshchaginNode(RobotNode):
         return fill
 
     def _answer(self, robot, request, response, state):
-        """The motion under the constraints of a request, or under those that hold now."""
-        told = request.constraints
-        if told.header.frame_id or told.frame or len(told.directions.data) or len(
-                told.accelerations):
-            constraints = from_message(robot, told)
+        """The motion under the constraints in the request, or under the active ones."""
+        given = request.constraints
+        if given.header.frame_id or given.frame or len(given.directions.data) or len(
+                given.accelerations):
+            constraints = from_message(robot, given)
         else:
             constraints = self._constraints(robot)
         feedforward = vector(robot, "effort", request.name, request.effort)
@@ -236,23 +240,23 @@ def _efforts(robot, message):
 
 
 def _writer(robot, constraints, message):
-    """Make a ConstrainedDynamics ready for these constraints; returns what writes solutions."""
+    """Prepare a ConstrainedDynamics for these constraints; return a function that fills it."""
     message.name = robot.names
     ddq, torque, feedforward, forces, kdl_constraint, kdl_total = (
         conversions.numbers(message, field, len(robot.names))
         for field in ("ddq", "torque", "feedforward", "constraint_generalized_forces",
                       "constraint_torques", "total_torque"))
-    told, m = message.constraints, len(constraints.frame)
-    told.frame = list(constraints.frame)
-    conversions.matrix(told.directions, m, 6)[:] = constraints.directions.T
-    conversions.numbers(told, "accelerations", m)[:] = constraints.accelerations
+    message_constraints, m = message.constraints, len(constraints.frame)
+    message_constraints.frame = list(constraints.frame)
+    conversions.matrix(message_constraints.directions, m, 6)[:] = constraints.directions.T
+    conversions.numbers(message_constraints, "accelerations", m)[:] = constraints.accelerations
     nu = conversions.numbers(message, "nu", m)
     message.link = moved_links(robot.model)
     accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
 
     def write(solution):
         motion, rows = solution.motion, robot.rows
-        told.header.frame_id = constraints.axes or robot.world_frame
+        message_constraints.header.frame_id = constraints.axes or robot.world_frame
         ddq[:] = motion.ddq[rows]
         torque[:] = solution.torque[rows]
         feedforward[:] = solution.feedforward[rows]
@@ -266,7 +270,7 @@ def _writer(robot, constraints, message):
 
 
 def main(args=None):
-    """Run the node until it is told to end."""
+    """Run the node until it is asked to shut down."""
     return run(VereshchaginNode, "vereshchagin", args)
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Shows a robot, its markers and its torques in a browser; sliders move it, a handle pushes it."""
+"""Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
 import math
 import sys
 import time
@@ -27,44 +27,44 @@ from dyn_ros.model.urdf import read_urdf
 from . import base, conversions
 from .pace import Pace
 from .parameters import Parameters, Spec
-from .state import check_pose, some
+from .state import abbreviated, check_pose
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
           "constraint": "vereshchagin/constraint_torques"}
 """JointState topics whose effort is plotted, by the name of the curve."""
 
-PLOTS = 10.0        # numbers and plots per second [Hz]
-STALE = 1.0         # seconds after which a torque that nobody tells is unknown
-FORGET = 10.0       # seconds that a problem stands on the page
-MOST_PROBLEMS = 4   # that are told on the page at once
+PLOTS = 10.0        # update rate of the numbers and plots [Hz]
+STALE = 1.0         # age at which a torque that is no longer published becomes unknown [s]
+FORGET = 10.0       # how long a problem stays on the page [s]
+MOST_PROBLEMS = 4   # shown on the page at once
 
 SPECS = (
     Spec("host", "127.0.0.1",
-         "Address to serve the page on: 127.0.0.1 is this machine alone; with 0.0.0.0 everyone who "
-         "reaches this machine can move the robot.", read_only=True),
-    Spec("port", 8080, "First port to try, from 0 (any free one) to 65535; the next ones follow.",
-         read_only=True),
-    Spec("rate", 30.0, "How often the page is brought up to date [Hz].", limits=(1.0, 60.0)),
-    Spec("plot_seconds", 10.0, "How long the plots reach back [s].", limits=(1.0, 600.0),
+         "Address to serve the page on. 127.0.0.1: reachable from this machine only. 0.0.0.0: "
+         "anyone who can reach this machine can move the robot.", read_only=True),
+    Spec("port", 8080, "First port to try, from 0 (any free port) to 65535; if it is taken, the "
+         "next ones are tried.", read_only=True),
+    Spec("rate", 30.0, "Update rate of the page [Hz].", limits=(1.0, 60.0)),
+    Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0),
          read_only=True),
     Spec("marker_topics", ["dynamics/markers", "centroidal/markers", "vereshchagin/markers"],
-         "Topics (visualization_msgs/MarkerArray) of the markers to show."),
+         "Topics (visualization_msgs/MarkerArray) with the markers to show."),
     Spec("world_frames", ["world", "map", "odom"],
-         "Names of the world in markers, besides the frame_id of the topic odom; without odometry "
-         "the root link is there."),
+         "frame_ids that markers use for the world, in addition to the frame_id of the topic odom. "
+         "Without odometry, the root link is at the origin of the world."),
     Spec("mesh_paths", Parameter.Type.STRING_ARRAY,
-         "Folders where packages of meshes are looked for, besides the prefixes of ROS."),
-    Spec("push_scale", 100.0, "Force for each meter that the handle is pulled [N/m].",
+         "Folders to search for packages with meshes, in addition to the ROS prefixes."),
+    Spec("push_scale", 100.0, "Force per meter of handle displacement [N/m].",
          limits=(1e-3, 1e6)),
     Spec("motion_service", "",
-         "Service (std_srvs/SetBool) that lets the robot move by itself (true) or stops it and its "
-         "joint_states (false), as a slider does; empty: there is none.", read_only=True),
+         "Service (std_srvs/SetBool) that starts the robot's own motion (true), or stops it and "
+         "its joint_states (false) when a slider is moved; empty: none.", read_only=True),
     *(spec for spec in base.SPECS if spec.name in ("robot_description", "robot_description_file")),
 )
 
 
 class ViewerNode(Node):
-    """Serves the page; `update` brings it up to date.
+    """Serves the page; `update` refreshes it.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class ViewerNode(Node):
         from dyn_ros.viewer import page
         from dyn_ros.viewer.markers import Drawing
         super().__init__(name, **kwargs)
-        self.heard = False              # whether a callback has run, see `drain`
+        self.received = False           # whether a callback has run, see `drain`
         self._robot = self._panel = self._hand = None
         self._description = ""
-        self._told, self._problems = {}, deque(maxlen=MOST_PROBLEMS)
+        self._last_logged, self._problems = {}, deque(maxlen=MOST_PROBLEMS)
         self._odometry_frame = None
         self._handle = self._arrow = self._pushed = None
-        self._marker_inlets = {}
-        self._publisher = None          # of joint states, once a slider was moved
+        self._marker_subscriptions = {}
+        self._publisher = None          # of joint states; created when a slider is first moved
         self.parameters = Parameters(self, SPECS, self._accept, self._changed)
         values = self.parameters.values
         for fault in self.parameters.faults.values():
@@ -94,10 +94,10 @@ class ViewerNode(Node):
         self._served = page.address(self._server)
         self.get_logger().info(f"the robot is at {self._served}")
         if values["port"] and self._server.get_port() != values["port"]:
-            self.get_logger().warning(f"port {values['port']} was taken")
+            self.get_logger().warning(f"port {values['port']} is in use")
         if not page.is_loopback(values["host"]):
             self.get_logger().warning(
-                f"host {values['host']}: everyone who reaches this machine sees the robot and can "
+                f"host {values['host']}: anyone who can reach this machine can see the robot and "
                 "move it; there is no password")
         self._server.gui.add_markdown("Waiting for the topic `robot_description`.")
         self._server.scene.add_grid("/grid", cell_size=0.1, section_size=1.0, width=6.0,
@@ -111,11 +111,11 @@ class ViewerNode(Node):
 
     @property
     def address(self):
-        """Of the page."""
+        """The address of the page."""
         return self._served
 
     def close(self):
-        """Serve no more."""
+        """Stop serving the page."""
         self._server.stop()
 
     # Topics
@@ -137,12 +137,12 @@ class ViewerNode(Node):
 
     def _listen_to_markers(self):
         wanted = set(self.parameters.values["marker_topics"])
-        for topic in self._marker_inlets.keys() - wanted:
-            self.destroy_subscription(self._marker_inlets.pop(topic))
+        for topic in self._marker_subscriptions.keys() - wanted:
+            self.destroy_subscription(self._marker_subscriptions.pop(topic))
             self._drawing.clear(topic)
-        for topic in wanted - self._marker_inlets.keys():
-            # reliable: what is taken away is told once
-            self._marker_inlets[topic] = self._subscribe(
+        for topic in wanted - self._marker_subscriptions.keys():
+            # reliable: a deletion is published only once
+            self._marker_subscriptions[topic] = self._subscribe(
                 MarkerArray, topic, self._marker_reader(topic), QoSProfile(depth=10))
 
     def _marker_reader(self, topic):
@@ -150,7 +150,7 @@ class ViewerNode(Node):
 
     def _subscribe(self, kind, topic, callback, qos):
         def guarded(message):
-            self.heard = True
+            self.received = True
             try:
                 callback(message)
             except ValueError as error:
@@ -175,7 +175,7 @@ class ViewerNode(Node):
                 if math.isfinite(x):
                     self._q[slot] = x
                 else:
-                    self.problem("joint_states", f"joint_states: {name} is at {x:g}")
+                    self.problem("joint_states", f"joint_states: the position of {name} is {x:g}")
         self._states += 1
         if len(message.effort) == len(slots):
             self._on_torques("effort", message)
@@ -186,10 +186,10 @@ class ViewerNode(Node):
             for slot, x in zip(self._slots(message.name), effort):
                 if slot is not None:
                     self._torques[curve][slot] = x
-            self._came[curve] = time.monotonic()
+            self._last_received[curve] = time.monotonic()
 
     def _slots(self, names):
-        """Of each name the joint's number, or None."""
+        """Return, for each name, the index of the joint or None."""
         names = tuple(names)
         if names not in self._layouts:
             if len(self._layouts) > 100:
@@ -237,7 +237,7 @@ class ViewerNode(Node):
             self.problem("robot_description", f"robot_description: {error}")
 
     def _take_robot(self, description):
-        """Show another robot; a bad description is a ValueError, and the robot stays."""
+        """Show another robot; a ValueError for an invalid description leaves the current one."""
         from dyn_ros.viewer.panel import CURVES, Panel
         from dyn_ros.viewer.scene import RobotScene
         if description == self._description:
@@ -255,7 +255,7 @@ class ViewerNode(Node):
         self._layouts = {}
         self._q = np.full(len(robot.names), math.nan)
         self._torques = {curve: np.full(len(robot.names), math.nan) for curve in CURVES}
-        self._came = dict.fromkeys(CURVES, -math.inf)
+        self._last_received = dict.fromkeys(CURVES, -math.inf)
         self._states = 0
         self._hand, self._plays = None, True
         self._panel = Panel(self._server, tree.name, robot.joints, robot.links,
@@ -274,20 +274,20 @@ class ViewerNode(Node):
         camera.position = tuple(reach * x for x in (1.15, 0.9, 0.85))
         camera.look_at = (0.0, 0.0, 0.4 * reach)
 
-    # Hands
+    # User input
 
-    def _obey(self):
-        """Do what people did on the page."""
+    def _handle_events(self):
+        """Carry out what users did on the page."""
         while not self._panel.events.empty():
             what, *values = self._panel.events.get()
             if what == "slide":
-                self._take_in_hand()
+                self._start_manual_motion()
                 slot, position = values
                 self._hand.target[slot] = position
             elif what == "pause":
-                self._take_in_hand()
+                self._start_manual_motion()
             elif what == "play":
-                self._let_move(True)
+                self._set_playing(True)
             elif what == "push":
                 self._start_pushing()
             elif what == "let go":
@@ -295,16 +295,16 @@ class ViewerNode(Node):
             else:
                 self._drawing.show(*values)
 
-    def _take_in_hand(self):
+    def _start_manual_motion(self):
         from dyn_ros.viewer.hand import Hand
         if self._hand is None:
-            self._let_move(False)
+            self._set_playing(False)
             self._hand = Hand(np.where(np.isfinite(self._q), self._q, self._panel.positions))
             if self._publisher is None:
                 self._publisher = self.create_publisher(JointState, "joint_states", 10)
 
-    def _let_move(self, plays):
-        """Have the robot move by itself, or stop."""
+    def _set_playing(self, plays):
+        """Start or stop the robot's own motion."""
         self._plays = plays
         self._panel.show_playing(plays)
         if plays:
@@ -313,7 +313,7 @@ class ViewerNode(Node):
             self._motion.call_async(SetBool.Request(data=plays))
 
     def _move(self, seconds):
-        """Publish where the sliders have led the joints."""
+        """Publish the positions of the joints as they follow the sliders."""
         hand = self._hand
         hand.step(seconds)
         message = JointState(name=self._robot.names, position=array("d", hand.position),
@@ -337,10 +337,10 @@ class ViewerNode(Node):
             shaft_radius=0.008, head_radius=0.02, head_length=0.04)
 
     def _stop_pushing(self):
-        """Take the handle away; who listens is told that nothing pushes any more."""
+        """Remove the handle, and publish a zero force."""
         if self._handle is not None:
             self._let_go()
-            self._tell_push()
+            self._publish_push()
         for each in (self._handle, self._arrow):
             if each is not None:
                 each.remove()
@@ -352,8 +352,8 @@ class ViewerNode(Node):
         if self._handle is not None:
             self._handle.position = (0.0, 0.0, 0.0)
 
-    def _tell_push(self):
-        """Publish the push on a link, at its origin and in its axes; no push too."""
+    def _publish_push(self):
+        """Publish the force on the pushed link, at its origin and expressed in its frame."""
         if self._handle is None:
             return
         pulled = np.array(self._handle.position)
@@ -372,14 +372,14 @@ class ViewerNode(Node):
 
     @property
     def period(self):
-        """Between two updates [s]."""
+        """Time between two updates [s]."""
         return 1.0 / self.parameters.values["rate"]
 
     def update(self, now, seconds):
-        """Bring the page up to date, at a time [s], so long after the last update [s]."""
+        """Refresh the page at a time [s], a number of seconds after the last update."""
         if self._panel is None:
             return
-        self._obey()
+        self._handle_events()
         if self._hand is not None:
             self._move(seconds)
         watched = bool(self._server.get_clients())
@@ -388,9 +388,9 @@ class ViewerNode(Node):
             self._forget_torques(now)
             self._panel.sample(now, self._torques)
         if self._slow_pace.due(now):
-            self._tell(now)
+            self._show_status(now)
         with self._server.atomic():
-            self._tell_push()
+            self._publish_push()
             for problem in self._drawing.draw(now):
                 self.problem("markers", problem)
             if not watched:
@@ -402,23 +402,23 @@ class ViewerNode(Node):
                     self._panel.show_positions(self._q)
 
     def _forget_torques(self, now):
-        """What nobody tells any more is unknown."""
-        for curve, came in self._came.items():
-            if now - came > STALE:
+        """Mark torques that are no longer published as unknown."""
+        for curve, received in self._last_received.items():
+            if now - received > STALE:
                 self._torques[curve][:] = math.nan
 
-    def _tell(self, now):
-        """What there is to tell of the robot, once a second."""
+    def _show_status(self, now):
+        """Update the status line, the problems and the check boxes, once a second."""
         states, self._states = self._states, 0
         others = self.count_publishers("joint_states") - (self._publisher is not None)
         free = self._motion is not None or others < 1
         self._panel.enable(free)
         unknown = [name for name, x in zip(self._robot.names, self._q) if not math.isfinite(x)]
         if states and unknown:
-            text = "no position of " + some(unknown)
+            text = "unknown position of " + abbreviated(unknown)
         elif states:
-            text = "moved by hand" if self._hand is not None else "joint states come"
-            text += "" if free else "; another program moves the robot, sliders only show"
+            text = "moved by the sliders" if self._hand is not None else "receiving joint states"
+            text += "" if free else "; another program moves the robot, the sliders are read-only"
         else:
             text = "no joint states: move a slider" if free else "no joint states"
         while self._problems and now - self._problems[0][0] > FORGET:
@@ -429,11 +429,11 @@ class ViewerNode(Node):
         self._panel.show_families(self._drawing.families)
 
     def problem(self, key, text):
-        """Tell that something cannot be shown: on the page, and (throttled) in the log."""
+        """Report a problem on the page and, throttled, in the log."""
         now = time.monotonic()
         self._problems.append((now, text.strip().split("\n")[-1]))
-        if now - self._told.get(key, -base.THROTTLE) >= base.THROTTLE:
-            self._told[key] = now
+        if now - self._last_logged.get(key, -base.THROTTLE) >= base.THROTTLE:
+            self._last_logged[key] = now
             self.get_logger().warning(text)
 
 
@@ -444,27 +444,26 @@ def _array(what, values, count):
 
 
 def drain(node, executor):
-    """Take all messages that have come: far cheaper than to wake for each."""
-    node.heard = True
-    while node.heard:
-        node.heard = False
+    """Process all messages received so far, which is much cheaper than waking up for each."""
+    node.received = True
+    while node.received:
+        node.received = False
         executor.spin_once(0.0)
 
 
 def main(args=None):
-    """Run the node until it is told to end."""
+    """Run the node until it is asked to shut down."""
     node = None
     try:
         try:
             import viser  # noqa: F401
         except ImportError as error:
-            print(f"viewer: {error}; it needs viser: pip install 'dyn_ros[viewer]', or viser "
-                  "itself", file=sys.stderr)
+            print(f"viewer: {error}; install viser: pip install viser pycollada", file=sys.stderr)
             return 1
         try:
             rclpy.init(args=args)
             node = ViewerNode("viewer")
-        except Exception as error:      # arguments, names, a port, what rclpy itself refuses
+        except Exception as error:      # arguments, names, a port, or what rclpy itself rejects
             print(f"viewer: {error}", file=sys.stderr)
             return 1
         executor = SingleThreadedExecutor()
@@ -482,7 +481,7 @@ def main(args=None):
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Exception:
-        if rclpy.ok():                  # else a signal came meanwhile, and nothing works any more
+        if rclpy.ok():                  # otherwise a signal has shut rclpy down
             raise
     finally:
         if node is not None:

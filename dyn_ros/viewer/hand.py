@@ -1,25 +1,25 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that a hand on sliders moves: smoothly, as a robot does."""
+"""Joints that follow sliders smoothly, as a robot would."""
 import numpy as np
 
-STIFFNESS = 8.0     # [1/s]: a joint is at its slider after about half a second
+STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a second
 
 
 class Hand:
-    """Joints that follow targets, each as a critically damped spring pulls it.
+    """Joints that follow targets, each like a critically damped spring.
 
     Parameters
     ----------
     position : array_like (n,)
-        Where the joints rest, and their first targets [rad, m].
+        Initial positions, at rest, and the first targets [rad, m].
 
     Attributes
     ----------
     position, velocity : (n,) ndarray
         [rad, m], [rad/s, m/s].
     target : (n,) ndarray
-        Where the sliders are.
+        The positions of the sliders.
     """
 
     def __init__(self, position):
@@ -28,7 +28,7 @@ class Hand:
         self.target = self.position.copy()
 
     def step(self, seconds):
-        """Go on for some time, exactly as the spring does: x'' = -w^2 (x - target) - 2 w x'."""
+        """Advance by the exact solution of the spring: x'' = -w^2 (x - target) - 2 w x'."""
         w, t = STIFFNESS, seconds
         away = self.position - self.target
         rate = self.velocity + w * away

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers of visualization_msgs as viser's scene nodes: one node for many markers.
 
-Markers that look alike, of one topic, namespace and frame, are instances of one node; so a message
-is sent to the browser as a few arrays, however many markers it has.
+Markers of one topic, namespace and frame that look alike are instances of one node. A message is
+sent to the browser as a few arrays, regardless of the number of markers.
 """
 import itertools
 import math
@@ -21,34 +21,34 @@ ADD, DELETE, DELETEALL = 0, 2, 3
 
 SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
           CUBE_LIST: "cube", SPHERE_LIST: "sphere", POINTS: "cube"}
-HEAD = 0.23         # of the length of an arrow, where a marker does not tell that of its head
+HEAD = 0.23         # length of the head / length of the arrow, if a marker does not specify it
 
 
 class MarkerError(ValueError):
-    """A marker that cannot be shown; the message says why."""
+    """A marker that cannot be shown; the message states the reason."""
 
 
 class Drawing:
-    """Markers of all topics, and what of them is in the scene.
+    """The markers of all topics, and the scene nodes that show them.
 
     Parameters
     ----------
     scene : viser.SceneApi
     folders : sequence of path-like
-        Where meshes are looked for, see `find_mesh`.
+        Folders to search for meshes, see `find_mesh`.
     """
 
     def __init__(self, scene, folders=()):
         self._scene, self._folders = scene, folders
-        self._where = {}        # of each marker (topic, ns, id): the node it is in
-        self._nodes = {}        # of each key (topic, ns, parent, look ..): Node
+        self._node_keys = {}    # by marker (topic, ns, id): the key of its node
+        self._nodes = {}        # by key (topic, ns, parent, style ..): Node
         self._changed = set()
         self._hidden = set()    # (topic, family)
         self._count = itertools.count()
-        self.families = {}      # (topic, family) of all that were seen, in the order they came
+        self.families = {}      # every (topic, family) seen so far, in order of appearance
 
     def __len__(self):
-        return len(self._where)
+        return len(self._node_keys)
 
     def take(self, topic, array, frames, now):
         """Take a MarkerArray.
@@ -58,14 +58,14 @@ class Drawing:
         topic : str
         array : visualization_msgs.msg.MarkerArray
         frames : callable(str)
-            Gives the scene's node of a frame_id, or a ValueError.
+            Returns the scene node of a frame_id, or raises a ValueError.
         now : float
-            [s], from where lifetimes count.
+            Start of the markers' lifetimes [s].
 
         Returns
         -------
         list of str
-            What cannot be shown, and why.
+            What cannot be shown, with the reason.
         """
         problems = []
         for marker in array.markers:
@@ -81,13 +81,13 @@ class Drawing:
             elif marker.action == DELETEALL:
                 self.clear(topic)
             else:
-                problems.append(f"marker {marker.ns}/{marker.id} of {topic}: there is no action "
+                problems.append(f"marker {marker.ns}/{marker.id} of {topic}: unknown action "
                                 f"{marker.action}")
         return problems
 
     def clear(self, topic=None):
-        """Take all markers away, of one topic or of all."""
-        for key in [key for key in self._where if topic in (None, key[0])]:
+        """Remove the markers of one topic, or of all."""
+        for key in [key for key in self._node_keys if topic in (None, key[0])]:
             self._delete(key)
 
     def _add(self, key, marker, frames, now):
@@ -96,9 +96,9 @@ class Drawing:
         if look.alone:
             at = (*at, marker.id)
         lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
-        if self._where.get(key) != at:
+        if self._node_keys.get(key) != at:
             self._delete(key)
-            self._where[key] = at
+            self._node_keys[key] = at
         if at not in self._nodes:
             self.families[family(at)] = True
             self._nodes[at] = Node(f"{at[2]}/markers{next(self._count)}", look.style[0])
@@ -106,7 +106,7 @@ class Drawing:
         self._changed.add(at)
 
     def _delete(self, key):
-        at = self._where.pop(key, None)
+        at = self._node_keys.pop(key, None)
         if at is not None:
             del self._nodes[at].markers[key]
             self._changed.add(at)
@@ -119,7 +119,7 @@ class Drawing:
                 node.handle.visible = visible
 
     def draw(self, now):
-        """Send what has changed; returns what cannot be shown, and why."""
+        """Send what has changed; return what cannot be shown, with the reason."""
         for node in self._nodes.values():
             for key in [key for key, (_, end) in node.markers.items() if end < now]:
                 self._delete(key)
@@ -148,32 +148,31 @@ class Drawing:
 
 
 def family(at):
-    """Topic, and namespace up to its first slash: what people show and hide."""
+    """Return topic, and namespace up to its first slash: what users show and hide."""
     return at[0], at[1].partition("/")[0]
 
 
 class Node:
-    """Markers that look alike, and the scene node that shows them, if there are any."""
+    """Markers that look alike, and the scene node that shows them."""
 
     def __init__(self, name, kind):
         self.name, self.kind = name, kind
         self.handle = None
-        self.count = 0          # instances in it
-        self.markers = {}       # of each key: its Look, and when it goes
+        self.count = 0          # number of instances
+        self.markers = {}       # by key: Look, end of the lifetime
 
     def remove(self):
-        """Take the scene node away."""
+        """Remove the scene node."""
         if self.handle is not None:
             self.handle.remove()
             self.handle = None
 
 
 class Look:
-    """What a marker shows, in its frame.
+    """The appearance of a marker in its frame.
 
-    `style` is what instances of one node share, `parts` the arrays that each brings, and values
-    that are the same for all; `alone` says that it needs a node of its own, `shown` that there is
-    something to see.
+    `style` is common to the instances of one node. `parts` are the arrays of this instance, and
+    values common to all. `alone`: the marker needs its own node. `shown`: it is not empty.
     """
 
     def __init__(self, *style, alone=False, **parts):
@@ -182,9 +181,9 @@ class Look:
 
 
 def read(marker):
-    """A marker as a `Look`; a `MarkerError` says why it cannot be shown."""
+    """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
     if marker.type not in READERS:
-        raise MarkerError(f"there is no type {marker.type}")
+        raise MarkerError(f"unknown type {marker.type}")
     p, scale, color = marker.pose.position, marker.scale, marker.color
     R = _rotation(marker.pose.orientation)
     numbers = np.array([p.x, p.y, p.z, scale.x, scale.y, scale.z,
@@ -193,7 +192,7 @@ def read(marker):
     colors = np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4)
     for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
         if not np.isfinite(values).all():
-            raise MarkerError(f"{what} of it is not finite")
+            raise MarkerError(f"{what} is not finite")
     if len(colors) not in (0, len(points)):
         raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
     if not len(colors):
@@ -202,7 +201,7 @@ def read(marker):
 
 
 def _rotation(turn):
-    """(3, 3); a quaternion of zeros, which nobody set, is no turn."""
+    """Return the rotation, (3, 3); a quaternion of zeros, as in an unset field, is the identity."""
     norm = math.hypot(turn.x, turn.y, turn.z, turn.w)
     if not math.isfinite(norm):
         raise MarkerError("its orientation is not finite")
@@ -211,7 +210,7 @@ def _rotation(turn):
     return np.reshape(al.quaternion_rotation(turn.x, turn.y, turn.z, turn.w), (3, 3))
 
 
-# Reading: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3), colors (n, 4)
+# Readers take: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3), colors (n, 4)
 
 
 def _solid(marker, position, R, scale, points, colors):
@@ -231,7 +230,7 @@ def _solids(marker, position, R, scale, points, colors):
 def _arrow(marker, position, R, scale, points, colors):
     if len(points):
         if len(points) != 2:
-            raise MarkerError(f"an arrow has two points or none, but got {len(points)}")
+            raise MarkerError(f"an arrow has no points or two, but got {len(points)}")
         ends = points @ R.T + position
         shaft, head, length = scale
     else:
@@ -249,7 +248,7 @@ def _strip(marker, position, R, scale, points, colors):
 
 def _list(marker, position, R, scale, points, colors):
     if len(points) % 2:
-        raise MarkerError(f"a list of lines has two points for each, but got {len(points)}")
+        raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
     return _lines(points.reshape(-1, 2, 3), colors[:len(points)].reshape(-1, 2, 4), position, R,
                   scale)
 
@@ -265,7 +264,7 @@ def _text(marker, position, R, scale, points, colors):
 
 def _triangles(marker, position, R, scale, points, colors):
     if len(points) % 3:
-        raise MarkerError(f"a list of triangles has three points for each, but got {len(points)}")
+        raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
     return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
                 colors=colors[:len(points)])
 
@@ -281,7 +280,7 @@ READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_S
            TEXT_VIEW_FACING: _text, MESH_RESOURCE: _mesh, TRIANGLE_LIST: _triangles}
 
 
-# Drawing: the first time a node is added, then its values are set
+# Drawing: a node is added the first time; later, its values are set
 
 
 def _draw_solids(scene, node, values, folders):
@@ -334,7 +333,7 @@ def _draw_mesh(scene, node, values, folders):
 
 
 def _set(node, given, count):
-    """Set the values of a node that has as many instances; False where it is to be added."""
+    """Update a node with this number of instances; return False if it must be added."""
     if node.handle is None or node.count != count:
         node.count = count
         return False
@@ -354,7 +353,7 @@ def _cube():
 
 
 def _surface(profile, around=24):
-    """A body of revolution about z, from a profile of (radius, z)."""
+    """Return a body of revolution about z, from a profile of (radius, z)."""
     angles = np.linspace(0.0, 2.0 * np.pi, around, endpoint=False)
     vertices = [(r * math.cos(a), r * math.sin(a), z) for r, z in profile for a in angles]
     faces = []

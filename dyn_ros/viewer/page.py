@@ -1,24 +1,24 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The page that browsers open: served on this machine alone unless told otherwise."""
+"""The page that browsers open, served on this machine only by default."""
 import contextlib
 import io
 import socket
 
 import viser
 
-PORTS = 20      # how many are tried where the first ones are taken
+PORTS = 20      # number of ports to try
 
 
 class PageError(Exception):
-    """The page cannot be served; the message says why and what would do."""
+    """The page cannot be served; the message states the reason and a remedy."""
 
 
 class Server(viser.ViserServer):
-    """viser's server, which never opens a tunnel to the world."""
+    """viser's server without its public tunnel."""
 
     def request_share_url(self, verbose=True):
-        """Open none: a robot's page stays on its machine."""
+        """Do nothing: the page must not leave the machine."""
 
 
 def serve(host, port, title):
@@ -29,9 +29,9 @@ def serve(host, port, title):
     host : str
         Address to listen on.
     port : int
-        The first port to try; taken ones are passed over. 0: any free one.
+        The first port to try; ports in use are skipped. 0: any free port.
     title : str
-        Of the main panel.
+        Title of the main panel.
 
     Returns
     -------
@@ -40,24 +40,24 @@ def serve(host, port, title):
     Raises
     ------
     PageError
-        There is no such host, or no free port.
+        The host does not exist, or no port is free.
     """
     port = _free_port(host, port)
-    with contextlib.redirect_stdout(io.StringIO()):     # viser tells its address in a box
+    with contextlib.redirect_stdout(io.StringIO()):     # viser prints its address in a box
         server = Server(host=host, port=port, label=title, verbose=False)
     server.gui.configure_theme(show_logo=False, show_share_button=False)
     return server
 
 
 def address(server):
-    """What a browser on this machine opens."""
+    """Return the address that a browser on this machine can open."""
     host = server.get_host()
     host = {"127.0.0.1": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{server.get_port()}"
 
 
 def is_loopback(host):
-    """Whether no other machine reaches it."""
+    """Whether only this machine can reach the host."""
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
@@ -65,8 +65,8 @@ def _free_port(host, first):
     try:
         family, *_, place = socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
-        raise PageError(f"host '{host}': {error}; 127.0.0.1 is this machine alone, 0.0.0.0 all of "
-                        "its networks") from error
+        raise PageError(f"host '{host}': {error}; use 127.0.0.1 for this machine only, or 0.0.0.0 "
+                        "for all its network interfaces") from error
     for port in range(first, min(first + PORTS, 65536)):
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -76,5 +76,5 @@ def _free_port(host, first):
                 reason = error
             else:
                 return probe.getsockname()[1]
-    raise PageError(f"no port from {first} to {port} of {host} is free ({reason.strerror}); take "
-                    "another one (parameter port), 0 for any")
+    raise PageError(f"no port from {first} to {port} of {host} is free ({reason.strerror}); "
+                    "choose another one with the parameter port, or 0 for any free port")

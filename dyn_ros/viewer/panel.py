@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What stands beside the robot: sliders, numbers, plots, what markers to see, what to push."""
+"""The panels beside the robot: sliders, numbers, plots, the choice of markers and pushed link."""
 import math
 from collections import deque
 from html import escape
@@ -9,35 +9,35 @@ from queue import SimpleQueue
 import numpy as np
 
 CURVES = {"gravity": "#1c7ed6", "nle": "#2f9e44", "effort": "#e8590c", "constraint": "#9c36b5"}
-"""What is told of each joint, and the color of its curve."""
+"""The torques shown for each joint, and the colors of their curves."""
 
-ON_A_PAGE = 8           # plots that are shown at once: a browser draws no more of them smoothly
+ON_A_PAGE = 8           # plots shown at once: browsers do not draw more of them smoothly
 PLOT_HEIGHT = 92        # [px]
-TURN, SLIDE = math.pi, 1.0          # reach of a slider where a joint has no limits [rad, m]
+TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 NOTHING = "nothing"
 
 
 class Panel:
     """The panels of a page, for one robot.
 
-    What people do there comes out of `events`: ("slide", slot, position), ("play",), ("pause",),
+    User input is in the queue `events`: ("slide", slot, position), ("play",), ("pause",),
     ("push", link), ("let go",), ("see", topic, family, visible).
 
     Parameters
     ----------
     server : viser.ViserServer
     name : str
-        Of the robot.
+        Name of the robot.
     joints : list of dyn_ros.model.urdf.Joint
-        Those that have a slider and a plot.
+        Joints to show with a slider and a plot.
     links : list of str
-        What can be pushed.
+        Links that can be pushed.
     seconds : float
-        Of the plots.
+        Time span of the plots.
     rate : float
-        How often `sample` is called [Hz].
+        Rate at which `sample` is called [Hz].
     plays : bool
-        Whether something moves the robot that can be told to stop.
+        Whether the robot has a motion of its own that can be stopped.
     """
 
     def __init__(self, server, name, joints, links, seconds, rate, plays):
@@ -47,7 +47,7 @@ class Panel:
         self._loop = server.get_event_loop()
         self._samples = deque(maxlen=max(2, round(seconds * rate)))
         self._seconds = seconds
-        self._told = ""
+        self._status_shown = ""
         gui.reset()
         gui.set_panel_label(name or "robot")
         gui.main_panel.dock_left()
@@ -76,7 +76,7 @@ class Panel:
             self.events.put(("pause",) if self._plays else ("play",))
 
     def show_playing(self, plays):
-        """Whether the robot moves by itself, and the sliders with it."""
+        """Show whether the robot moves by itself, with the sliders following."""
         self._plays = plays
         self._play.label = "Pause" if plays else "Move by itself"
 
@@ -94,18 +94,18 @@ class Panel:
     def _on_slide(self, slot):
         # A coroutine runs in viser's own thread, before the robot's position is written there.
         async def slid(event):
-            if event.client is not None:        # a person, not the robot
+            if event.client is not None:        # moved by a user, not by the robot
                 self._plays = False
                 self.events.put(("slide", slot, event.target.value))
         return slid
 
     @property
     def positions(self):
-        """Where the sliders are."""
+        """Positions of the sliders."""
         return np.array([slider.value for slider in self._sliders])
 
     def show_positions(self, q):
-        """Put the sliders there, as far as they reach, unless a person moves them."""
+        """Move the sliders to these positions, within their range, unless a user moves them."""
         self._loop.call_soon_threadsafe(self._put, q.tolist())
 
     def _put(self, q):
@@ -116,7 +116,7 @@ class Panel:
                 slider.value = min(max(round(x, 3), slider.min), slider.max)
 
     def enable(self, enabled):
-        """Let sliders be moved, or only show."""
+        """Enable the sliders, or make them read-only."""
         for slider in self._sliders:
             slider.disabled = not enabled
 
@@ -132,19 +132,19 @@ class Panel:
 
     @property
     def pushed_link(self):
-        """Name of the link, or None."""
+        """Name of the pushed link, or None."""
         return None if self._link.value == NOTHING else self._link.value
 
     def show_force(self, force):
-        """In N, (3,); None: there is none."""
+        """Show a force [N], (3,), or None."""
         if force is None or not np.any(force):
-            text = "drag the handle at that link"
+            text = "drag the handle at this link"
         else:
             text = "force {:.0f} N ({:.0f}, {:.0f}, {:.0f})".format(np.linalg.norm(force), *force)
         self._force.content = _line(text)
 
     def show_families(self, families):
-        """Have a check box for each (topic, family) of markers."""
+        """Show a check box for each (topic, family) of markers."""
         for topic, name in families:
             if (topic, name) not in self._seen:
                 self._see.visible = True
@@ -157,12 +157,12 @@ class Panel:
     # Numbers
 
     def show_status(self, text, problems):
-        """A line about the robot, and lines about what is wrong."""
+        """Show a line about the robot, and a line for each problem."""
         lines = [_line(text)] + [
             _line(problem, "color:#c92a2a; overflow-wrap:anywhere") for problem in problems]
         content = "".join(lines)
-        if content != self._told:
-            self._told = self._status.content = content
+        if content != self._status_shown:
+            self._status_shown = self._status.content = content
 
     def _add_plots(self):
         legend = " &nbsp; ".join(
@@ -177,9 +177,9 @@ class Panel:
                        for _ in (self._pages[0] if self._pages else ())]
 
     def sample(self, now, values):
-        """Keep the latest numbers: of each curve (n,), NaN where unknown; at a time [s].
+        """Record the torques at a time [s]: for each curve (n,), NaN for unknown values.
 
-        Where something becomes known or unknown the curves start anew, as a plot has no gaps.
+        A plot has no gaps, so the curves restart when a value becomes known or unknown.
         """
         values = np.array([values[name] for name in CURVES])
         if self._samples and (np.isnan(values) != np.isnan(self._samples[-1][1])).any():
@@ -187,7 +187,7 @@ class Panel:
         self._samples.append((now, values))
 
     def show_numbers(self):
-        """Write the latest sample, and draw all of them."""
+        """Show the latest sample as numbers, and all samples as curves."""
         if not self._samples or not self._pages:
             return
         now, latest = self._samples[-1]
@@ -203,7 +203,7 @@ class Panel:
 
 
 class _Plot:
-    """A joint's numbers, and below them their curves."""
+    """A joint's numbers, with the curves below them."""
 
     def __init__(self, gui, seconds):
         self._known = (False,) * len(CURVES)
@@ -218,7 +218,7 @@ class _Plot:
                       for known, (name, color) in zip(self._known, CURVES.items())))
 
     def show(self, text, times, samples):
-        """Of times (k,), values (k, curves): curves that are unknown, NaN, are left out."""
+        """Show times (k,) and values (k, curves); curves that are unknown, NaN, are omitted."""
         self._text.visible = self._plot.visible = True
         self._text.content = text
         known = tuple(np.isfinite(samples[-1]).tolist())
@@ -228,7 +228,7 @@ class _Plot:
         self._plot.data = (times, *np.nan_to_num(samples).T)
 
     def hide(self):
-        """On a page that has fewer joints."""
+        """Hide the plot on a page with fewer joints."""
         self._text.visible = self._plot.visible = False
 
 
@@ -240,15 +240,15 @@ def _line(text, style=""):
 
 
 def _numbers(joint, values):
-    """A joint's name and its torques, each in its curve's color."""
-    told = "".join(
+    """Format a joint's name and its torques, each in the color of its curve."""
+    numbers = "".join(
         f' <span class="{name}" style="color:{color}; display:inline-block; min-width:3.4em; '
         f'text-align:right">{value + 0.0:.2f}</span>'
         for (name, color), value in zip(CURVES.items(), values.tolist()) if math.isfinite(value))
     unit = _unit(joint, "N m", "N")
     name = escape(joint.name)
     return (f'<div style="{STYLE}; font-variant-numeric:tabular-nums" data-joint="{name}">'
-            f'<b>{name}</b>{told} {unit if told else ""}</div>')
+            f'<b>{name}</b>{numbers} {unit if numbers else ""}</div>')
 
 
 def _unit(joint, turning, sliding):
@@ -256,7 +256,7 @@ def _unit(joint, turning, sliding):
 
 
 def _range(joint):
-    """What a slider reaches: a joint's limits, where it has some that make sense."""
+    """Return the range of a slider: the joint's limits, if they are finite and consistent."""
     reach = _unit(joint, TURN, SLIDE)
     lower = joint.lower if math.isfinite(joint.lower) else -reach
     upper = joint.upper if math.isfinite(joint.upper) else reach

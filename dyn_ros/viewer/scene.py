@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot as a tree of viser's scene nodes: the browser computes where its links are.
+"""A robot as a tree of viser's scene nodes; the browser computes the positions of its links.
 
-Each moving joint is a node below that of the joint that carries it, so that a state is sent as
-one turn or one shift for each joint that moved, whatever hangs on it.
+The node of each moving joint is a child of its parent joint's node. A state is sent as one
+rotation or one translation for each joint that moved, regardless of the links below it.
 """
 import math
 
@@ -13,19 +13,18 @@ from ..model.urdf import ONE_DOF
 from ..spatial.lie import matrix_quaternion, quaternion_product
 from .visuals import MeshError, find_mesh, load_mesh, read_shapes
 
-MOVED = 1e-6            # a joint that moved less is not sent [rad, m]
-GREY = (0.75, 0.75, 0.78, 1.0)
+MOVED = 1e-6            # smaller motions of a joint are not sent [rad, m]
+GRAY = (0.75, 0.75, 0.78, 1.0)
 BONE = (235, 140, 40)
-WORLD = ""              # node of what is told in the world
 
 
 def scalar_first(q):
-    """Quaternions (..., 4) as viser takes them, of those whose scalar is last."""
+    """Convert quaternions (..., 4) from scalar last to scalar first, which viser uses."""
     return np.roll(q, 1, axis=-1)
 
 
 def wxyz(R):
-    """Unit quaternion (..., 4), scalar first, of rotation matrices (..., 3, 3)."""
+    """Convert rotation matrices (..., 3, 3) to unit quaternions (..., 4), scalar first."""
     return scalar_first(matrix_quaternion(np.asarray(R)))
 
 
@@ -36,22 +35,22 @@ class RobotScene:
     ----------
     scene : viser.SceneApi
     tree : dyn_ros.model.urdf.Tree
-        As `read_urdf` gives it without a root joint.
+        As returned by `read_urdf` without a root joint.
     xml : str
-        The description that it came from.
+        The robot description.
     folders : sequence of path-like
-        Where meshes are looked for, see `find_mesh`.
+        Folders to search for meshes, see `find_mesh`.
 
     Attributes
     ----------
     names : list of str
-        Joints with a position of their own: of one degree of freedom, no mimic joints.
+        Joints with a coordinate of their own: those of one degree of freedom, except mimic joints.
     joints : list of dyn_ros.model.urdf.Joint
         The same.
     reach : float
-        Largest distance of a link's origin from the root's, all joints stretched [m].
+        Upper bound on the distance of a link's origin from the root's [m].
     problems : list of str
-        What is not shown, and why.
+        What is not shown, with the reason.
     """
 
     def __init__(self, scene, tree, xml, folders=()):
@@ -73,7 +72,7 @@ class RobotScene:
         self.move(np.zeros(len(own)))
 
     def _follow(self, own):
-        """How the position of every joint follows from those of the own ones."""
+        """Compute how the position of every joint follows from the independent ones."""
         self._source = np.zeros(len(self._moving), int)
         self._ratio, self._offset = np.zeros((2, len(self._moving)))
         for i, joint in enumerate(self._moving):
@@ -100,7 +99,7 @@ class RobotScene:
         return nodes
 
     def _path(self, joint):
-        """Name of the node of a joint; -1: of the root link."""
+        """Return the name of a joint's node; -1: the root link."""
         return self._paths[joint] if joint >= 0 else "/robot"
 
     # Shapes
@@ -126,7 +125,7 @@ class RobotScene:
             self._add_bones(joint)
 
     def _add_shape(self, frame, name, shape):
-        """Show a shape; returns whether that could be done."""
+        """Show a shape; return whether it could be shown."""
         placed = frame.placement @ shape.placement
         name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
         place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
@@ -138,7 +137,7 @@ class RobotScene:
         return True
 
     def _add_bones(self, joint):
-        """A ball at a joint (-1: at the root) and lines to all that hangs on it."""
+        """Show a ball at a joint (-1: at the root), and lines to its child frames."""
         ends = [each.placement[:3, 3] for each in self._moving if each.parent == joint]
         ends += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
         ends = np.array([end for end in ends if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
@@ -151,7 +150,7 @@ class RobotScene:
                 thickness=0.5 * width)
 
     def _measure(self):
-        reach = np.zeros(len(self._moving) + 1)         # the last one: of the root link
+        reach = np.zeros(len(self._moving) + 1)         # the last one is the root link's
         for i, joint in enumerate(self._moving):
             stroke = 0.0
             if joint.kind == "prismatic" and math.isfinite(joint.lower + joint.upper):
@@ -160,11 +159,11 @@ class RobotScene:
         return max((reach[frame.parent] + np.linalg.norm(frame.placement[:3, 3])
                     for frame in self._tree.frames), default=0.0)
 
-    # What others need
+    # Queries
 
     @property
     def links(self):
-        """Names of the links, in their order in the tree."""
+        """Names of the links, in the order of the tree."""
         return [frame.name for frame in self._tree.frames if frame.kind == "body"]
 
     @property
@@ -172,15 +171,15 @@ class RobotScene:
         return self.links[0]
 
     def node(self, frame):
-        """Name of the node of a link or joint: what is below it moves with it.
+        """Return the name of the node of a link or joint; child nodes move with it.
 
         Raises
         ------
         ValueError
-            There is none.
+            The robot has no such frame.
         """
         if frame not in self._frames:
-            raise ValueError(f"there is no frame '{frame}' on the robot")
+            raise ValueError(f"the robot has no frame '{frame}'")
         at = self._frames[frame]
         path = self._path(at.parent)
         if np.array_equal(at.placement, np.eye(4)):
@@ -195,11 +194,11 @@ class RobotScene:
     # Motion
 
     def slot(self, name):
-        """Number of a joint among `names`, None if it has none."""
+        """Return the index of a joint in `names`, or None."""
         return self._slots.get(name)
 
     def move(self, q):
-        """Put the joints there, (n,) in the order of `names`; sends those that moved."""
+        """Set the joint positions, (n,) in the order of `names`; send those that changed."""
         if not self._moving:
             return
         q = np.append(q, 0.0)[self._source] * self._ratio + self._offset
@@ -218,22 +217,22 @@ class RobotScene:
         self._shown[moved] = q[moved]
 
     def place(self, pose):
-        """Put the root link there in the world: x y z qx qy qz qw, the quaternion of any norm."""
+        """Set the pose of the root link in the world: x y z qx qy qz qw, of any norm."""
         turn = np.array(pose[3:])
         self._root.position = pose[:3]
         self._root.wxyz = scalar_first(turn / np.linalg.norm(turn))
 
     def remove(self):
-        """Take the robot away, and what hangs on its links."""
+        """Remove the robot and all that is attached to its links."""
         self._root.remove()
 
 
 def draw_shape(scene, name, shape, folders, **place):
-    """Draw a shape as a node; a MeshError says why a mesh is not drawn."""
+    """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
     if shape.kind == "mesh":
         data = load_mesh(find_mesh(shape.uri, folders), shape.color)
         return scene.add_glb(name, data, scale=shape.size, **place)
-    *rgb, alpha = shape.color or GREY
+    *rgb, alpha = shape.color or GRAY
     paint = {"color": tuple(round(255 * x) for x in rgb),
              "opacity": alpha if alpha < 1.0 else None, **place}
     if shape.kind == "box":

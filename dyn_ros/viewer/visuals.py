@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot looks like: the shapes and meshes of a description (URDF)."""
+"""The appearance of a robot: the shapes and meshes of its description (URDF)."""
 import os
 import sys
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy as np
 from ..model.urdf import parse_elements, parse_numbers, placement
 
 LARGEST_MESH = 100_000_000
-"""A larger file is not shown [bytes]: a browser would take minutes."""
+"""Larger files are not shown [bytes]: a browser would take minutes to load them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,14 +24,14 @@ class Shape:
     ----------
     kind : {"box", "cylinder", "sphere", "mesh"}
     placement : (4, 4) ndarray
-        In the link's frame, homogeneous.
+        Homogeneous, in the link's frame.
     size : tuple of float
-        Widths of a box; radius and length of a cylinder, along z; radius of a sphere; scale of a
-        mesh. In m, but for the scale.
+        Edge lengths of a box; radius and length of a cylinder, along z; radius of a sphere [m];
+        scale of a mesh [-].
     color : tuple of four float, or None
-        Red, green, blue, alpha from 0 to 1; None where the description gives none.
+        Red, green, blue, alpha from 0 to 1; None if the description specifies none.
     uri : str
-        Of a mesh.
+        URI of a mesh.
     """
 
     kind: str
@@ -42,11 +42,11 @@ class Shape:
 
 
 class MeshError(ValueError):
-    """A mesh that cannot be shown; the message names it and says what would do."""
+    """A mesh that cannot be shown; the message names it and a remedy."""
 
 
 def read_shapes(xml):
-    """The shapes of each link.
+    """Read the shapes of each link.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def read_shapes(xml):
     visual, collision : dict of str to list of Shape
         By the link's name.
     problems : list of str
-        What could not be read, which is left out.
+        What could not be read and is omitted.
 
     Raises
     ------
     dyn_ros.UrdfError
-        It is no URDF.
+        The text is not a URDF.
     """
     robot, problems = parse_elements(xml), []
     colors = {}
@@ -76,7 +76,7 @@ def read_shapes(xml):
                 try:
                     shape = _shape(element, colors, problems)
                 except ValueError as error:
-                    problems.append(f"a {kind} of link '{link.get('name')}' is left out: {error}")
+                    problems.append(f"a {kind} of link '{link.get('name')}' is not shown: {error}")
                 else:
                     of_link.setdefault(link.get("name", ""), []).append(shape)
     return shapes["visual"], shapes["collision"], problems
@@ -105,7 +105,7 @@ def _shape(element, colors, problems):
         scale = _numbers(form.get("scale", "1 1 1"), 3)
         return Shape(kind, placed, scale, color, form.get("filename", ""))
     if kind not in _SIZES:
-        raise ValueError(f"a {kind} is not shown; box, cylinder, sphere and mesh are")
+        raise ValueError(f"{kind} is not supported; use box, cylinder, sphere or mesh")
     size = tuple(number for attribute, count in _SIZES[kind]
                  for number in _numbers(form.get(attribute, ""), count))
     if min(size) < 0.0:
@@ -124,7 +124,7 @@ def _color(material, known, problems):
     try:
         return tuple(min(max(x, 0.0), 1.0) for x in _numbers(color.get("rgba", ""), 4))
     except ValueError as error:
-        problems.append(f"the color of material '{material.get('name')}' is not used: {error}")
+        problems.append(f"the color of material '{material.get('name')}' is ignored: {error}")
         return None
 
 
@@ -136,14 +136,14 @@ def _numbers(text, count):
 
 
 def find_mesh(uri, folders=()):
-    """The file that a description means.
+    """Locate the file that a URI in a description refers to.
 
     Parameters
     ----------
     uri : str
         package://<package>/<path>, file://<path>, or a path.
     folders : sequence of path-like
-        Where packages, and files without a package, are looked for besides the prefixes of ROS.
+        Folders to search, in addition to the ROS prefixes, for packages and for relative paths.
 
     Returns
     -------
@@ -152,27 +152,27 @@ def find_mesh(uri, folders=()):
     Raises
     ------
     MeshError
-        There is no such file, or the URI is of another kind.
+        The file does not exist, or the scheme of the URI is not supported.
     """
     parts = urlsplit(uri)
     path = unquote(parts.path)
     if parts.scheme == "package":
         places = [place / path.lstrip("/") for place in _package(parts.netloc, folders)]
-        advice = (f"source the workspace that has the package '{parts.netloc}', or name the "
-                  "folder it lies in (parameter mesh_paths)")
+        advice = (f"source the workspace with the package '{parts.netloc}', or add the folder "
+                  "that contains it to the parameter mesh_paths")
     elif parts.scheme in ("file", ""):
         places = [Path(path)] if path.startswith("/") else [Path(each) / path for each in folders]
-        advice = "look at where the file is"
+        advice = "check the path"
     else:
-        raise MeshError(f"mesh '{uri}': only package://, file:// and paths are read")
+        raise MeshError(f"mesh '{uri}': expected package://, file:// or a path")
     for place in places:
         if place.is_file():
             return place
-    raise MeshError(f"mesh '{uri}' is not found; {advice}")
+    raise MeshError(f"mesh '{uri}' not found; {advice}")
 
 
 def _package(name, folders):
-    """Folders that a package may be."""
+    """Yield the folders where a package may be."""
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
     sources = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
     yield from (Path(prefix) / "share" / name for prefix in (*prefixes, sys.prefix) if prefix)
@@ -181,14 +181,14 @@ def _package(name, folders):
 
 @lru_cache(maxsize=256)
 def load_mesh(path, color=None):
-    """A mesh file as glTF, in m.
+    """Convert a mesh file to glTF, in meters.
 
     Parameters
     ----------
     path : pathlib.Path
         STL, OBJ, PLY, glTF or COLLADA.
     color : tuple of four float, optional
-        For all of it, where the file itself gives none.
+        Color of the whole mesh if the file specifies none.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def load_mesh(path, color=None):
 
     try:
         if path.stat().st_size > LARGEST_MESH:
-            raise MeshError(f"it has more than {LARGEST_MESH / 1e6:.0f} MB; take a coarser one")
+            raise MeshError(f"it exceeds {LARGEST_MESH / 1e6:.0f} MB; use a coarser mesh")
         scene = trimesh.load_scene(path)
         if path.suffix.lower() == ".dae" and scene.units:
             scene = scene.convert_units("meters")
@@ -211,7 +211,7 @@ def load_mesh(path, color=None):
             if not mesh.visual.defined or path.suffix.lower() == ".stl":
                 _paint(mesh, color or (0.7, 0.7, 0.7, 1.0))
         return scene.export(file_type="glb")
-    except Exception as error:              # a library for each kind of file raises its own
+    except Exception as error:              # the library of each format raises its own errors
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
 
 

@@ -55,7 +55,7 @@ def test_ros_run_and_launch_may_add_their_arguments(ran, monkeypatch, arguments,
     ("--rate", "0"), ("--rate", "-5"), ("--rate", "nan"), ("--duration", "soon"),
     ("--duration", "inf"), ("--root-joint", "ball"),
 ])
-def test_demo_refuses_values(ran, capsys, option, value):
+def test_demo_rejects_values(ran, capsys, option, value):
     with pytest.raises(SystemExit) as ended:
         cli.main(["demo", option, value])
     assert ended.value.code == 2
@@ -97,7 +97,7 @@ def test_precompile_names_the_cache_and_has_nothing_to_do_twice(capsys):
     assert str(cache_folder()) in output.replace("\n", "")
 
 
-def test_precompile_refuses_an_unknown_algorithm(capsys):
+def test_precompile_rejects_an_unknown_algorithm(capsys):
     assert cli.main(["precompile", "gravitation"]) == 2
     line, = capsys.readouterr().err.splitlines()
     assert "gravitation" in line and "rnea" in line
@@ -110,45 +110,45 @@ def test_a_command_is_needed(capsys):
     assert "{demo,info,torque,check,precompile}" in capsys.readouterr().err
 
 
-# --- a robot's description, told
+# --- a robot's description, as tables
 
 ARM7 = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 
 
-def told(capsys, *arguments, code=0):
+def output(capsys, *arguments, code=0):
     assert cli.main(list(map(str, arguments))) == code
     return capsys.readouterr()
 
 
-def test_info_tells_every_joint(capsys):
+def test_info_shows_every_joint(capsys):
     model = dyn_ros.Model.from_urdf_file(ARM7)
-    text = told(capsys, "info", ARM7).out
+    text = output(capsys, "info", ARM7).out
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.split()}
     for name, lower, upper, joint in zip(model.joint_names, model.lower, model.upper,
                                          model.tree.joints):
         assert rows[name][1] == joint.kind
         assert [float(x) for x in rows[name][3:5]] == pytest.approx([lower, upper], rel=1e-4)
         assert float(rows[name][-1]) == pytest.approx(joint.inertia.mass, rel=1e-4)
-    assert "nq = 7, nv = 7" in text and "15.6 kg moving, 2.4 kg held still" in text
-    assert "nq = 14, nv = 13" in told(capsys, "info", ARM7, "--root-joint", "floating").out
+    assert "nq = 7, nv = 7" in text and "15.6 kg moving, 2.4 kg fixed" in text
+    assert "nq = 14, nv = 13" in output(capsys, "info", ARM7, "--root-joint", "floating").out
 
 
-def test_info_tells_warnings_and_mimics(capsys, tmp_path):
+def test_info_shows_warnings_and_mimics(capsys, tmp_path):
     urdf = tmp_path / "pair.urdf"
     urdf.write_text("""<robot name="pair"><link name="a"/><link name="b"/><link name="c"/>
       <joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint>
       <joint name="k" type="continuous"><parent link="a"/><child link="c"/>
       <mimic joint="j" multiplier="-2" offset="0.5"/></joint></robot>""")
-    text = told(capsys, "info", urdf).out
+    text = output(capsys, "info", urdf).out
     assert "continuous, -2 j +0.5" in text and 'warning: joint "j" moves no mass' in text
 
 
-def test_torque_tells_what_the_engine_computes(capsys):
+def test_torque_shows_what_the_engine_computes(capsys):
     model = dyn_ros.Model.from_urdf_file(ARM7)
     data = dyn_ros.Data(model)
     q, v, a = np.linspace(-1.0, 1.0, 7), np.zeros(7), np.zeros(7)
     v[6], a[1] = 0.5, -2.0
-    text = told(capsys, "torque", ARM7, "--q", *q, "--v", "wrist_roll=0.5", "--a",
+    text = output(capsys, "torque", ARM7, "--q", *q, "--v", "wrist_roll=0.5", "--a",
                 "shoulder_pitch=-2", "--gravity", 0, 1, -3).out
     model.gravity = (0.0, 1.0, -3.0)
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.split()}
@@ -168,24 +168,24 @@ def test_torque_tells_what_the_engine_computes(capsys):
     (["--a", "wrist_roll=1", "2"], ["--a", "'2'", "NAME=NUMBER"]),
     (["--q", "nan", "0", "0", "0", "0", "0", "0"], ["q[0]", "nan"]),
 ])
-def test_torque_refuses_numbers(capsys, arguments, words):
-    error = told(capsys, "torque", ARM7, *arguments, code=2).err
+def test_torque_rejects_numbers(capsys, arguments, words):
+    error = output(capsys, "torque", ARM7, *arguments, code=2).err
     assert len(error.splitlines()) == 1 and all(word in error for word in words)
 
 
 def test_check_ends_with_1_where_something_is_doubtful(capsys, tmp_path):
-    assert "nothing doubtful" in told(capsys, "check", ARM7).out
+    assert "no findings" in output(capsys, "check", ARM7).out
     urdf = tmp_path / "heavy.urdf"
     urdf.write_text(ARM7.read_text().replace('mass value="3.5"', 'mass value="35000"'))
-    text = told(capsys, "check", urdf, code=1).out
-    assert "2 doubtful" in text and "kg/m3" in text and "nearly a point" in text
+    text = output(capsys, "check", urdf, code=1).out
+    assert "2 findings" in text and "kg/m3" in text and "nearly a point" in text
 
 
 @pytest.mark.parametrize("command", ["info", "torque", "check"])
 def test_a_robot_that_cannot_be_read_ends_in_one_line(capsys, tmp_path, command):
-    error = told(capsys, command, tmp_path / "nowhere.urdf", code=2).err
+    error = output(capsys, command, tmp_path / "nowhere.urdf", code=2).err
     assert error == f"dyn_ros {command}: {tmp_path / 'nowhere.urdf'}: No such file or directory\n"
     urdf = tmp_path / "broken.urdf"
     urdf.write_text(BROKEN)
-    error = told(capsys, command, urdf, code=2).err
+    error = output(capsys, command, urdf, code=2).err
     assert error.startswith(f"dyn_ros {command}: {urdf}: ") and len(error.splitlines()) == 1

@@ -147,7 +147,7 @@ def test_a_signal_ends_it_cleanly(running, number):
     assert not alive(children)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of a parent's end")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals the end of a parent")
 def test_no_orphan_when_it_is_killed(running):
     process, children = running
     process.kill()
@@ -165,7 +165,7 @@ def test_ctrl_c_while_the_node_starts(environment):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
-    assert "before the node's first message" in out
+    assert "before the first message from the node" in out
     assert not alive(children)
 
 
@@ -271,7 +271,7 @@ def test_on_a_terminal(environment):
     os.close(leader)
     assert process.wait(20) == 0
     text = output.decode()
-    assert "dynamics_node starts" in text
+    assert "dynamics_node is starting" in text
     assert "shoulder_yaw" in text and "wrist_roll" not in text
     assert "… and 4 more" in text
     assert "Traceback" not in text

@@ -85,7 +85,7 @@ def test_printed_numbers_are_those_of_the_engine():
         assert float(words[-1].rstrip("%")) == pytest.approx(100 * share, abs=0.5001)
 
 
-def test_heading_tells_the_units():
+def test_heading_shows_the_units():
     rows = rows_of(TWO, {})
     assert "[rad]" in printed(joint_table(rows)) and "[kg m²]" in printed(joint_table(rows))
     sliding = printed(joint_table(rows, linear=True))

@@ -150,10 +150,10 @@ def test_a_floating_base_takes_odometry_and_its_frame(client, node, state, speak
     settings(root_joint="floating")
     publisher = client.publisher(Odometry, node.topic("odom"))
     message = speak.message(arm.joint_names, POSITION, VELOCITY)
-    told = odometry(message.header.stamp, POSE, TWIST)
+    report = odometry(message.header.stamp, POSE, TWIST)
 
     def send():
-        publisher.publish(told)
+        publisher.publish(report)
         speak.send(message)
     client.wait(lambda: state.at(message.header.stamp.sec), node.output(), again=send)
     answer = state.at(message.header.stamp.sec)
@@ -191,7 +191,7 @@ def test_without_velocity_the_rest_comes(client, node, state, speak, settings, a
         assert answer.mass == whole.mass and answer.com == whole.com
         assert answer.locked_inertia == whole.locked_inertia
     speak.ask(speak.message(arm.joint_names, POSITION), state)
-    client.diagnostics(node, lambda status, values: "velocity unknown" in status.message)
+    client.diagnostics(node, lambda status, values: "unknown velocity" in status.message)
 
 
 # Rates by finite differences
@@ -301,10 +301,10 @@ class Flight:
         """The answer to a state at a time after the speaker's second."""
         message = self.speak.message(self.model.joint_names[1:], q[7:], v[6:], effort, later=0)
         message.header.stamp.nanosec = nanosec
-        told = odometry(message.header.stamp, q[:7], v[:6])
+        report = odometry(message.header.stamp, q[:7], v[:6])
 
         def send():
-            self.publisher.publish(told)
+            self.publisher.publish(report)
             self.speak.send(message)
 
         def answers():
@@ -354,7 +354,7 @@ def test_measured_effort_of_a_flight_gives_its_weight(flight, settings):
     settings(acceleration_source="forward_dynamics")
     for seed in range(3):
         q, v, effort = flying(flight, seed)
-        for _ in range(2):              # the first tells it to listen to efforts
+        for _ in range(2):              # the first one starts the collection of efforts
             flight.speak.seconds += 1
             answer = flight.ask(q, v, effort=effort)
         flight.check_weight(answer)
@@ -374,17 +374,17 @@ def test_rates_by_measured_effort(state, speak, settings, arm, armature):
 
 @pytest.mark.parametrize("effort, missing", [
     ([], range(7)), ([1.0, math.nan, 1.0, 1.0, 1.0, math.inf, 1.0], (1, 5))])
-def test_a_missing_effort_is_told_and_the_rest_comes(
+def test_a_missing_effort_is_reported_and_the_rest_is_published(
         client, node, state, speak, settings, arm, effort, missing):
     settings(acceleration_source="forward_dynamics")
-    warning = "no rates, effort unknown of " + ", ".join(arm.joint_names[i] for i in missing)
+    warning = "no rates: unknown effort of " + ", ".join(arm.joint_names[i] for i in missing)
     answers = []
 
-    def told(status, values):
+    def reported(status, values):
         [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY, effort), state)
         answers.append(answer)
         return status.message == warning and node.output().count(warning + "\n") == 1
-    client.diagnostics(node, told)
+    client.diagnostics(node, reported)
     for answer in answers:
         check(answer, *AT_REST)
     [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY, [1.0] * 7), state)
@@ -392,7 +392,7 @@ def test_a_missing_effort_is_told_and_the_rest_comes(
     client.diagnostics(node, lambda status, values: "effort" not in status.message)
 
 
-def test_numbers_that_are_too_large_are_told_in_words(client, start):
+def test_numbers_that_are_too_large_are_reported(client, start):
     node = start(module=MODULE, robot_description_file=None,
                  acceleration_source="forward_dynamics")
     wheel = """<link name="rim"><inertial><mass value="1"/>
@@ -407,10 +407,10 @@ def test_numbers_that_are_too_large_are_told_in_words(client, start):
         assert client.set_parameters(node, robot_description=description) == (True, "")
         state.clear()
 
-        def told(status, values, what=what):
+        def reported(status, values, what=what):
             speak.send(speak.message(["swing", "wheel"], [0.1, 0.2], [1e12, 2.0], [3.0, 4.0]))
-            return f"{what}: the numbers of the state are too large" in values["last refusal"]
-        client.diagnostics(node, told)
+            return f"{what}: the numbers in the state are too large" in values["last rejection"]
+        client.diagnostics(node, reported)
         assert not any(answer.rates_valid for answer in state)
     assert "Traceback" not in node.output()
 
@@ -450,7 +450,7 @@ def test_a_robot_without_mass_has_no_com_velocity(client, start):
     ("expected one of none, finite_difference, forward_dynamics", {"acceleration_source": "both"}),
     ("acceleration_cutoff out of range", {"acceleration_cutoff": -1.0}),
     ("there is no joint 'nobody'", {"joints": ["nobody"]})])
-def test_a_bad_parameter_is_refused(client, node, reason, values):
+def test_a_bad_parameter_is_rejected(client, node, reason, values):
     done, why = client.set_parameters(node, **values)
     assert not done and reason in why
 

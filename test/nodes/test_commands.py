@@ -190,7 +190,7 @@ def _published(graph, words):
         for _ in range(3):
             graph.client.publisher(type(message), graph.name(topic)).publish(message)
             node = graph.node(topic.rsplit("/", 1)[0])
-            refused.append(graph.client.diagnostics(node)[1]["messages refused"])
+            refused.append(graph.client.diagnostics(node)[1]["messages rejected"])
         assert len(set(refused)) == 1, graph.process.output()
     finally:
         graph.set("/vereshchagin", constraints="hold_pose")
@@ -330,7 +330,7 @@ def _script(graph, words):
 
 @kind("rosdep install", "colcon build", "source install/setup.bash")
 def _built(graph, words):
-    """By other packages' tools, which are told that this is a package for colcon."""
+    """Run by other packages' tools, for which package.xml declares a colcon package."""
     assert words in ([], ["--from-paths", "src", "--ignore-src"])
     assert "<build_type>ament_cmake</build_type>" in (ROOT / "package.xml").read_text()
 

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
 import dyn_ros
 from dyn_ros.nodes.base import SPECS
-from dyn_ros.nodes.robot import Robot
+from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.nodes.services import Service, State, numbers
 from dyn_ros.srv import GetInverseDynamics
 
@@ -61,7 +61,7 @@ def test_the_algorithm_is_there_with_all_that_comes_with_it(contributed):
     assert result.returncode == 0, result.stderr
 
 
-def test_the_node_tells_the_largest_torque(contributed, client, start, arm, monkeypatch):
+def test_the_node_publishes_the_largest_torque(contributed, client, start, arm, monkeypatch):
     from sensor_msgs.msg import JointState
     monkeypatch.chdir(contributed)
     [line] = [code for _, language, code in SNIPPETS if language == "ini"]
@@ -85,7 +85,7 @@ def test_the_service_answers(arm):
     [service] = names["offers"]
     values = {spec.name: spec.default if isinstance(spec.default, (bool, float, str, list)) else []
               for spec in SPECS}
-    robot, q = Robot(ARM7.read_text(), values), np.linspace(0.1, 0.7, 7)
+    robot, q = RobotContext(ARM7.read_text(), values), np.linspace(0.1, 0.7, 7)
     response = GetInverseDynamics.Response()
     service.answer(robot, None, response, State(q, np.zeros(7), 0, []))
     assert list(response.name) == list(arm.joint_names)

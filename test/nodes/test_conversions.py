@@ -68,7 +68,7 @@ def test_inertias():
     assert [message.com.x, message.com.y, message.com.z] == list(body.com)
 
 
-def test_what_is_no_value_is_refused():
+def test_what_is_no_value_is_rejected():
     pose, transform = Pose(), Transform()
     pose.orientation.w = 0.0
     with pytest.raises(ValueError, match="unit quaternion .* length 0"):

@@ -151,7 +151,7 @@ def test_centroidal_derivatives_count_the_fixed_base(centroidal, ask, arm):
         close(found[key], expected, 1e-9)
 
 
-def test_refusals(dynamics, centroidal, ask, arm):
+def test_rejections(dynamics, centroidal, ask, arm):
     for node, name, field in ((dynamics, "get_rnea_derivatives", "acceleration"),
                               (dynamics, "get_aba_derivatives", "effort"),
                               (centroidal, "get_centroidal_derivatives", "acceleration")):
@@ -159,7 +159,7 @@ def test_refusals(dynamics, centroidal, ask, arm):
                                     **{field: [1.0]}).message
         assert "nan" in ask(node, name, False, state=state(arm), name=["elbow_pitch"],
                             **{field: [float("nan")]}).message
-        assert "latest position" in ask(node, name, False).message
+        assert "unknown or stale position" in ask(node, name, False).message
         assert "too large" in ask(node, name, False, state=state(arm, v=[1e200] * 7)).message
         assert ask(node, name, state=state(arm)).success
 

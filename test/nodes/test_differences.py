@@ -14,7 +14,7 @@ MILLISECOND = 1_000_000
 GAP = 0.5
 
 
-def told(differences, times, velocities):
+def feed(differences, times, velocities):
     """Tell velocities, (n,) or (n, nv), at times [s]; the acceleration after each, and if known."""
     nv = len(differences.acceleration)
     answers = []
@@ -29,7 +29,7 @@ def test_a_steady_acceleration_is_found_at_once_whatever_the_times_and_the_cutof
     times = np.cumsum([1.0, 0.001, 0.01, 0.002, 0.3, 0.0005])
     slope = np.array([3.0, -0.25, 0.0])
     for cutoff in (0.0, 0.1, 30.0):
-        answers = told(Differences(3, GAP, cutoff), times, np.outer(times, slope) + 7.0)
+        answers = feed(Differences(3, GAP, cutoff), times, np.outer(times, slope) + 7.0)
         assert [known for _, known in answers] == [False] + [True] * 5
         for acceleration, _ in answers[1:]:
             np.testing.assert_allclose(acceleration, slope, rtol=1e-9, atol=1e-9)
@@ -39,7 +39,7 @@ def test_without_low_pass_it_is_the_difference():
     rng = np.random.default_rng(5)
     times = np.round(np.cumsum(rng.uniform(0.001, 0.1, 20)), 9)
     v = rng.normal(size=(20, 4))
-    answers = told(Differences(4, GAP, 0.0), times, v)
+    answers = feed(Differences(4, GAP, 0.0), times, v)
     for i in range(1, 20):
         expected = (v[i] - v[i - 1]) / (times[i] - times[i - 1])
         np.testing.assert_allclose(answers[i][0], expected, rtol=1e-9, atol=1e-9)
@@ -51,7 +51,7 @@ def test_the_low_pass_answers_a_step_as_an_exponential_whatever_the_times():
     after = np.cumsum(rng.uniform(0.001, 0.01, 30))
     times = 100.0 + np.concatenate([[-0.01, 0.0], after])
     v = np.concatenate([[0.0, 0.0], 2.0 * after])
-    answers = told(Differences(1, GAP, 5.0), times, v)
+    answers = feed(Differences(1, GAP, 5.0), times, v)
     expected = 2.0 * -np.expm1(-2.0 * math.pi * 5.0 * after)
     np.testing.assert_allclose([a[0] for a, _ in answers[2:]], expected, rtol=1e-5)
 
@@ -59,47 +59,47 @@ def test_the_low_pass_answers_a_step_as_an_exponential_whatever_the_times():
 def test_the_low_pass_weakens_the_cutoff_frequency_to_71_percent():
     cutoff, h = 4.0, 1e-4
     times = np.arange(1.0, 4.0, h)
-    answers = np.array([a[0] for a, _ in told(
+    answers = np.array([a[0] for a, _ in feed(
         Differences(1, GAP, cutoff), times, np.sin(2.0 * math.pi * cutoff * times))][1:])
     settled = answers[len(answers) // 2:] / (2.0 * math.pi * cutoff)
     assert settled.max() == pytest.approx(math.sqrt(0.5), rel=2e-3)
 
 
 @pytest.mark.parametrize("cutoff, delay", [(4.0, 0.01 / math.expm1(0.08 * math.pi)), (0.0, 0.0)])
-def test_it_is_as_late_as_told(cutoff, delay):
+def test_it_is_as_late_as_documented(cutoff, delay):
     w, h = 2.0 * math.pi * 0.02, 0.01
     times = np.arange(1.0, 51.0, h)
-    answers = [a[0] for a, _ in told(Differences(1, GAP, cutoff), times, np.sin(w * times))]
+    answers = [a[0] for a, _ in feed(Differences(1, GAP, cutoff), times, np.sin(w * times))]
     late = times[200:] - h / 2 - delay
     np.testing.assert_allclose(answers[200:], w * np.cos(w * late), atol=5e-5 * w)
 
 
 @pytest.mark.parametrize("jump", [-100.0, -0.001, 0.6, 1e4])
-def test_it_starts_anew_where_time_goes_back_or_makes_a_gap(jump):
+def test_it_restarts_where_time_goes_back_or_makes_a_gap(jump):
     differences = Differences(2, GAP, 1.0)
-    told(differences, [10.0, 10.1], [0.0, 1.0])
+    feed(differences, [10.0, 10.1], [0.0, 1.0])
     assert differences.known
     later = 10.1 + jump
-    answers = told(differences, [later, later + 0.2, later + 0.4], [50.0, 51.0, 52.0])
+    answers = feed(differences, [later, later + 0.2, later + 0.4], [50.0, 51.0, 52.0])
     assert [known for _, known in answers] == [False, True, True]
     np.testing.assert_allclose(answers[1][0], 5.0, rtol=1e-9)   # not a word of before
     np.testing.assert_allclose(answers[2][0], 5.0, rtol=1e-9)
 
 
 def test_a_gap_as_long_as_allowed_is_none():
-    answers = told(Differences(1, GAP, 1.0), [1.0, 1.5], [0.0, 1.0])
+    answers = feed(Differences(1, GAP, 1.0), [1.0, 1.5], [0.0, 1.0])
     assert answers[1][1] and answers[1][0] == pytest.approx(2.0)
 
 
 def test_a_stamp_that_stays_keeps_the_acceleration():
     differences = Differences(1, GAP, 1.0)
-    told(differences, [1.0, 1.1], [0.0, 1.0])
-    [(acceleration, known)] = told(differences, [1.1], [1.0])
+    feed(differences, [1.0, 1.1], [0.0, 1.0])
+    [(acceleration, known)] = feed(differences, [1.1], [1.0])
     assert known and acceleration == pytest.approx(10.0)
 
 
 def test_each_coordinate_goes_by_its_own_stamps():
-    """One publisher is ten times as slow as the other; both tell a steady acceleration."""
+    """One publisher is ten times as slow as the other; both report a constant acceleration."""
     differences = Differences(2, GAP, 2.0)
     slope = np.array([1.0, -4.0])
     known = []
@@ -112,7 +112,7 @@ def test_each_coordinate_goes_by_its_own_stamps():
     assert known == [False] * 10 + [True] * 40
 
 
-def test_what_no_message_tells_is_constant():
+def test_what_no_message_reports_is_constant():
     differences = Differences(3, GAP, 1.0)
     for i in range(3):
         differences.update(np.array([9.0, 9.0, 0.1 * i]), np.array([NEVER, NEVER, 10**8 * i]))
@@ -122,15 +122,15 @@ def test_what_no_message_tells_is_constant():
 
 def test_reset_forgets():
     differences = Differences(1, GAP, 1.0)
-    told(differences, [1.0, 1.1], [0.0, 1.0])
+    feed(differences, [1.0, 1.1], [0.0, 1.0])
     differences.reset()
     assert not differences.known
-    answers = told(differences, [1.2, 1.3], [5.0, 5.1])
+    answers = feed(differences, [1.2, 1.3], [5.0, 5.1])
     assert [known for _, known in answers] == [False, True]
     assert answers[1][0] == pytest.approx(1.0)
 
 
-# What the collector tells it, and the efforts
+# Updates from the collector, and the efforts
 
 
 def say(collector, names, seconds, velocity=None, effort=()):
@@ -139,7 +139,7 @@ def say(collector, names, seconds, velocity=None, effort=()):
         names, [0.0] * n, [] if velocity is None else [velocity] * n, effort, round(seconds * 1e9))
 
 
-def test_the_collector_tells_each_state_with_the_stamps_of_its_parts(arm):
+def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
     collector = StateCollector(arm, GAP)
     collector.differences = differences = Differences(arm.nv, GAP, 0.0)
     a, b = arm.joint_names[:3], arm.joint_names[3:]
@@ -153,7 +153,7 @@ def test_the_collector_tells_each_state_with_the_stamps_of_its_parts(arm):
     np.testing.assert_allclose(differences.acceleration, expected, rtol=1e-9)
 
 
-def test_an_unknown_velocity_starts_it_anew(arm):
+def test_an_unknown_velocity_restarts_it(arm):
     collector = StateCollector(arm, GAP)
     collector.differences = differences = Differences(arm.nv, GAP, 0.0)
     known = []
@@ -202,7 +202,7 @@ def test_efforts_are_collected_by_name(collector):
 
 @pytest.mark.parametrize("effort, missing", [
     ([], ["turn", "slide"]), ([math.nan, 1.0], ["turn"]), ([1.0, math.inf], ["slide"])])
-def test_an_effort_that_is_not_told_is_unknown_and_the_message_is_taken(
+def test_an_effort_that_is_not_reported_is_unknown_and_the_message_is_taken(
         collector, effort, missing):
     assert say(collector, ["turn", "slide"], 1.0, effort=[1.0, 1.0])
     assert say(collector, ["turn", "slide"], 1.1, velocity=5.0, effort=effort)

@@ -31,7 +31,7 @@ from dyn_ros.msg import (
     JointSpaceInertia,
 )
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
-from dyn_ros.nodes.robot import Robot
+from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.srv import GetJacobian, SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -185,13 +185,13 @@ def test_odometry_and_a_new_robot_description_come_to_all(run, client, arm):
     nodes.listen()
     odometry = client.publisher(Odometry, nodes.topic("odom"))
     message = nodes.speak.message(arm.joint_names, POSITION, VELOCITY)
-    told = Odometry(child_frame_id="base_link")
-    told.header = message.header
-    told.header.frame_id = "map"
-    told.pose.pose.position.x, told.twist.twist.angular.z = 1.0, 0.5
+    report = Odometry(child_frame_id="base_link")
+    report.header = message.header
+    report.header.frame_id = "map"
+    report.pose.pose.position.x, report.twist.twist.angular.z = 1.0, 0.5
 
     def send():
-        odometry.publish(told)
+        odometry.publish(report)
         nodes.speak.send(message)
     stamp = message.header.stamp.sec
     client.wait(lambda: all(each.at(stamp) for each in nodes.states.values()),
@@ -255,7 +255,7 @@ def test_constraints_hold_on_the_robot_of_all(run, client, arm):
         close(solution.torque, dynamics.gravity + expected.constraint_generalized_forces)
     assert client.set_parameters(nodes.vereshchagin, constraints="topic") == (True, "")
     nodes.ask(arm.joint_names)          # the others go on without constraints
-    client.diagnostics(nodes.vereshchagin, lambda status, _: "nothing has come on ~/constraints"
+    client.diagnostics(nodes.vereshchagin, lambda status, _: "no message received on ~/constraints"
                        in status.message or not nodes.ask(arm.joint_names))
     client.diagnostics(nodes.dynamics, lambda status, _: status.message == "running"
                        or not nodes.ask(arm.joint_names))
@@ -368,13 +368,13 @@ def test_what_one_cannot_compute_the_others_publish(run, client):
         ["wheel"], [0.1], [1.0]) is None)
 
 
-def test_a_bad_message_is_refused_for_all(run, client, arm):
+def test_a_bad_message_is_rejected_for_all(run, client, arm):
     nodes = run()
     nodes.listen()
     nodes.ask(arm.joint_names)
     bad = nodes.speak.send(nodes.speak.message(arm.joint_names, [np.nan] * 7, VELOCITY))
     client.diagnostics(nodes.source,
-                       lambda _, values: "position is not finite" in values["last refusal"])
+                       lambda _, values: "position is not finite" in values["last rejection"])
     check(arm, *nodes.ask(arm.joint_names))
     assert not any(each.at(bad) for each in nodes.states.values())
 
@@ -390,10 +390,10 @@ def test_each_may_have_another_name(run, client, arm):
     nodes.ask(arm.joint_names)
 
 
-def test_one_name_for_all_is_refused(run):
+def test_one_name_for_all_is_rejected(run):
     nodes = run("-r", "__node:=robot")
     assert nodes.process.process.wait(60) == 1
-    assert "4 nodes, but their names are robot, robot, robot, robot" in nodes.output()
+    assert "the nodes have duplicate names: robot, robot, robot, robot" in nodes.output()
     assert "Traceback" not in nodes.output()
 
 
@@ -431,14 +431,14 @@ def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkey
     """Whatever is listened to; the solver's sweeps with constraints are no other's."""
     events = []
 
-    def told(name, function):
+    def recorded(name, function):
         def call(*given, **more):
             events.append(name)
             return function(*given, **more)
         return call
-    monkeypatch.setattr(Robot, "take", told("state", Robot.take))
+    monkeypatch.setattr(RobotContext, "take", recorded("state", RobotContext.take))
     for name in dyn_ros.algorithms.__all__:
-        monkeypatch.setattr(dyn_ros, name, told(name, getattr(dyn_ros, name)))
+        monkeypatch.setattr(dyn_ros, name, recorded(name, getattr(dyn_ros, name)))
     for node, values in (
             (inside.centroidal, {"acceleration_source": "finite_difference",
                                  "markers.subtree_com.show": True}),

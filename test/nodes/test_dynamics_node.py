@@ -242,7 +242,7 @@ def test_a_floating_base_takes_odometry(client, node, speak, settings, arm):
         spoil()
         odometry.publish(base)
         client.diagnostics(
-            node, lambda status, values, reason=reason: reason in values["last refusal"])
+            node, lambda status, values, reason=reason: reason in values["last rejection"])
 
 
 def test_a_planar_base_takes_its_parameters(client, node, speak, settings, arm):
@@ -322,7 +322,7 @@ def test_max_rate_thins(client, node, speak, settings, arm):
 
 BAD_MESSAGES = {
     "no joint names": ([], [], [], []),
-    "joint names occur twice: shoulder_yaw": (["shoulder_yaw"] * 2, [0.0, 1.0], [], []),
+    "duplicate joint names: shoulder_yaw": (["shoulder_yaw"] * 2, [0.0, 1.0], [], []),
     "2 names, but 1 positions": (["shoulder_yaw", "elbow_pitch"], [0.0], [], []),
     "1 names, but 0 positions": (["shoulder_yaw"], [], [], []),
     "1 names, but 1 positions, 2 velocities": (["shoulder_yaw"], [0.0], [1.0, 2.0], []),
@@ -337,17 +337,17 @@ BAD_MESSAGES = {
 
 
 @pytest.mark.parametrize("reason", BAD_MESSAGES)
-def test_a_bad_message_is_refused(client, node, speak, arm, reason):
+def test_a_bad_message_is_rejected(client, node, speak, arm, reason):
     gravity = client.listen(JointState, node.name + "/gravity")
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     bad = speak.send(speak.message(*BAD_MESSAGES[reason]))
-    client.diagnostics(node, lambda status, values: reason in values["last refusal"]
-                       and "refused" in status.message)
+    client.diagnostics(node, lambda status, values: reason in values["last rejection"]
+                       and "rejected" in status.message)
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
     assert not gravity.at(bad)
 
 
-def test_a_stamp_slightly_back_is_refused(client, node, speak, arm):
+def test_a_stamp_slightly_back_is_rejected(client, node, speak, arm):
     gravity = client.listen(JointState, node.name + "/gravity")
     message = speak.message(arm.joint_names, POSITION)
     message.header.stamp.nanosec = 300_000_000
@@ -355,21 +355,21 @@ def test_a_stamp_slightly_back_is_refused(client, node, speak, arm):
     message.header.stamp.nanosec = 200_000_000
     speak.send(message)
     client.diagnostics(
-        node, lambda status, values: "its stamp is 0.1 s before" in values["last refusal"])
+        node, lambda status, values: "its stamp is 0.1 s older" in values["last rejection"])
     assert len([m for m in gravity if m.header.stamp == message.header.stamp]) == 0
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
 
 
-def test_unknown_and_missing_names_are_told(client, start):
+def test_unknown_and_missing_names_are_reported(client, start):
     node = start()
     speak = client.speaker(node)
     speak.send(speak.message(["nobody", "shoulder_yaw"], [0.0, 0.0]))
 
-    def told(status, values):
+    def reported(status, values):
         speak.send(speak.message(["nobody", "shoulder_yaw"], [0.0, 0.0]))
         return ("waiting for the position of shoulder_pitch" in status.message
                 and "not in the model: nobody" in status.message)
-    client.diagnostics(node, told)
+    client.diagnostics(node, reported)
     client.wait(lambda: "not in the model: nobody" in node.output(), "a warning in the log")
 
 
@@ -402,10 +402,10 @@ BAD_PARAMETERS = {
     "gravity: expected 3 numbers, but got 2": {"gravity": [0.0, 0.0]},
     "gravity: expected finite numbers": {"gravity": [0.0, 0.0, math.nan]},
     "gravity: expected numbers from -1e+06 to 1e+06": {"gravity": [0.0, 0.0, -1e300]},
-    "there is no joint 'nobody'; there are: shoulder_yaw": {"joints": ["nobody"]},
-    "occurs twice": {"joints": ["shoulder_yaw", "shoulder_yaw"]},
+    "there is no joint 'nobody'; available: shoulder_yaw": {"joints": ["nobody"]},
+    "duplicate names in": {"joints": ["shoulder_yaw", "shoulder_yaw"]},
     "armature: expected 7 numbers": {"armature": [1.0]},
-    "armature: expected no negative number": {"armature": [-1.0] * 7},
+    "armature: expected numbers >= 0": {"armature": [-1.0] * 7},
     "base_pose: expected 7 numbers": {"base_pose": [1.0]},
     "base_pose, base_twist: the norm": {
         "base_pose": [0.0] * 6 + [2.0], "base_source": "parameter", "root_joint": "planar"},
@@ -416,7 +416,7 @@ BAD_PARAMETERS = {
 
 
 @pytest.mark.parametrize("reason", BAD_PARAMETERS)
-def test_a_bad_parameter_is_refused(client, node, speak, arm, reason):
+def test_a_bad_parameter_is_rejected(client, node, speak, arm, reason):
     done, why = client.set_parameters(node, **BAD_PARAMETERS[reason])
     assert not done
     assert reason in why
@@ -426,7 +426,7 @@ def test_a_bad_parameter_is_refused(client, node, speak, arm, reason):
           dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION)))
 
 
-def test_bad_parameters_at_start_are_told_and_can_be_put_right(client, start, arm):
+def test_bad_parameters_at_start_are_reported_and_can_be_corrected(client, start, arm):
     node = start(max_rate="fast", joints="[nobody]", staleness=-1.0)
     status, values = client.diagnostics(
         node, lambda status, values: status.level == status.ERROR)
@@ -435,8 +435,8 @@ def test_bad_parameters_at_start_are_told_and_can_be_put_right(client, start, ar
     assert client.set_parameters(node, max_rate=0.0, staleness=0.5) == (True, "")
     assert client.change_state(node, Transition.TRANSITION_CONFIGURE)
     assert client.change_state(node, Transition.TRANSITION_ACTIVATE)
-    status, values = client.diagnostics(node, lambda status, values: values["last refusal"])
-    assert "there is no joint 'nobody'" in values["last refusal"]
+    status, values = client.diagnostics(node, lambda status, values: values["last rejection"])
+    assert "there is no joint 'nobody'" in values["last rejection"]
     done, why = client.set_parameters(node, joints=["nobody_else"])
     assert not done and "there is no joint 'nobody_else'" in why
     assert client.set_parameters(node, joints=["elbow_pitch"]) == (True, "")
@@ -448,7 +448,7 @@ def test_bad_parameters_at_start_are_told_and_can_be_put_right(client, start, ar
 
 @pytest.mark.parametrize("arguments", [
     ("-p", "max_rate:="), ("-p", "use_sim_time:=3"), ("-r", "__node:=no name")])
-def test_arguments_that_ros_refuses_end_it_with_one_line(client, start, arguments):
+def test_arguments_that_ros_rejects_end_it_with_one_line(client, start, arguments):
     node = start(*arguments)
     assert node.process.wait(60) == 1
     assert "dynamics: " in node.output() and "Traceback" not in node.output()
@@ -458,10 +458,10 @@ def test_every_parameter_is_described_and_has_a_value(client, node):
     described = client.descriptions(node)
     assert len(described) >= 15
     assert all(described.values())
-    told = client.call(GetParameters, node.name + "/get_parameters",
+    answer = client.call(GetParameters, node.name + "/get_parameters",
                        GetParameters.Request(names=list(described)))
-    assert [each.type for each in told.values].count(ParameterType.PARAMETER_NOT_SET) == 0
-    assert len(told.values) == len(described)
+    assert [each.type for each in answer.values].count(ParameterType.PARAMETER_NOT_SET) == 0
+    assert len(answer.values) == len(described)
     config = (Path(__file__).parents[2] / "config" / "dynamics.yaml").read_text()
     assert [name for name in described if f" {name}:" not in config] == []
 

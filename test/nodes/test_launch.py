@@ -40,7 +40,7 @@ sys.exit(service.run())
 """
 
 
-ONE_NODE = {    # a topic, and the field that tells that a velocity was taken
+ONE_NODE = {    # a topic, and the field that shows that a velocity was used
     "dynamics": (JointSpaceDynamics, "/state", "velocity_valid"),
     "centroidal": (CentroidalState, "/state", "velocity_valid"),
     "vereshchagin": (ConstrainedDynamics, "/solution", "rank"),
@@ -141,7 +141,7 @@ def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     client.stop_listening()
 
 
-def test_the_viewer_shows_what_the_nodes_tell(client, launch):
+def test_the_viewer_shows_what_the_nodes_publish(client, launch):
     pytest.importorskip("viser", reason="no viser: pip install viser")
     _, log = launch("viewer", namespace="seen", robot_description_file=ARM7, port=0)
     client.wait(lambda: "the robot is at http://localhost:" in log(), log)
@@ -218,9 +218,9 @@ def test_two_robots_run_side_by_side(client, launch, one_file):
 STAND_IN = """#!/bin/sh
 trap 'kill $!; exit 0' INT TERM
 sleep 300 &
-echo $$ >{told}.pid
-echo "$@" >{told}.begun
-mv {told}.begun {told}
+echo $$ >{recorded}.pid
+echo "$@" >{recorded}.begun
+mv {recorded}.begun {recorded}
 wait
 """
 
@@ -229,16 +229,16 @@ wait
 def others(tmp_path):
     """The programs of other packages, each a stand-in that writes down how it was started."""
     prefix = tmp_path / "prefix"
-    told = {}
+    recorded = {}
     for name in ("rviz2", "robot_state_publisher", "joint_state_publisher_gui"):
         marker = prefix / "share" / "ament_index" / "resource_index" / "packages" / name
-        script, told[name] = prefix / "lib" / name / name, tmp_path / name
+        script, recorded[name] = prefix / "lib" / name / name, tmp_path / name
         for path in (marker, script):
             path.parent.mkdir(parents=True, exist_ok=True)
         marker.touch()
-        script.write_text(STAND_IN.format(told=told[name]))
+        script.write_text(STAND_IN.format(recorded=recorded[name]))
         script.chmod(0o755)
-    return prefix, told
+    return prefix, recorded
 
 
 def parameters_of(arguments):
@@ -248,28 +248,28 @@ def parameters_of(arguments):
 
 
 def test_view_shows_a_robot(client, launch, others):
-    prefix, told = others
+    prefix, recorded = others
     process, log = launch("view", prefix, namespace="left", robot_description_file=ARM7,
                           gui="true", fixed_frame="tool")
     state = client.listen(CentroidalState, "/left/centroidal/state")
     client.wait(lambda: state, log, again=joint_states(client, "/left/joint_states"))
-    client.wait(lambda: all(path.exists() for path in told.values()), log)
-    given = {name: path.read_text() for name, path in told.items()}
+    client.wait(lambda: all(path.exists() for path in recorded.values()), log)
+    given = {name: path.read_text() for name, path in recorded.items()}
     for arguments in given.values():
         assert "__ns:=/left" in arguments and "/tf:=tf" in arguments
     [config] = re.findall(r"-d (\S+)", given["rviz2"])
     assert Path(config).name == "dyn_ros.rviz" and Path(config).exists()
     assert "-f tool" in given["rviz2"]
     assert "arm7" in parameters_of(given["robot_state_publisher"])
-    os.kill(int(told["rviz2"].with_suffix(".pid").read_text()), signal.SIGTERM)
+    os.kill(int(recorded["rviz2"].with_suffix(".pid").read_text()), signal.SIGTERM)
     client.wait(lambda: process.poll() is not None, log)        # all ends by itself
     assert re.search(r"dyn_ros_node-\d]: process has finished cleanly", log())
     client.stop_listening()
 
 
 def test_view_of_a_robot_that_runs_already_starts_rviz_alone(client, launch, others):
-    prefix, told = others
+    prefix, recorded = others
     _, log = launch("view", prefix, nodes="false")
-    client.wait(told["rviz2"].exists, log)
+    client.wait(recorded["rviz2"].exists, log)
     assert log().count("process started with pid") == 1
-    assert " -f " not in told["rviz2"].read_text()
+    assert " -f " not in recorded["rviz2"].read_text()

@@ -343,23 +343,23 @@ def test_wrenches_at_their_frames(run, client, arm, module, parameter):
     assert not done and "topic name" in why
     topics = ["push", "pull"]
     assert client.set_parameters(node.node, **{parameter: topics}) == (True, "")
-    told = {"push": wrench("tool", [1.0, -2.0, 3.0, 0.5, 0.0, 2.0]),
-            "pull": wrench("base_link", [0.0, 0.0, 0.0, 0.0, 4.0, 0.0])}
+    wrenches = {"push": wrench("tool", [1.0, -2.0, 3.0, 0.5, 0.0, 2.0]),
+                "pull": wrench("base_link", [0.0, 0.0, 0.0, 0.0, 4.0, 0.0])}
     array = node.ask(arm.joint_names)
     assert not any(ns.startswith("wrench") for ns in namespaces(array))
     publishers = {topic: client.publisher(WrenchStamped, node.node.topic(topic))
                   for topic in topics}
 
-    def all_told():
-        for topic, message in told.items():
+    def all_shown():
+        for topic, message in wrenches.items():
             publishers[topic].publish(message)
         latest = node.ask(arm.joint_names)
         return latest if len(shown(latest, "wrench/angular")) == 2 else None
     arrays = []
     client.wait(lambda: arrays and arrays[-1], "both wrenches",
-                again=lambda: arrays.append(all_told()))
+                again=lambda: arrays.append(all_shown()))
     oMf = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), POSITION)
-    for id, message in enumerate(told.values()):
+    for id, message in enumerate(wrenches.values()):
         placement = oMf[arm.frame_index(message.header.frame_id)]
         R, w = placement[:3, :3], message.wrench
         check_screw(arrays[-1], "wrench", id, placement[:3, 3],
@@ -380,8 +380,8 @@ def test_constraints_and_what_they_do_to_the_tip(run, client, base):
     data = dyn_ros.Data(arm)
     oMf = dyn_ros.frame_placements(arm, data, q)
     R, center = oMf[arm.frame_index("wrist_link"), :3, :3], oMf[arm.frame_index("tool"), :3, 3]
-    told = solution.constraints.directions
-    directions = np.reshape(told.data, (told.rows, 2, 3)) @ R.T
+    given = solution.constraints.directions
+    directions = np.reshape(given.data, (given.rows, 2, 3)) @ R.T
     directions = directions.reshape(-1, 6)
     assert len(directions) == 5 and list(solution.constraints.frame) == ["tool"] * 5
     for id, direction in enumerate(directions):
@@ -391,7 +391,7 @@ def test_constraints_and_what_they_do_to_the_tip(run, client, base):
     J = dyn_ros.frame_jacobian(arm, data, q, "tool", dyn_ros.ReferenceFrame(2))
     close(J.T @ force, solution.constraint_generalized_forces)
 
-    assert node.set(constraints="topic") == (True, "")      # and nothing is told
+    assert node.set(constraints="topic") == (True, "")      # and no message is published
     array = node.ask(arm.joint_names[-7:])
     assert namespaces(array) == set()
 
@@ -446,7 +446,7 @@ def test_deactivation_takes_all_markers_away(run, client, arm, module):
             assert namespaces(node.ask(arm.joint_names)) == kinds
 
 
-def test_computed_only_for_somebody_and_not_too_often(run, client, arm):
+def test_computed_only_for_subscribers_and_not_too_often(run, client, arm):
     node = run()
     node.ask(arm.joint_names)
     client.diagnostics(node.node, lambda _, values: values["computing"] == "~/markers")
@@ -471,7 +471,7 @@ def test_computed_only_for_somebody_and_not_too_often(run, client, arm):
     (None, {"force_ellipsoid__frame": "nose"}, "wrist_roll"),
     (CENTROIDAL, {"subtree_com__joints": ["nobody"]}, "elbow_pitch"),
 ], ids=lambda value: next(iter(value)) if isinstance(value, dict) else "")
-def test_parameters_that_do_not_fit_are_refused(run, client, arm, module, values, reason):
+def test_parameters_that_do_not_fit_are_rejected(run, client, arm, module, values, reason):
     node = run(**({"module": module} if module else {}))
     before = node.ask(arm.joint_names)
     done, why = node.set(**values)
@@ -493,4 +493,4 @@ def test_a_robot_without_the_frame_shows_the_rest_and_says_why(run, client, arm)
     assert array.markers[0].action == Marker.DELETEALL
     assert namespaces(array) == {"torque", "inertia"}
     client.diagnostics(node.node, lambda _, values: (
-        "markers.velocity_ellipsoid.frame" in values["last refusal"]))
+        "markers.velocity_ellipsoid.frame" in values["last rejection"]))

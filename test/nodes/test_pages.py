@@ -17,7 +17,7 @@ PAGES = [page for page in generate.PAGES if generate.PLACE.search(page.read_text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_tables_are_made_anew(page):
+def test_tables_are_up_to_date(page):
     assert page.read_text() == generate.written(page), "run `python docs/generate.py`"
 
 
@@ -29,15 +29,15 @@ def test_each_topic_service_and_parameter_is_on_a_page(name):
                *(each.name for each in node.offers),
                *(each.topic_name.replace(f"/{name}/", "~/") for each in node.subscriptions)}
     own.discard("/wrench")              # a name that docs/generate.py gave
-    told = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
-    assert {each.removeprefix("/") for each in own} <= told
+    documented = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
+    assert {each.removeprefix("/") for each in own} <= documented
 
 
 def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- dynamics outputs -->\nold\n<!-- end -->\nafter\n")
     text = generate.written(page)
-    assert text.startswith("before\n<!-- dynamics outputs -->\n| publishes |")
+    assert text.startswith("before\n<!-- dynamics outputs -->\n| published topic |")
     assert text.endswith("|\n<!-- end -->\nafter\n"), text
     assert "\nold\n" not in text
     assert "| `~/gravity` | sensor_msgs/JointState | reliable, depth 10 |" in text
@@ -46,7 +46,7 @@ def test_a_changed_table_is_written_as_the_node_has_it(tmp_path):
 def test_every_node_has_a_page():
     setup = (generate.ROOT / "setup.cfg").read_text()
     nodes = set(re.findall(r"^ *(\w+)_node = ", setup, re.MULTILINE))
-    told = "".join(page.read_text() for page in PAGES)
+    documented = "".join(page.read_text() for page in PAGES)
     assert nodes == {*generate.NODES, "viewer"}
-    assert all(f"<!-- {name} parameters -->" in told or f"<!-- {name} members -->" in told
+    assert all(any(f"<!-- {name} {part} -->" in documented for part in ("parameters", "members"))
                for name in nodes)

@@ -75,7 +75,7 @@ def test_each_node_with_markers_is_shown():
     assert {f"{name}/markers" for name in kinds} < set(topics())
 
 
-def test_each_kind_is_told_on_the_page_of_markers():
+def test_each_kind_is_documented_on_the_page_of_markers():
     page = (Path(__file__).parents[2] / "docs" / "markers.md").read_text()
     for kinds in (markers.DYNAMICS, markers.CENTROIDAL, markers.VERESHCHAGIN):
         assert [kind.name for kind in kinds if f"`{kind.name}`" not in page] == []

@@ -24,8 +24,8 @@ from rclpy.parameter import Parameter
 from dyn_ros.msg import RobotState
 from dyn_ros.nodes.base import SPECS
 from dyn_ros.nodes.dynamics_services import SERVICES
-from dyn_ros.nodes.robot import Robot
-from dyn_ros.nodes.services import answers
+from dyn_ros.nodes.robot import RobotContext
+from dyn_ros.nodes.services import service_callback
 from dyn_ros.srv import GetJacobian
 
 NS = 1_000_000_000
@@ -45,7 +45,7 @@ class Node:
     """What a service needs of a node."""
 
     def __init__(self, robot):
-        self.robot, self.active, self.refused = robot, True, []
+        self.robot, self.active, self.rejected, self.failed = robot, True, [], []
         self.sim_time = None
 
     def get_fully_qualified_name(self):
@@ -55,30 +55,33 @@ class Node:
         return SimpleNamespace(ros_time_is_active=self.sim_time is not None,
                                now=lambda: SimpleNamespace(nanoseconds=self.sim_time))
 
-    def refuse(self, what, why):
-        self.refused.append((what, str(why)))
+    def reject(self, what, why):
+        self.rejected.append((what, str(why)))
+
+    def fail(self, what, why):
+        self.failed.append((what, why))
 
     def ask(self, name, expected=True, /, **fields):
         """The answer of a service; its success must be as expected."""
         [service] = [each for each in SERVICES if each.name == "~/" + name]
         request = service.type.Request(**fields)
-        response = answers(self, service)(request, service.type.Response())
+        response = service_callback(self, service)(request, service.type.Response())
         assert isinstance(response, service.type.Response)
         assert response.success == expected, response.message
         assert bool(response.message) != expected
-        assert len(self.refused) == (not expected)
-        self.refused.clear()
+        assert len(self.rejected) == (not expected)
+        self.rejected.clear()
         return response
 
-    def refusal(self, name, /, **fields):
+    def rejection(self, name, /, **fields):
         return self.ask(name, False, **fields).message
 
 
 def node(xml, **values):
-    return Node(Robot(xml, {**VALUES, **values}))
+    return Node(RobotContext(xml, {**VALUES, **values}))
 
 
-def tell(node, q, v=None, stamp=7 * NS + 5):
+def feed(node, q, v=None, stamp=7 * NS + 5):
     """Give the node its latest state, by name as messages do."""
     robot = node.robot
     if robot.state.needs_odometry:
@@ -251,7 +254,7 @@ def test_a_point_jacobian_moves_the_point():
         [service] = [each for each in SERVICES if each.name == "~/get_jacobian"]
         message = service.type.Request(**fields)
         message.offset.x, message.offset.y, message.offset.z = offset
-        return answers(own, service)(message, service.type.Response())
+        return service_callback(own, service)(message, service.type.Response())
 
     def point(q):
         answer = own.ask("get_frame_state", frame="tool0", state=state_message(pair.model, q))
@@ -316,12 +319,12 @@ Q, V = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4]), np.array([0.5, 0.4, -0.3, 0.2
 def test_an_empty_state_is_the_latest_with_its_stamp(ur5):
     model = ur5.robot.model
     for shift in (0.0, 0.1):
-        tell(ur5, Q + shift, V, stamp=round((9.25 + shift) * NS))
+        feed(ur5, Q + shift, V, stamp=round((9.25 + shift) * NS))
         latest = ur5.ask("get_jacobian", frame="tool0", time_variation=True)
-        told = ur5.ask("get_jacobian", frame="tool0", time_variation=True,
+        requested = ur5.ask("get_jacobian", frame="tool0", time_variation=True,
                        state=state_message(model, Q + shift, V))
-        assert matrix(latest.jacobian).tolist() == matrix(told.jacobian).tolist()
-        assert latest.jacobian_time_variation == told.jacobian_time_variation
+        assert matrix(latest.jacobian).tolist() == matrix(requested.jacobian).tolist()
+        assert latest.jacobian_time_variation == requested.jacobian_time_variation
         assert latest.header.frame_id == "world"        # this robot's root link
         assert latest.header.stamp.sec * NS + latest.header.stamp.nanosec == round(
             (9.25 + shift) * NS)
@@ -331,46 +334,46 @@ def test_an_empty_state_is_the_latest_with_its_stamp(ur5):
 
 
 def test_no_state_yet_names_the_joints(ur5):
-    told = ur5.refusal("get_jacobian", frame="tool0")
-    assert all(name in told for name in ur5.robot.model.joint_names)
-    assert "give a state in the request" in told
+    reason = ur5.rejection("get_jacobian", frame="tool0")
+    assert all(name in reason for name in ur5.robot.model.joint_names)
+    assert "specify a state in the request" in reason
     ur5.ask("get_jacobian", frame="tool0", state=state_message(ur5.robot.model, Q))
 
 
 def test_a_part_that_is_behind_is_named(ur5):
     names = ur5.robot.model.joint_names
-    tell(ur5, Q, V)
+    feed(ur5, Q, V)
     ur5.robot.state.joint_states(names[:2], Q[:2], V[:2], (), 8 * NS)
-    told = ur5.refusal("get_jacobian", frame="tool0")
-    assert names[2] in told and names[0] not in told
+    reason = ur5.rejection("get_jacobian", frame="tool0")
+    assert names[2] in reason and names[0] not in reason
 
 
-def test_a_stale_state_is_refused_by_the_time_since_it_came(ur5):
+def test_a_stale_state_is_rejected_by_the_time_since_it_came(ur5):
     ur5.robot.state.staleness = 600.0
-    tell(ur5, Q, V)
+    feed(ur5, Q, V)
     ur5.robot.received -= 300.0
     ur5.ask("get_frame_state", frame="tool0")
     ur5.robot.received -= 700.0
-    told = ur5.refusal("get_frame_state", frame="tool0")
-    assert re.search(r"1\d\d\d\.\d* s old, more than the parameter staleness \(600 s\)", told)
+    reason = ur5.rejection("get_frame_state", frame="tool0")
+    assert re.search(r"1\d\d\d\.\d* s old, more than the parameter staleness \(600 s\)", reason)
     ur5.ask("get_frame_state", frame="tool0", state=state_message(ur5.robot.model, Q))
 
 
 def test_under_simulated_time_a_state_ages_by_its_stamp(ur5):
-    tell(ur5, Q, V, stamp=100 * NS)
+    feed(ur5, Q, V, stamp=100 * NS)
     ur5.robot.received -= 50.0          # a simulation that stands still
     ur5.sim_time = 100 * NS + NS // 4
     ur5.ask("get_jacobian", frame="tool0")
     ur5.sim_time = 101 * NS
-    assert "1.000 s old" in ur5.refusal("get_jacobian", frame="tool0")
+    assert "1.000 s old" in ur5.rejection("get_jacobian", frame="tool0")
     ur5.sim_time = 99 * NS + 3 * NS // 4
     ur5.ask("get_jacobian", frame="tool0")      # a stamp may be somewhat ahead of the clock
     ur5.sim_time = 10 * NS                      # but not so far: the simulation was reset
-    assert "90.000 s ahead of the time" in ur5.refusal("get_jacobian", frame="tool0")
+    assert "90.000 s ahead of the clock" in ur5.rejection("get_jacobian", frame="tool0")
 
 
-def test_an_unknown_velocity_is_refused_only_where_it_counts(ur5):
-    tell(ur5, Q)
+def test_an_unknown_velocity_is_rejected_only_where_it_counts(ur5):
+    feed(ur5, Q)
     plain = ur5.ask("get_jacobian", frame="tool0")
     assert plain.jacobian.cols == 6
     frame = ur5.ask("get_frame_state", frame="tool0")
@@ -380,15 +383,15 @@ def test_an_unknown_velocity_is_refused_only_where_it_counts(ur5):
     peer.close(pose_matrix(frame.pose)[3], [0.0, 0.0, 0.0, 1.0])
     for name, fields in (("get_jacobian", dict(frame="tool0", time_variation=True)),
                          ("get_inverse_dynamics", {}), ("get_forward_dynamics", {})):
-        told = ur5.refusal(name, **fields)
-        assert told.startswith("the velocity is unknown of shoulder_pan_joint, ")
+        reason = ur5.rejection(name, **fields)
+        assert reason.startswith("unknown velocity of shoulder_pan_joint, ")
 
 
 def test_what_a_given_state_leaves_out_is_zero():
     own = node(peer.urdf("solo12"), root_joint="floating")
     pair = peer_of("solo12", "floating")
     q, v, _, _ = pair.state(7)
-    tell(own, q, v)
+    feed(own, q, v)
     names, position, _ = joints_of(pair.model, q, None)
     own.ask("get_inverse_dynamics", state=state_message(pair.model, q, v))
     answer = own.ask("get_inverse_dynamics", state=RobotState(name=names, position=position))
@@ -419,9 +422,9 @@ REFUSALS = [
     (FRAMED, {"reference_frame": 3}, "reference_frame", "LOCAL_WORLD_ALIGNED 2"),
     (FRAMED, {"reference_frame": 255}, "got 255", "WORLD 0"),
     (ALL, {"state": bad_state(name=["elbow_joint"], position=[0.0], velocity=[])},
-     "state: the position is missing of shoulder_pan_joint, shoulder_lift_joint", "wrist_3_joint"),
+     "state: missing position of shoulder_pan_joint, shoulder_lift_joint", "wrist_3_joint"),
     (ALL, {"state": bad_state(name=["elbow"], position=[0.0], velocity=[])},
-     "missing of shoulder_pan_joint", "not in the model: elbow"),
+     "missing position of shoulder_pan_joint", "not in the model: elbow"),
     (ALL, {"state": bad_state(name=[])}, "no names", "name all joints"),
     (ALL, {"state": bad_state(name=[], position=[], velocity=[1.0])}, "no names", ""),
     (ALL, {"state": bad_state(position=[0.0])}, "7 names, but 1 positions", ""),
@@ -431,13 +434,13 @@ REFUSALS = [
     (ALL, {"state": bad_state(velocity=[-math.inf] * 7)},
      "velocity is not finite", "elbow_joint = -inf"),
     (ALL, {"state": bad_state(name=TWICE, position=[0.0, 0.0], velocity=[])},
-     "joint names occur twice: elbow_joint", ""),
+     "duplicate joint names: elbow_joint", ""),
     (("get_frame_state", "get_inverse_dynamics"), {"name": ["elbow"], "acceleration": [1.0]},
-     "acceleration: there is no 'elbow'; there are: shoulder_pan_joint", "wrist_3_joint"),
+     "acceleration: there is no 'elbow'; available: shoulder_pan_joint", "wrist_3_joint"),
     (("get_frame_state", "get_inverse_dynamics"), {"name": ["x" * 100000], "acceleration": [1.0]},
      "acceleration: there is no 'xxx", "wrist_3_joint"),
     (("get_frame_state", "get_inverse_dynamics"), {"name": TWICE, "acceleration": [1.0, 2.0]},
-     "acceleration: names occur twice: elbow_joint", ""),
+     "acceleration: duplicate names: elbow_joint", ""),
     (("get_frame_state", "get_inverse_dynamics"), {"acceleration": [1.0]},
      "acceleration: 0 names, but 1 numbers", ""),
     (("get_frame_state", "get_inverse_dynamics"),
@@ -465,13 +468,13 @@ REFUSALS = [
 
 @pytest.mark.parametrize("name, fields, begins, lists", [
     (name, *case) for names, *case in REFUSALS for name in names])
-def test_a_bad_request_is_refused_with_what_there_is(ur5, name, fields, begins, lists):
-    tell(ur5, Q, V)
+def test_a_bad_request_is_rejected_with_what_there_is(ur5, name, fields, begins, lists):
+    feed(ur5, Q, V)
     good = {"frame": "tool0"} if name in FRAMED else {}
     ur5.ask(name, **good, state=bad_state())
-    told = ur5.refusal(name, **{**good, **fields})
-    assert begins in told and lists in told
-    assert len(told) < 3000
+    reason = ur5.rejection(name, **{**good, **fields})
+    assert begins in reason and lists in reason
+    assert len(reason) < 3000
     ur5.ask(name, **good)
 
 
@@ -480,26 +483,26 @@ def test_no_joint_of_an_earlier_request_is_left_in_a_state():
     model = own.robot.model
     own.ask("get_jacobian", frame="base_link", state=state_message(model, model.neutral()))
     state = RobotState(name=["FL_HAA"], position=[0.1])
-    told = own.refusal("get_jacobian", frame="base_link", state=state)
-    assert "missing of " in told and "FL_HFE" in told and "FL_HAA" not in told
+    reason = own.rejection("get_jacobian", frame="base_link", state=state)
+    assert "missing position of " in reason and "FL_HFE" in reason and "FL_HAA" not in reason
     state.name = ["nobody"]
-    told = own.refusal("get_jacobian", frame="base_link", state=state)
-    assert "FL_HAA" in told and told.endswith("not in the model: nobody")
+    reason = own.rejection("get_jacobian", frame="base_link", state=state)
+    assert "FL_HAA" in reason and reason.endswith("not in the model: nobody")
 
 
 @pytest.mark.parametrize("pose, why", [
     ((math.nan, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), "the base's pose is not finite"),
     ((0.0,) * 7, "the norm of the base's quaternion is 0, expected 1"),
 ])
-def test_a_bad_base_is_refused(pose, why):
+def test_a_bad_base_is_rejected(pose, why):
     own = node(peer.urdf("solo12"), root_joint="floating")
     state = state_message(own.robot.model, own.robot.model.neutral())
     p, o = state.base_pose.position, state.base_pose.orientation
     p.x, p.y, p.z, o.x, o.y, o.z, o.w = pose
-    assert why in own.refusal("get_jacobian", frame="base_link", state=state)
+    assert why in own.rejection("get_jacobian", frame="base_link", state=state)
     state.name = []
     state.position = []
-    assert "no names" in own.refusal("get_jacobian", frame="base_link", state=state)
+    assert "no names" in own.rejection("get_jacobian", frame="base_link", state=state)
 
 
 def test_a_joint_that_moves_nothing_is_named():
@@ -507,7 +510,7 @@ def test_a_joint_that_moves_nothing_is_named():
       <parent link="a"/><child link="b"/></joint></robot>"""
     own = node(xml)
     state = RobotState(name=["j"], position=[0.0])
-    assert "'j' moves no inertia" in own.refusal("get_forward_dynamics", state=state)
+    assert "'j' moves no inertia" in own.rejection("get_forward_dynamics", state=state)
     own.ask("get_inverse_dynamics", state=state)
 
 
@@ -524,20 +527,20 @@ def test_a_robot_without_joints_needs_no_joint_states():
 @pytest.mark.parametrize("name", [each.name[2:] for each in SERVICES])
 def test_an_inactive_node_and_one_without_a_robot_say_so(ur5, name):
     ur5.active = False
-    assert "/dynamics is not active" in ur5.refusal(name)
+    assert "/dynamics is not active" in ur5.rejection(name)
     ur5.active, ur5.robot = True, None
-    assert "waiting for robot_description" in ur5.refusal(name)
+    assert "waiting for robot_description" in ur5.rejection(name)
 
 
-def test_a_fault_of_the_node_itself_is_told_and_logged(ur5, monkeypatch):
+def test_a_fault_of_the_node_itself_is_reported_and_logged(ur5, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError("oh")
     monkeypatch.setattr(dyn_ros, "rnea", broken)
-    tell(ur5, Q, V)
+    feed(ur5, Q, V)
     [service] = [each for each in SERVICES if each.name == "~/get_inverse_dynamics"]
-    response = answers(ur5, service)(service.type.Request(), service.type.Response())
+    response = service_callback(ur5, service)(service.type.Request(), service.type.Response())
     assert not response.success and response.message == "ZeroDivisionError: oh"
-    [(what, why)] = ur5.refused
+    [(what, why)] = ur5.failed
     assert what == "~/get_inverse_dynamics" and "Traceback" in why and "broken" in why
 
 
@@ -583,11 +586,11 @@ def requests(draw):
 def test_whatever_is_asked_the_answer_is_finite_or_says_why(asked):
     service, request = asked
     own = node(peer.urdf("ur5"))
-    tell(own, Q, V)
-    response = answers(own, service)(request, service.type.Response())
+    feed(own, Q, V)
+    response = service_callback(own, service)(request, service.type.Response())
     assert response.success != bool(response.message)
     assert len(response.message) < 3000
-    assert not any("Traceback" in why for _, why in own.refused)
+    assert own.failed == []
     if response.success:
         for field in ("effort", "acceleration"):
             numbers = getattr(response, field, [])
@@ -632,7 +635,7 @@ def loaded(xml, frame):
 
 def test_a_payload_counts_until_it_is_cleared(ur5):
     bare, mass = held(ur5, Q), ur5.robot.model.total_mass
-    tell(ur5, Q, V)
+    feed(ur5, Q, V)
     answer = ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
     assert list(answer.payloads) == ["box"]
     assert answer.total_mass == pytest.approx(mass + BOX["m"], rel=1e-15)
@@ -666,23 +669,24 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
     ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
     ur5.ask("set_payload", name="pack", inertia=inertia("forearm_link"))
     loads, with_both = ur5.robot.payloads, held(ur5, Q)
-    again = Node(Robot(peer.urdf("ur5"), VALUES, payloads=loads))
+    again = Node(RobotContext(peer.urdf("ur5"), VALUES, payloads=loads))
     assert again.robot.left_out == []
     assert held(again, Q) == with_both
-    upside = Node(Robot(peer.urdf("ur5"), {**VALUES, "gravity": [0.0, 0.0, 9.81]}, payloads=loads))
+    upward = {**VALUES, "gravity": [0.0, 0.0, 9.81]}
+    upside = Node(RobotContext(peer.urdf("ur5"), upward, payloads=loads))
     peer.close(held(upside, Q), -np.array(with_both), 1e-13)
 
-    panda = Node(Robot(peer.urdf("panda"), VALUES, payloads=loads))
+    panda = Node(RobotContext(peer.urdf("panda"), VALUES, payloads=loads))
     assert len(panda.robot.left_out) == 2
-    assert "payload 'box' is left out: no frame named 'tool0'" in panda.robot.left_out[0]
+    assert "payload 'box' is not applied: no frame named 'tool0'" in panda.robot.left_out[0]
     assert panda.robot.model.payloads == ()
     answer = panda.ask("set_payload", name="cup", inertia=inertia("panda_hand"))
     assert list(answer.payloads) == ["box", "pack", "cup"]
     assert list(panda.ask("clear_payload", name="pack").payloads) == ["box", "cup"]
 
-    back = Node(Robot(peer.urdf("ur5"), VALUES, payloads=loads))
+    back = Node(RobotContext(peer.urdf("ur5"), VALUES, payloads=loads))
     assert back.robot.model.payloads == ("box",)
-    assert "payload 'cup' is left out" in back.robot.left_out[0]
+    assert "payload 'cup' is not applied" in back.robot.left_out[0]
     pin, data = loaded(peer.urdf("ur5"), "tool0")
     peer.close(held(back, Q), pinocchio.computeGeneralizedGravity(pin, data, Q))
     back.ask("clear_payload")
@@ -704,16 +708,16 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
     ("box", inertia("tool0", inertia=(1.0, 2.0, 0.0, 1.0, 0.0, 1.0)), "not positive semidefinite"),
     ("box", inertia("tool0", inertia=(1.0, 0.0, 0.0, 1.0, 0.0, 3.0)), "triangle inequality"),
 ])
-def test_a_payload_that_no_body_is_is_refused(ur5, name, message, why):
+def test_a_payload_that_no_body_is_is_rejected(ur5, name, message, why):
     ur5.ask("set_payload", name="box", inertia=inertia("forearm_link"))
     before = held(ur5, Q)
-    told = ur5.refusal("set_payload", name=name, inertia=message)
-    assert why in told and len(told) < 3000
+    reason = ur5.rejection("set_payload", name=name, inertia=message)
+    assert why in reason and len(reason) < 3000
     assert held(ur5, Q) == before
     assert list(ur5.robot.payloads) == ["box"] == list(ur5.robot.model.payloads)
 
 
 def test_clearing_an_unknown_payload_lists_those_there_are(ur5):
-    assert ur5.refusal("clear_payload", name="box") == "no payload named 'box'; there are: none"
+    assert ur5.rejection("clear_payload", name="box") == "no payload named 'box'; available: none"
     ur5.ask("set_payload", name="box", inertia=inertia("tool0"))
-    assert ur5.refusal("clear_payload", name="bag") == "no payload named 'bag'; there are: box"
+    assert ur5.rejection("clear_payload", name="bag") == "no payload named 'bag'; available: box"

@@ -126,8 +126,8 @@ def test_answers_are_the_engines_of_the_latest_state(client, node, ask, arm):
 
 def test_a_given_state_needs_no_joint_states(client, start, arm):
     ask = asking(client, start().name)
-    told = ask("get_jacobian", False, frame="tool").message
-    assert "shoulder_yaw" in told and "give a state in the request" in told
+    reason = ask("get_jacobian", False, frame="tool").message
+    assert "shoulder_yaw" in reason and "specify a state in the request" in reason
     state = RobotState(name=list(arm.joint_names)[::-1], position=Q[::-1].tolist())
     answer = ask("get_jacobian", frame="tool", state=state)
     close(matrix(answer.jacobian),
@@ -168,15 +168,15 @@ def test_a_payload_is_felt_at_once_and_outlives_the_robot_description(client, st
     assert client.set_parameters(node, gravity=[0.0, 0.0, -9.81]) == (True, "")
 
     describe(ONE_JOINT, "one")
-    client.wait(lambda: "payload 'part' is left out" in node.output(), "a warning in the log")
-    told = ask("set_payload", False, name="more", inertia=box("tool")).message
-    assert told == "no frame named 'tool'; there are: base, swing, pole"
+    client.wait(lambda: "payload 'part' is not applied" in node.output(), "a warning in the log")
+    reason = ask("set_payload", False, name="more", inertia=box("tool")).message
+    assert reason == "no frame named 'tool'; there are: base, swing, pole"
     describe(ARM7.read_text(), "arm7")
     close(held(), both)
 
     assert list(ask("clear_payload", name="gripper").payloads) == ["part"]
     close(held(), gravity(loaded(("tool", 2.0))))
-    assert "there are: part" in ask("clear_payload", False, name="gripper").message
+    assert "available: part" in ask("clear_payload", False, name="gripper").message
     ask("set_payload", False, name="part", inertia=box("tool", mass=-1.0))
     close(held(), gravity(loaded(("tool", 2.0))))
     assert ask("clear_payload").total_mass == arm.total_mass
@@ -185,7 +185,7 @@ def test_a_payload_is_felt_at_once_and_outlives_the_robot_description(client, st
     client.stop_listening()
 
 
-def test_an_inactive_node_refuses_and_answers_again(client, start, arm):
+def test_an_inactive_node_rejects_and_answers_again(client, start, arm):
     node = start(autostart="false")
     ask = asking(client, node.name)
     state = RobotState(name=list(arm.joint_names), position=Q.tolist())
@@ -222,14 +222,14 @@ def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, node, a
     def rounds(count):
         for _ in range(count):
             for name, fields, why in bad:
-                told = ask(name, False, **fields).message
-                assert why in told and len(told) < 1000
+                reason = ask(name, False, **fields).message
+                assert why in reason and len(reason) < 1000
     rounds(20)
     before = node.resident()
     rounds(60)
     assert node.resident() < before + 10.0
     assert ask("get_jacobian", frame="tool", state=state).jacobian == good.jacobian
-    client.diagnostics(node, lambda status, values: "no payload named" in values["last refusal"])
+    client.diagnostics(node, lambda status, values: "no payload named" in values["last rejection"])
     assert node.output().count("no payload named") < 30
     assert "Traceback" not in node.output()
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.nodes.robot import Robot, SettingError
-from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Refused, StateCollector
+from dyn_ros.nodes.robot import RobotContext, SettingError
+from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Rejected, StateCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 SECOND = 1_000_000_000
@@ -41,7 +41,7 @@ def collector(arm):
     return StateCollector(arm, staleness=0.5)
 
 
-def tell(collector, names, seconds, velocity=True):
+def feed(collector, names, seconds, velocity=True):
     """Each joint's position is the seconds plus its place in the model; velocity ten times that."""
     places = [collector.order.index(name) if name in collector.order else 99 for name in names]
     position = [seconds + place for place in places]
@@ -58,7 +58,7 @@ def test_every_order_of_names_gives_the_models(collector, arm):
     rng = np.random.default_rng(1)
     for seconds in range(1, 30):
         names = list(rng.permutation([*arm.joint_names, "other", "another"]))
-        assert tell(collector, names, seconds)
+        assert feed(collector, names, seconds)
         np.testing.assert_array_equal(collector.q, seconds + np.arange(7.0))
         np.testing.assert_array_equal(collector.v, 10.0 * collector.q)
         assert collector.stamp == seconds * SECOND
@@ -68,7 +68,7 @@ def test_every_order_of_names_gives_the_models(collector, arm):
 
 def due(collector, events):
     """Of (names, seconds) in turn: which made a state due."""
-    return [tell(collector, names, seconds) for names, seconds in events]
+    return [feed(collector, names, seconds) for names, seconds in events]
 
 
 def test_parts_of_one_rate_are_due_when_each_round_ends(collector, arm):
@@ -111,24 +111,24 @@ def test_staleness_is_a_difference_of_stamps(collector, arm):
     assert collector.stamp == round(1.6 * SECOND)
 
 
-def test_velocity_is_unknown_until_every_joint_tells_it(collector, arm):
+def test_velocity_is_unknown_until_every_joint_reports_it(collector, arm):
     a, b = arm.joint_names[:3], arm.joint_names[3:]
-    tell(collector, a, 1.0)
-    assert tell(collector, b, 1.0, velocity=False)
+    feed(collector, a, 1.0)
+    assert feed(collector, b, 1.0, velocity=False)
     assert not collector.velocity_known
     assert collector.missing_velocity() == list(b)
-    tell(collector, a, 1.1)
-    assert tell(collector, b, 1.1)
+    feed(collector, a, 1.1)
+    assert feed(collector, b, 1.1)
     assert collector.velocity_known
-    tell(collector, a, 1.2, velocity=False)
-    assert tell(collector, b, 1.2)
+    feed(collector, a, 1.2, velocity=False)
+    assert feed(collector, b, 1.2)
     assert collector.missing_velocity() == list(a)
 
 
 @pytest.mark.parametrize("names, position, velocity, effort, why", [
     ([], [], [], [], "no joint names"),
-    (["shoulder_yaw"] * 2, [0.0] * 2, [], [], "occur twice: shoulder_yaw"),
-    (["other", "other"], [0.0] * 2, [], [], "occur twice: other"),
+    (["shoulder_yaw"] * 2, [0.0] * 2, [], [], "duplicate joint names: shoulder_yaw"),
+    (["other", "other"], [0.0] * 2, [], [], "duplicate joint names: other"),
     (["shoulder_yaw"], [], [], [], "1 names, but 0 positions"),
     (["shoulder_yaw"], [0.0], [0.0, 1.0], [], "2 velocities"),
     (["shoulder_yaw"], [0.0], [], [0.0, 1.0], "2 efforts"),
@@ -141,20 +141,20 @@ def test_velocity_is_unknown_until_every_joint_tells_it(collector, arm):
     (["shoulder_yaw", "elbow_pitch"], [math.nan, 1e300], [], [],
      r"position is not finite: shoulder_yaw = nan, elbow_pitch = 1e\+300"),
 ])
-def test_what_cannot_be_used_is_refused_and_changes_nothing(
+def test_what_cannot_be_used_is_rejected_and_changes_nothing(
         collector, arm, names, position, velocity, effort, why):
-    tell(collector, arm.joint_names, 1.0)
+    feed(collector, arm.joint_names, 1.0)
     q, v = collector.q.copy(), collector.v.copy()
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(Rejected, match=why):
         collector.joint_states(names, position, velocity, effort, 2 * SECOND)
     np.testing.assert_array_equal(collector.q, q)
     np.testing.assert_array_equal(collector.v, v)
     assert collector.stamp == SECOND and collector.velocity_known
-    assert tell(collector, arm.joint_names, 1.1)
+    assert feed(collector, arm.joint_names, 1.1)
 
 
 def test_a_hundred_thousand_equal_names_do_not_stop_the_node(collector):
-    with pytest.raises(Refused, match="occur twice: shoulder_yaw$"):
+    with pytest.raises(Rejected, match="duplicate joint names: shoulder_yaw$"):
         collector.joint_states(["shoulder_yaw"] * 100_000, [0.0] * 100_000, [], [], SECOND)
 
 
@@ -164,8 +164,8 @@ def test_a_base_by_parameter_alone_is_a_state():
     alone = StateCollector(model, 0.5, base)
     assert alone.constant and alone.complete and alone.velocity_known
     assert not alone.missing() and not alone.missing_velocity()
-    told = StateCollector(model, 0.5)
-    assert not (told.constant or told.complete or told.velocity_known)
+    waiting = StateCollector(model, 0.5)
+    assert not (waiting.constant or waiting.complete or waiting.velocity_known)
 
 
 def test_values_of_unknown_joints_are_not_looked_at(collector, arm):
@@ -183,33 +183,33 @@ def test_of_the_largest_numbers_that_are_taken_results_are_finite(collector, arm
 
 
 def test_stamps_that_run_backwards(arm):
-    told = []
-    collector = StateCollector(arm, 0.5, notify=told.append)
-    tell(collector, arm.joint_names, 100.0)
-    with pytest.raises(Refused, match="its stamp is 0.4 s before"):
-        tell(collector, arm.joint_names, 99.6)
-    assert collector.q[0] == 100.0 and not told
-    assert not tell(collector, arm.joint_names[:3], 1.0) or pytest.fail("half a state")
-    assert not told                 # another publisher's first message is not backwards
-    assert tell(collector, arm.joint_names, 2.0)
-    assert told == ["stamps jumped back by 98 s: collecting the state anew"]
+    notices = []
+    collector = StateCollector(arm, 0.5, notify=notices.append)
+    feed(collector, arm.joint_names, 100.0)
+    with pytest.raises(Rejected, match="its stamp is 0.4 s older"):
+        feed(collector, arm.joint_names, 99.6)
+    assert collector.q[0] == 100.0 and not notices
+    assert not feed(collector, arm.joint_names[:3], 1.0) or pytest.fail("half a state")
+    assert not notices                 # another publisher's first message is not backwards
+    assert feed(collector, arm.joint_names, 2.0)
+    assert notices == ["stamps jumped back by 98 s; discarding the collected state"]
     assert collector.stamp == 2 * SECOND
 
 
 def test_names_that_never_repeat_do_not_fill_the_memory(collector, arm):
     for i in range(3 * MAX_LAYOUTS):
-        assert tell(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
+        assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
     assert len(collector._layouts) <= MAX_LAYOUTS
 
 
 def test_a_floating_base_waits_for_odometry(floating):
     collector = StateCollector(floating, 0.5)
-    assert not tell(collector, floating.joint_names[1:], 1.0)
+    assert not feed(collector, floating.joint_names[1:], 1.0)
     assert collector.missing() == ["root_joint"]
     assert collector.odometry(UPRIGHT, TWIST, SECOND)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     np.testing.assert_array_equal(collector.v[:6], TWIST)
-    assert not tell(collector, [*floating.joint_names[1:], "root_joint"], 1.1)
+    assert not feed(collector, [*floating.joint_names[1:], "root_joint"], 1.1)
     assert "root_joint" in collector.unknown
     assert collector.odometry(UPRIGHT, TWIST, round(1.1 * SECOND))
 
@@ -218,7 +218,7 @@ def test_a_base_by_parameter_needs_no_odometry(floating):
     collector = StateCollector(floating, 0.5, base=(UPRIGHT, TWIST))
     assert collector.missing() == list(floating.joint_names[1:])
     assert not collector.odometry((9.0,) * 7, TWIST, SECOND)
-    assert tell(collector, floating.joint_names[1:], 1.0)
+    assert feed(collector, floating.joint_names[1:], 1.0)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     np.testing.assert_array_equal(collector.v[:6], TWIST)
     assert collector.velocity_known and collector.stamp == SECOND
@@ -237,12 +237,12 @@ def test_a_quaternion_is_made_unit(floating):
     (UPRIGHT, (*TWIST[:5], -1e300), "twist is too large"),
     ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
 ])
-def test_a_base_that_cannot_be_used_is_refused(floating, pose, twist, why):
+def test_a_base_that_cannot_be_used_is_rejected(floating, pose, twist, why):
     collector = StateCollector(floating, 0.5)
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(Rejected, match=why):
         collector.odometry(pose, twist, SECOND)
     assert "root_joint" in collector.missing()
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(Rejected, match=why):
         StateCollector(floating, 0.5, base=(pose, twist))
 
 
@@ -255,9 +255,9 @@ def test_a_planar_base_takes_the_turn_about_z():
     np.testing.assert_array_equal(collector.v[:3], [0.1, 0.2, 0.6])
 
 
-def test_a_robot_whose_state_no_message_tells_is_refused():
+def test_a_robot_whose_state_no_message_reports_is_rejected():
     with pytest.raises(ValueError, match="joint 'loose' is floating and not the base"):
-        Robot(LOOSE_PART, VALUES)
+        RobotContext(LOOSE_PART, VALUES)
 
 
 # Robot: parameters that fit the model
@@ -266,7 +266,7 @@ def test_a_robot_whose_state_no_message_tells_is_refused():
 def test_a_robot_publishes_what_joints_picks(floating):
     values = {**VALUES, "root_joint": "floating", "joints": ["wrist_pitch", "root_joint"],
               "armature": [7.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
-    robot = Robot(ARM7.read_text(), values)
+    robot = RobotContext(ARM7.read_text(), values)
     assert robot.names == ["wrist_pitch", *floating.velocity_names[:6]]
     assert robot.position_names[:2] == ["wrist_pitch", "root_joint/x"]
     q, v = np.arange(floating.nq), np.arange(floating.nv)
@@ -281,13 +281,13 @@ def test_a_robot_publishes_what_joints_picks(floating):
 
 
 @pytest.mark.parametrize("values, why", [
-    ({"joints": ["nobody"]}, "joints: there is no joint 'nobody'; there are: shoulder_yaw, "),
-    ({"joints": ["elbow_pitch", "elbow_pitch"]}, "joints: a name occurs twice"),
+    ({"joints": ["nobody"]}, "joints: there is no joint 'nobody'; available: shoulder_yaw, "),
+    ({"joints": ["elbow_pitch", "elbow_pitch"]}, "joints: duplicate names in"),
     ({"armature": [1.0]}, "armature: expected 7 numbers, one for each of shoulder_yaw, "),
-    ({"armature": [0.0] * 6 + [-1.0]}, "armature: expected no negative number"),
+    ({"armature": [0.0] * 6 + [-1.0]}, "armature: expected numbers >= 0"),
     ({"root_joint": "floating", "base_source": "parameter", "base_pose": [0.0] * 7},
      "base_pose, base_twist: the norm of the base's quaternion is 0"),
 ])
-def test_a_parameter_that_does_not_fit_the_robot_is_refused(values, why):
+def test_a_parameter_that_does_not_fit_the_robot_is_rejected(values, why):
     with pytest.raises(SettingError, match=why):
-        Robot(ARM7.read_text(), {**VALUES, **values})
+        RobotContext(ARM7.read_text(), {**VALUES, **values})

@@ -83,7 +83,7 @@ class Terminal:
         assert "ended: 0" in self.lines(), self.screen()
 
     def wait_for(self, expected, terminals):
-        """Until these lines are shown; `terminals` are told where they never are."""
+        """Wait until these lines are shown; on a timeout, show all `terminals`."""
         wait(lambda: shows(self.lines(), expected),
              lambda: f"expected {expected}\n\n" + "\n\n".join(
                  f"terminal {n}:\n{each.screen()}" for n, each in terminals.items()))
@@ -158,12 +158,12 @@ def follow(home):
 
 
 def heights(terminal, count):
-    """Of the tool, so many told while the brakes are off."""
-    def told():
+    """Return at least `count` heights of the tool printed while the brakes are off."""
+    def printed():
         return [float(height) for height in re.findall(
             r"tool (\S+) m high, brakes off", "\n".join(terminal.lines()))]
-    wait(lambda: len(told()) >= count, terminal.screen)
-    return told()
+    wait(lambda: len(printed()) >= count, terminal.screen)
+    return printed()
 
 
 @pytest.mark.skipif(VENV.parent != ROOT, reason="its way is the one without a ROS installation")

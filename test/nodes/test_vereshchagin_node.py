@@ -182,19 +182,19 @@ class Robot:
         assert torques.header.stamp == solution.header.stamp
         return torques, solution
 
-    def tell(self, message):
+    def constrain(self, message):
         self.client.publisher(AccelerationConstraints, self.node.name + "/constraints").publish(
             message)
 
     def ask_under(self, message, *state):
         """Those that the constraints of a message give."""
         def ready(solution):
-            told = solution.constraints
-            return (told.directions == message.directions
-                    and list(told.accelerations) == list(message.accelerations)
-                    and told.header.frame_id == message.header.frame_id)
+            given = solution.constraints
+            return (given.directions == message.directions
+                    and list(given.accelerations) == list(message.accelerations)
+                    and given.header.frame_id == message.header.frame_id)
         self.wait_for_subscriber(AccelerationConstraints, "/constraints")
-        return self.ask(*state, ready=ready, again=lambda: self.tell(message))
+        return self.ask(*state, ready=ready, again=lambda: self.constrain(message))
 
     def wait_for_subscriber(self, kind, topic):
         publisher = self.client.publisher(kind, self.node.name + topic)
@@ -282,16 +282,16 @@ def test_the_axis_may_have_any_length(robot, settings, length):
 
 @pytest.mark.parametrize("reason, values", [
     ("expected one of topic, hold_pose", {"constraints": "hold"}),
-    ("tip_frame: no joint moves a frame named ''; what joints move: shoulder_yaw, ",
+    ("tip_frame: no moving frame is named ''; available: shoulder_yaw, ",
      {"constraints": "hold_pose"}),
-    ("tip_frame: no joint moves a frame named 'hand'", {"constraints": "hold_pose",
+    ("tip_frame: no moving frame is named 'hand'", {"constraints": "hold_pose",
                                                          "tip_frame": "hand"}),
-    ("tip_frame: no joint moves a frame named 'base_link'", {"constraints": "hold_pose",
+    ("tip_frame: no moving frame is named 'base_link'", {"constraints": "hold_pose",
                                                               "tip_frame": "base_link"}),
     ("axis is zero", {"constraints": "free_along_axis", "tip_frame": "tool",
                       "axis": [0.0, 0.0, 0.0]}),
     ("axis: expected finite numbers", {"axis": [0.0, 0.0, math.nan]}),
-    (f"axis_frame: 'wrist_roll' is not a link; there are: {LINKS}",
+    (f"axis_frame: 'wrist_roll' is not a link; available: {LINKS}",
      {"constraints": "free_along_axis", "tip_frame": "tool", "axis_frame": "wrist_roll"}),
     ("gravity is zero", {"constraints": "keep_upright", "tip_frame": "tool",
                          "gravity": [0.0, 0.0, 0.0]}),
@@ -301,11 +301,11 @@ def test_the_axis_may_have_any_length(robot, settings, length):
     ("out of range", {"input_timeout": -1.0}),
     ("expected one of constraint, external_force", {"priority": "me"}),
     ("Invalid topic name: topic name must not contain", {"wrench_topics": ["no topic"]}),
-    ("cannot listen to 'hand//wrench'", {"wrench_topics": ["wrench", "hand//wrench"]}),
-    ("cannot listen to 'joint_states', which should tell a WrenchStamped",
+    ("cannot subscribe to 'hand//wrench'", {"wrench_topics": ["wrench", "hand//wrench"]}),
+    ("cannot subscribe to 'joint_states' as WrenchStamped",
      {"wrench_topics": ["joint_states"]}),
-    ("wrench_topics: ~/constraints tells no wrench", {"wrench_topics": ["~/constraints"]})])
-def test_a_bad_parameter_is_refused(client, node, robot, settings, reason, values):
+    ("wrench_topics: ~/constraints does not carry wrenches", {"wrench_topics": ["~/constraints"]})])
+def test_a_bad_parameter_is_rejected(client, node, robot, settings, reason, values):
     settings(constraints="hold_position", tip_frame="tool")
     before = robot.ask()[1].torque
     if reason.startswith("tip_frame") and "tip_frame" not in values:
@@ -318,14 +318,14 @@ def test_a_bad_parameter_is_refused(client, node, robot, settings, reason, value
 def test_a_preset_that_does_not_fit_at_start_waits_and_says_why(client, start):
     node = start(module=MODULE, constraints="hold_pose", tip_frame="nose")
     robot = Robot(client, node)
-    reason = "nothing is published: tip_frame: no joint moves a frame named 'nose'; what joints"
+    reason = "nothing is published: tip_frame: no moving frame is named 'nose'; available"
     client.diagnostics(node, lambda status, _: status.message.startswith(reason)
                        and status.level == b"\x01" and reason in node.output()
                        or robot.speak.send(robot.message()) is None)
     assert not robot.torques and not robot.solutions
     assert client.set_parameters(node, tip_frame="tool") == (True, "")
     check(robot.ask()[1], *Peer().constrained(["tool"] * 6, np.eye(6), 0.0))
-    # it never goes stale, unlike what a topic tells
+    # it never goes stale, unlike messages on a topic
     time.sleep(0.7)
     robot.ask()
     client.stop_listening()
@@ -334,7 +334,7 @@ def test_a_preset_that_does_not_fit_at_start_waits_and_says_why(client, start):
 # Constraints from the topic
 
 
-def test_constraints_of_several_frames_and_all_that_a_solution_tells(robot, settings):
+def test_constraints_of_several_frames_and_all_that_a_solution_holds(robot, settings):
     armature = [0.1, 0.2, 0.3, 0.05, 0.04, 0.03, 0.02]
     settings(armature=armature)
     rng = np.random.default_rng(1)
@@ -384,8 +384,9 @@ def test_none_one_name_for_all_zero_rows_and_no_accelerations(robot):
     check(solution, expected.free(np.zeros(7)), np.zeros(7))
     assert solution.rank == 0 and not solution.nu
 
-    _, solution = robot.ask(ready=lambda solution: solution.rank == 3, again=lambda: robot.tell(
-        constraints("base_link", ["tool"], np.eye(6)[:3])))
+    linear = constraints("base_link", ["tool"], np.eye(6)[:3])
+    _, solution = robot.ask(ready=lambda solution: solution.rank == 3,
+                            again=lambda: robot.constrain(linear))
     check(solution, *expected.constrained(["tool"] * 3, np.eye(6)[:3], 0.0))
     assert list(solution.constraints.frame) == ["tool"] * 3
     assert list(solution.constraints.accelerations) == [0.0] * 3
@@ -434,19 +435,19 @@ BAD = [
     ("frame: expected one frame, or one for each of the 5 constraints, got 2",
      unlike(frame=["tool"] * 2)),
     ("frame: expected one frame, or one for each of the 5 constraints, got 0", unlike(frame=[])),
-    (f"header.frame_id: 'map' is not a link; there are: {LINKS}", unlike(frame_id="map")),
+    (f"header.frame_id: 'map' is not a link; available: {LINKS}", unlike(frame_id="map")),
     ("header.frame_id: 'wrist_roll' is not a link", unlike(frame_id="wrist_roll")),
-    (f"header.frame_id: '' is not a link; there are: {LINKS}", unlike(frame_id="")),
+    (f"header.frame_id: '' is not a link; available: {LINKS}", unlike(frame_id="")),
 ]
 
 
-def test_bad_constraints_are_refused_and_the_last_good_ones_stay(client, node, robot):
+def test_bad_constraints_are_rejected_and_the_last_good_ones_stay(client, node, robot):
     before = robot.ask_under(GOOD)[1].torque
     for reason, bad in BAD:
         def refused(_, values, reason=reason):
-            return values["last refusal"].startswith("~/constraints: ") and (
-                reason in values["last refusal"])
-        robot.tell(bad)
+            return values["last rejection"].startswith("~/constraints: ") and (
+                reason in values["last rejection"])
+        robot.constrain(bad)
         client.diagnostics(node, refused)
         assert robot.ask()[1].torque == before
 
@@ -461,24 +462,25 @@ def test_constraints_that_go_stale_stop_the_torques(client, node, robot, setting
         status, _ = client.diagnostics(node, lambda status, _: status.message.startswith(reason)
                                        or not robot.silent())
         assert status.level == b"\x01"
-    robot.tell(BAD[0][1])               # a bad message is no sign of life
+    robot.constrain(BAD[0][1])               # a bad message is no sign of life
     assert robot.silent()
     client.wait(lambda: reason in node.output(), node.output, again=robot.silent)
     settings(input_timeout=0.0)         # any age will do
     robot.ask()
 
 
-def test_a_state_that_goes_stale_is_told(client, node, robot):
+def test_a_state_that_goes_stale_is_reported(client, node, robot):
     robot.ask_under(GOOD)
-    client.diagnostics(node, lambda status, _: status.message == "no state came in the last second")
-    client.wait(lambda: "no state came in the last second" in node.output(), node.output)
+    reason = "no state received in the last second"
+    client.diagnostics(node, lambda status, _: status.message == reason)
+    client.wait(lambda: reason in node.output(), node.output)
     before = len(robot.torques), len(robot.solutions)
     part = robot.speak.message(robot.names[:3], POSITION[:3], VELOCITY[:3])
     client.diagnostics(node, lambda status, _: status.message.startswith(
         "waiting for the position of elbow_pitch") or robot.speak.send(part) is None)
     assert (len(robot.torques), len(robot.solutions)) == before
     message = robot.speak.message(robot.names, POSITION, later=100)
-    client.diagnostics(node, lambda status, _: status.message.startswith("velocity unknown of")
+    client.diagnostics(node, lambda status, _: status.message.startswith("unknown velocity of")
                        or robot.speak.send(message) is None)
     assert (len(robot.torques), len(robot.solutions)) == before
     robot.ask()
@@ -491,7 +493,7 @@ def test_without_the_topic_there_is_no_subscription(client, node, robot, setting
     client.wait(lambda: not publisher.get_subscription_count(), "no subscription")
     settings(constraints="topic")
     client.diagnostics(node, lambda status, _: status.message == (
-        "nothing is published: nothing has come on ~/constraints") or not robot.silent())
+        "nothing is published: no message received on ~/constraints") or not robot.silent())
     robot.ask_under(GOOD)
 
 
@@ -514,7 +516,7 @@ def test_feedforward_of_the_topic(client, node, robot, settings):
     settings(constraints="hold_position", tip_frame="tool", feedforward="topic",
              input_timeout=600.0)
     client.diagnostics(node, lambda status, _: status.message == (
-        "nothing is published: nothing has come on ~/feedforward") or not robot.silent())
+        "nothing is published: no message received on ~/feedforward") or not robot.silent())
     robot.wait_for_subscriber(JointState, "/feedforward")
     publisher = client.publisher(JointState, node.name + "/feedforward")
     tau = np.zeros(7)
@@ -522,13 +524,13 @@ def test_feedforward_of_the_topic(client, node, robot, settings):
     _, solution = robot.ask(again=lambda: publisher.publish(
         JointState(name=["elbow_pitch", "wrist_roll"], effort=[3.0, -2.0])))
     check(solution, *Peer().constrained(["tool"] * 3, [X, Y, Z], 0.0, tau), feedforward=tau)
-    for reason, bad in (("there is no 'nose'; there are: shoulder_yaw", JointState(
+    for reason, bad in (("there is no 'nose'; available: shoulder_yaw", JointState(
             name=["nose"], effort=[1.0])),
             ("effort: 1 names, but 2 numbers", JointState(name=["wrist_roll"], effort=[1.0, 2.0])),
             ("effort is not finite: wrist_roll = nan", JointState(
                 name=["wrist_roll"], effort=[math.nan]))):
         client.diagnostics(node, lambda _, values, reason=reason, bad=bad: (
-            reason in values["last refusal"] or publisher.publish(bad)))
+            reason in values["last rejection"] or publisher.publish(bad)))
     close(robot.ask()[1].feedforward, tau)
     settings(input_timeout=0.1)
     client.diagnostics(node, lambda status, _: "~/feedforward is older" in status.message
@@ -547,7 +549,7 @@ def test_measured_wrenches(client, node, robot, settings, priority):
     expected = Peer()
     pushes = [("forearm_link", PUSH), ("tool", TWIST_OFF)]
     client.diagnostics(node, lambda status, _: status.message == (
-        f"nothing is published: nothing has come on {topics[1]}")
+        f"nothing is published: no message received on {topics[1]}")
         or left.publish(wrench("forearm_link", PUSH)) or not robot.silent())
 
     def push():
@@ -567,8 +569,8 @@ def test_measured_wrenches(client, node, robot, settings, priority):
             ("no frame named ''; there are: base_link, ", wrench("", PUSH)),
             ("expected 6 finite numbers", wrench("tool", [math.nan] * 6))):
         client.diagnostics(node, lambda _, values, reason=reason, bad=bad: (
-            values["last refusal"].startswith(topics[0] + ": ")
-            and reason in values["last refusal"] or left.publish(bad)))
+            values["last rejection"].startswith(topics[0] + ": ")
+            and reason in values["last rejection"] or left.publish(bad)))
     robot.ask(ready=close_to_expected)          # the last good one stays
     settings(wrench_topics=topics[1:])
     robot.ask(ready=lambda solution: close_to_expected(solution, pushes[1:]))
@@ -611,16 +613,17 @@ def test_a_floating_base(client, node, robot, settings):
         assert solution.header.frame_id == "world"
         assert solution.name[0] == "root_joint/linear_x" and len(solution.name) == 13
         assert solution.link[0] == "base_link"
-        # a body's acceleration is told in the axes of the world, less gravity
+        # a body's acceleration is given in the axes of the world, less gravity
         data = expected.model.createData()
         pinocchio.forwardKinematics(
             expected.model, data, expected.q, expected.v, np.array(solution.ddq))
         R, a = data.oMi[1].rotation, data.a[1].vector
         close(matrix(solution.link_accelerations)[0],
               np.concatenate([R @ a[:3] + [0.0, 0.0, 9.81], R @ a[3:]]))
-    client.diagnostics(node, lambda _, values: "'map' is not a link; there are: base_link, "
-                       in values["last refusal"] and "world (the world)" in values["last refusal"]
-                       or robot.tell(unlike(frame_id="map")))
+    reasons = "'map' is not a link; available: base_link, ", "world (the world)"
+    client.diagnostics(
+        node, lambda _, values: all(reason in values["last rejection"] for reason in reasons)
+        or robot.constrain(unlike(frame_id="map")))
 
 
 def test_some_joints_in_another_order(robot, settings):
@@ -636,7 +639,7 @@ def test_some_joints_in_another_order(robot, settings):
         assert list(getattr(solution, field)) == [rows[name] for name in torques.name]
 
 
-def test_nothing_is_computed_unless_somebody_listens(client, node, robot, settings):
+def test_nothing_is_computed_without_a_subscriber(client, node, robot, settings):
     settings(constraints="hold_pose", tip_frame="tool")
     robot.ask()
     client.diagnostics(node, lambda _, values: values["computing"] == (
@@ -667,7 +670,7 @@ def test_a_robot_without_the_frame_stops_until_one_has_it(client, start):
     expected = Peer().constrained(["tool"] * 6, np.eye(6), 0.0)
     check(robot.ask()[1], *expected)
     publisher.publish(String(data=ARM7.read_text().replace('"tool"', '"gripper"')))
-    client.diagnostics(node, lambda status, _: "no joint moves a frame named 'tool'"
+    client.diagnostics(node, lambda status, _: "no moving frame is named 'tool'"
                        in status.message or robot.silent() is None)
     assert robot.silent()
     publisher.publish(String(data=ARM7.read_text()))
@@ -680,10 +683,10 @@ MASSLESS = """<robot name="massless"><link name="base"/>
   <link name="rim"/></robot>"""
 
 
-def test_what_cannot_be_computed_is_told(client, node, robot, settings):
+def test_what_cannot_be_computed_is_reported(client, node, robot, settings):
     huge = constraints("base_link", ["tool"], Z, [1e308])
     client.diagnostics(node, lambda _, values: "state: the result is not finite" in values[
-        "last refusal"] or robot.tell(huge) or robot.silent() is None)
+        "last rejection"] or robot.constrain(huge) or robot.silent() is None)
     settings(constraints="hold_position", tip_frame="tool")
     robot.ask()
     assert client.set_parameters(node, robot_description=MASSLESS) == (True, "")
@@ -745,7 +748,7 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
     same(solve(of=node).solution, published)
     _, published = robot.ask(POSITION + 0.1)
     assert client.set_parameters(node, constraints="topic") == (True, "")
-    assert "nothing has come on ~/constraints" in solve(False, of=node).message
+    assert "no message received on ~/constraints" in solve(False, of=node).message
     same(solve(of=node, constraints=constraints("base_link", ["tool"], np.eye(6))).solution,
          published)
     client.stop_listening()
@@ -756,12 +759,12 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
     ("effort: there is no 'nose'", {"name": ["nose"], "effort": [1.0]}),
     ("no frame named 'map'; there are: base_link", {"wrenches": [wrench("map", PUSH)]}),
     ("expected 6 finite numbers", {"wrenches": [wrench("tool", [math.inf] * 6)]}),
-    ("the position is missing of shoulder_pitch", {
+    ("missing position of shoulder_pitch", {
         "state": RobotState(name=["shoulder_yaw"], position=[1.0])}),
     ("velocity is too large", {"state": state(velocity=np.full(7, 1e200))}),
     ("the result is not finite", {"constraints": constraints("base_link", ["tool"], Z, [1e308])})],
     ids=lambda value: value[:40] if isinstance(value, str) else "")
-def test_the_service_refuses(solve, reason, fields):
+def test_the_service_rejects(solve, reason, fields):
     assert reason in solve(False, **{"state": state(), "constraints": GOOD, **fields}).message
 
 

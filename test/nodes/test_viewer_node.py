@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer's node without a browser: what it shows of what it hears, and what it tells."""
+"""The viewer's node without a browser: what it shows, and what it publishes and reports."""
 import math
 import os
 import signal
@@ -94,7 +94,7 @@ class Viewer:
     def status(self):
         return self.node._panel._status.content if self.node._panel else ""
 
-    def told(self, word):
+    def reports(self, word):
         return lambda: any(word in text for _, text in self.node._problems)
 
     def slide(self, slot, value):
@@ -135,15 +135,15 @@ def test_it_waits_for_a_robot_and_shows_the_latest(open_viewer):
     viewer.update()
 
 
-def test_a_bad_description_is_told_and_the_robot_stays(viewer):
-    viewer.say(String, "robot_description", String(data="<robot>"), viewer.told("not well-formed"),
-               durability=DurabilityPolicy.TRANSIENT_LOCAL)
+def test_a_bad_description_is_reported_and_the_robot_stays(viewer):
+    viewer.say(String, "robot_description", String(data="<robot>"),
+               viewer.reports("not well-formed"), durability=DurabilityPolicy.TRANSIENT_LOCAL)
     assert viewer.node._robot.names == NAMES
 
 
-def test_a_file_that_is_missing_is_told(open_viewer):
+def test_a_file_that_is_missing_is_reported(open_viewer):
     viewer = open_viewer(robot_description_file="/no/such.urdf")
-    assert viewer.told("/no/such.urdf")()
+    assert viewer.reports("/no/such.urdf")()
 
 
 def test_joint_states_move_it_whatever_their_order(viewer):
@@ -152,11 +152,12 @@ def test_joint_states_move_it_whatever_their_order(viewer):
     np.testing.assert_array_equal(viewer.node._q, np.arange(7)[::-1] / 10)
 
 
-def test_joint_states_that_cannot_be_used_are_told(viewer):
-    viewer.say(JointState, "joint_states", states([0.1, math.nan]), viewer.told("shoulder_pitch"))
+def test_joint_states_that_cannot_be_used_are_reported(viewer):
+    viewer.say(JointState, "joint_states", states([0.1, math.nan]),
+               viewer.reports("shoulder_pitch"))
     assert viewer.node._q[0] == 0.1 and math.isnan(viewer.node._q[1])
     viewer.say(JointState, "joint_states", JointState(name=NAMES, position=[0.0]),
-               viewer.told("7 names, but 1 positions"))
+               viewer.reports("7 names, but 1 positions"))
     viewer.until(lambda: "1 positions" in viewer.status)
 
 
@@ -187,7 +188,7 @@ def test_odometry_moves_the_root(viewer):
                lambda: viewer.node._robot._root.position[0] == 2.0)
     assert viewer.node._node_of("hall") == ""
     message.pose.pose.orientation.w = math.nan
-    viewer.say(Odometry, "odom", message, viewer.told("the base's pose is not finite"))
+    viewer.say(Odometry, "odom", message, viewer.reports("the base's pose is not finite"))
 
 
 def ball(frame):
@@ -199,7 +200,7 @@ def ball(frame):
 
 def test_markers(viewer):
     viewer.say(MarkerArray, "dynamics/markers", ball("tool"), lambda: len(viewer.node._drawing))
-    viewer.say(MarkerArray, "dynamics/markers", ball("nowhere"), viewer.told("nowhere"))
+    viewer.say(MarkerArray, "dynamics/markers", ball("nowhere"), viewer.reports("nowhere"))
     assert len(viewer.node._drawing) == 0
     viewer.until(lambda: "nowhere" in viewer.status)
     viewer.until(lambda: viewer.node._panel._seen)
@@ -258,7 +259,7 @@ def test_a_push(viewer, client):
     force, torque = heard[-1].wrench.force, heard[-1].wrench.torque
     np.testing.assert_allclose((force.x, force.y, force.z), (10.0, 0.0, -20.0), rtol=1e-6)
     assert (torque.x, torque.y, torque.z) == (0.0, 0.0, 0.0)
-    viewer.node._panel._link.value = "nothing"          # nothing pushes any more: that is told
+    viewer.node._panel._link.value = "nothing"          # nothing pushes any more: that is reports
     viewer.until(lambda: heard[-1].wrench.force.x == 0.0)
     viewer.until(lambda: viewer.node._handle is None)
     viewer.node._panel._link.value = "forearm_link"
@@ -315,7 +316,7 @@ def test_a_process_of_its_own_ends_cleanly(client, tmp_path, how):
 def test_a_host_that_is_none_ends_it_with_a_line(tmp_path):
     node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node", host="no.such.host.invalid")
     assert node.process.wait(60) == 1
-    assert "127.0.0.1 is this machine alone" in node.output()
+    assert "127.0.0.1 for this machine only" in node.output()
     assert "Traceback" not in node.output()
 
 

@@ -130,7 +130,7 @@ def ear(demo):
 
 
 def numbers(page, kind):
-    """What the page tells of each joint."""
+    """The numbers that the page shows for each joint."""
     return {name: float(page.locator(f"[data-joint={name}] .{kind}").inner_text())
             for name in dyn_ros.Model.from_urdf_file(ARM).joint_names}
 
@@ -164,10 +164,11 @@ def test_a_slider_moves_the_joint_and_its_torques(page, ear):
     slider.press("End")                                 # its upper limit
     page.get_by_role("button", name="Move by itself").wait_for()
     until(lambda: abs(ear.latest()["shoulder_pitch"] - 1.9) < 1e-3, ear.latest)
-    # it stands still: the page tells gravity where it stands
-    told = gravity(ear.latest())
-    until(lambda: all(abs(x - told[name]) <= 0.01 for name, x in
-                      numbers(page, "gravity").items()), lambda: (numbers(page, "gravity"), told))
+    # it is at rest: the page shows gravity at this position
+    expected = gravity(ear.latest())
+    until(lambda: all(abs(x - expected[name]) <= 0.01
+                      for name, x in numbers(page, "gravity").items()),
+          lambda: (numbers(page, "gravity"), expected))
     before = numbers(page, "gravity")["shoulder_pitch"]
     slider.press("Home")
     until(lambda: abs(ear.latest()["shoulder_pitch"] + 1.9) < 1e-3, ear.latest)

@@ -44,9 +44,9 @@ def drawing(server):
 
 
 def take(drawing, *all, now=0.0, topic="markers"):
-    """Take and draw; gives what could not be shown."""
-    told = drawing.take(topic, MarkerArray(markers=list(all)), frames, now)
-    return told + drawing.draw(now)
+    """Take and draw; return what could not be shown."""
+    problems = drawing.take(topic, MarkerArray(markers=list(all)), frames, now)
+    return problems + drawing.draw(now)
 
 
 def nodes(drawing):
@@ -138,8 +138,8 @@ def test_a_mesh(drawing, tmp_path):
     assert not take(drawing, marker(Marker.MESH_RESOURCE, mesh_resource=path.as_uri()))
     node, = nodes(drawing)
     np.testing.assert_allclose(node.position, (3, 0, 0))
-    told, = take(drawing, marker(Marker.MESH_RESOURCE, id=1, mesh_resource="package://no/a.stl"))
-    assert "package://no/a.stl" in told
+    problem, = take(drawing, marker(Marker.MESH_RESOURCE, id=1, mesh_resource="package://no/a.stl"))
+    assert "package://no/a.stl" in problem
 
 
 def test_many_that_look_alike_are_one_node(drawing):
@@ -197,10 +197,10 @@ def test_they_move_with_their_frame(drawing):
 
 
 @pytest.mark.parametrize("spoil, words", [
-    (lambda m: setattr(m.pose.position, "y", math.nan), "a number of it is not finite"),
-    (lambda m: setattr(m.scale, "x", math.inf), "a number of it is not finite"),
+    (lambda m: setattr(m.pose.position, "y", math.nan), "a number is not finite"),
+    (lambda m: setattr(m.scale, "x", math.inf), "a number is not finite"),
     (lambda m: setattr(m.pose.orientation, "w", math.nan), "orientation is not finite"),
-    (lambda m: setattr(m.color, "r", math.nan), "a number of it is not finite"),
+    (lambda m: setattr(m.color, "r", math.nan), "a number is not finite"),
     (lambda m: setattr(m.header, "frame_id", "nowhere"), "nowhere"),
     (lambda m: setattr(m, "type", 77), "77"),
     (lambda m: setattr(m, "action", 77), "77"),
@@ -212,11 +212,11 @@ def test_they_move_with_their_frame(drawing):
     (lambda m: (setattr(m, "type", Marker.LINE_STRIP),
                 setattr(m, "points", [Point(), Point(x=math.nan)])), "a point"),
 ])
-def test_a_bad_marker_is_told_and_the_others_are_shown(drawing, spoil, words):
+def test_a_bad_marker_is_reported_and_the_others_are_shown(drawing, spoil, words):
     bad = marker(id=1)
     spoil(bad)
-    told, = take(drawing, marker(id=0), bad, marker(id=2))
-    assert "kind/1 of markers" in told and words in told
+    problem, = take(drawing, marker(id=0), bad, marker(id=2))
+    assert "kind/1 of markers" in problem and words in problem
     assert len(drawing) == 2
 
 
@@ -226,7 +226,7 @@ def test_an_empty_one_of_each_type_is_harmless(drawing, type):
     take(drawing, Marker(type=type, header=marker().header))
 
 
-def test_a_quaternion_that_nobody_set_is_no_turn(drawing):
+def test_a_quaternion_that_is_not_set_is_no_turn(drawing):
     unset = marker()
     unset.pose.orientation.w = 0.0
     assert not take(drawing, unset)

@@ -101,7 +101,7 @@ def test_a_robot_without_shapes_has_bones(server):
     assert len(nodes(server, "bone")) == 3          # two balls, and a line between them
 
 
-def test_a_missing_mesh_is_told_and_the_rest_is_shown(server):
+def test_a_missing_mesh_is_reported_and_the_rest_is_shown(server):
     mesh = SHAPES.format('mesh filename="package://nobody/a.stl"')
     robot = shown(server, chain(SHAPES.format('box size="1 1 1"'), mesh))
     problem, = robot.problems
@@ -110,7 +110,7 @@ def test_a_missing_mesh_is_told_and_the_rest_is_shown(server):
     assert nodes(server, "bone") == ["/robot/0/bone"]
 
 
-def test_where_a_mesh_is_missing_the_collision_shape_stands_for_it(server):
+def test_where_a_mesh_is_missing_the_collision_shape_replaces_it(server):
     mesh = SHAPES.format('mesh filename="package://nobody/a.stl"')
     simple = SHAPES.format('sphere radius="0.1"').replace("visual", "collision")
     robot = shown(server, chain(SHAPES.format('box size="1 1 1"'), mesh + simple))

@@ -72,11 +72,11 @@ def test_every_kind():
 @pytest.mark.parametrize("body, words", [
     ('<visual><geometry><sphere radius="nan"/></geometry></visual>', ("visual", "'a'", "nan")),
     ('<visual><geometry><sphere radius="-1"/></geometry></visual>', ("negative",)),
-    ("<visual><geometry><torus/></geometry></visual>", ("torus", "box, cylinder, sphere and mesh")),
+    ("<visual><geometry><torus/></geometry></visual>", ("torus", "box, cylinder, sphere or mesh")),
     ("<visual/>", ("no geometry",)),
     ('<visual><origin xyz="1 2"/><geometry><sphere radius="1"/></geometry></visual>', ("'1 2'",)),
 ])
-def test_what_cannot_be_read_is_left_out_and_told(body, words):
+def test_what_cannot_be_read_is_omitted_and_reported(body, words):
     good = '<visual><geometry><sphere radius="1"/></geometry></visual>'
     visual, _, (problem,) = shapes(body + good)
     assert [shape.size for shape in visual] == [(1.0,)]
@@ -145,7 +145,7 @@ def test_collada_in_its_units(tmp_path):
 
 @pytest.mark.parametrize("name, content", [("a.stl", "solid nonsense"), ("a.dae", "<no/>"),
                                            ("a.xyzzy", "?"), ("a.obj", "")])
-def test_a_broken_mesh_is_told(tmp_path, name, content):
+def test_a_broken_mesh_is_reported(tmp_path, name, content):
     pytest.importorskip("trimesh", reason="no viser: pip install viser")
     path = tmp_path / name
     path.write_text(content)
