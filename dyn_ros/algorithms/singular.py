@@ -61,8 +61,8 @@ def _words(model, found):
     if inertia >= -rounding:
         why = "moves no inertia"
         if carried > 0.0:
-            why += (f": of the {carried:.2g} {unit} that it carries, {max(inertia, 0.0):.2g} {unit} "
-                    "are left with the joints behind it free, which is only rounding")
+            why += (f": of the {carried:.2g} {unit} that it carries, {max(inertia, 0.0):.2g} "
+                    f"{unit} are left with the joints behind it free, which is only rounding")
         remedy = "give the link that it moves a mass and an inertia, or set model.armature for it"
     else:
         why = f"moves a negative inertia, {inertia:.3g} {unit}"
