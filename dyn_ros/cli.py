@@ -8,7 +8,7 @@ from pathlib import Path
 from . import algorithms
 from .model import Model
 from .model.check import check_urdf
-from .spatial.compiler import cache_folder
+from .spatial.cache import cache_folder
 
 
 def main(argv=None):

@@ -329,11 +329,11 @@ class Algorithm:
         self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
         self._arguments = [(layout.FIELDS[f].name.lstrip("_"), layout.FIELDS[f].shape,
                             f in optional) for f in inputs]
-        matrices, sources = types.Array(types.float64, 2, "C"), (run, Algorithm)
-        self._one = Entry(f"{name}-one", _one_state(run, self.inputs, optional), sources,
+        matrices = types.Array(types.float64, 2, "C")
+        self._one = Entry(f"{name}-one", _one_state(run, self.inputs, optional),
                           types.int64(types.int64, _object, types.int64, _object), nogil=False)
         each = _each_state(run, self.inputs)
-        self._each = Entry(f"{name}-each", each, sources, types.int64(
+        self._each = Entry(f"{name}-each", each, types.int64(
             types.int64, types.int64, types.int64, types.int64,
             types.UniTuple(matrices, len(inputs)),
             types.UniTuple(types.Array(types.int64, 1, "C"), len(results)),
