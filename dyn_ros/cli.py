@@ -9,7 +9,7 @@ from . import algorithms
 from .model import Model
 from .model.check import check_urdf
 from .model.urdf import read_description
-from .spatial.compiler import cache_folder
+from .spatial.cache import cache_folder
 
 
 def main(argv=None):

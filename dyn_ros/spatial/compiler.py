@@ -1,176 +1,101 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation of kernels by Numba, and the folder that keeps what was compiled.
+"""Compilation of kernels by Numba, kept from one process to the next.
 
-A kernel calls many small functions that all end up inside its machine code, so what is
-kept is only good for exactly these sources. Numba's own cache looks at one file; here an
-entry's name has a digest of every module that its code can reach, with the numbers that
-stand in them, and the folder's one of Numba and of Python. Numba adds the processor by itself.
+A kernel calls many small functions that all end up inside its machine code. An entry in the
+cache is named by a digest of all that its function can reach (``reach.py``), so it is found again
+exactly as long as it would be compiled to the same. ``numba_private.py`` makes this fast and makes
+it possible to keep; without it Numba's public interface gives the same results.
 """
 import contextlib
-import functools
-import hashlib
-import os
-import shutil
-import stat
-import sys
-import tempfile
-import time
+import threading
 import warnings
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable
+from typing import Any
 
-import llvmlite
 import numba
-from numba import njit
-from numba.core import caching
+import numba.extending
 
-from .reach import reach
+from . import cache, reach
 
 JIT = not numba.config.DISABLE_JIT
 FLAGS = ("contract", "nsz", "arcp", "reassoc")     # keeps NaN and infinity: bad input must show
-_OPTIONS = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
-_PACKAGE = __name__.split(".")[0] + "."
-_KEEP_DAYS = 60
-
-kernel = njit(forceinline=True, **_OPTIONS)
-"""Decorator of every function that runs inside a kernel."""
-
-
-def _hash(*parts):
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _neighbours(module):
-    """The package's modules that a module takes names from."""
-    for value in vars(module).values():
-        name = value.__name__ if isinstance(value, ModuleType) else getattr(
-            value, "__module__", None)
-        if isinstance(name, str) and name.startswith(_PACKAGE) and name in sys.modules:
-            yield sys.modules[name]
+_OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
+_lock = threading.RLock()
+_private: Any = None            # numba_private, or None where it cannot be used at all
+_is_quick = True                # whether it is used for compiling, too
+_doubt: Exception | None = None     # why one of these is not so
+_has_warned = False
+if JIT:
+    try:
+        from . import numba_private as _private
+    except Exception as error:      # whatever making classes of others' parts may raise
+        _doubt = error
 
 
-def source_digest(*functions):
-    """Digest of all source that functions can reach, and of the numbers in its modules.
+def _compile_ordinarily(error: Exception) -> None:
+    """Use Numba's public interface alone for compiling, from now on."""
+    global _is_quick, _doubt
+    _is_quick, _doubt = False, error
+    with contextlib.suppress(Exception):
+        _private.compile_ordinarily()
+
+
+def _warn_once(error: Exception | None) -> None:
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warnings.warn(
+            f"Numba {numba.__version__} is not built as dyn_ros expects ({type(error).__name__}: "
+            f"{error}): compiling takes longer, or is needed in each process anew; results are the "
+            "same. A newer dyn_ros may know this Numba", RuntimeWarning, stacklevel=2)
+
+
+def kernel(function: Callable) -> Any:
+    """Decorator of every function that runs inside a kernel.
 
     Parameters
     ----------
-    functions : callable
+    function : callable
 
     Returns
     -------
-    str
+    callable
+        It, to be called from compiled code; from Python it is compiled by itself.
     """
-    found, todo = {}, [sys.modules[function.__module__] for function in functions]
-    while todo:
-        module = todo.pop()
-        if module.__name__ not in found:
-            found[module.__name__] = module
-            todo += _neighbours(module)
-    parts = []
-    for name in sorted(found):
-        numbers = {key: value for key, value in vars(found[name]).items()
-                   if isinstance(value, (int, float))}
-        parts += [name.encode(), Path(found[name].__file__).read_bytes(),
-                  repr(sorted(numbers.items())).encode()]
-    return _hash(*parts)
-
-
-def _first_writable(*folders):
-    for folder in folders:
+    if _private is not None and _is_quick:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK | os.X_OK):
-            return folder
-    return Path(tempfile.mkdtemp(prefix="dyn_ros-"))
+            return _private.Helper(function, _OPTIONS)
+        except Exception as error:
+            _compile_ordinarily(error)
+    return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
-def _private_temporary():
-    """This user's folder among the temporary ones; none where others can write to it.
+def overload(function: Callable) -> Callable:
+    """Decorator of what stands for a function, or for an operator, in compiled code.
 
-    What is loaded from a cache is run, so nobody else may plant files in it.
-    """
-    folder = Path(tempfile.gettempdir()) / f"dyn_ros-{os.getuid()}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        about = folder.lstat()
-    except OSError:
-        return []
-    mine = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
-    return [folder] if mine and not about.st_mode & 0o022 else []
-
-
-@functools.cache
-def cache_folder():
-    """Folder of the compiled kernels for this Python and this Numba.
-
-    ``DYN_ROS_CACHE_DIR`` names its parent; else it is ``dyn_ros`` in ``XDG_CACHE_HOME`` or
-    ``~/.cache``, or a temporary folder where none of these can be written.
+    Parameters
+    ----------
+    function : callable
 
     Returns
     -------
-    pathlib.Path
-        An existing folder. What nobody used for 60 days is removed from it.
+    callable
+        As ``numba.extending.overload``.
     """
-    named = os.environ.get("DYN_ROS_CACHE_DIR")
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    root = _first_writable(*([Path(named)] if named else []),
-                           *([Path(base) / "dyn_ros"] if os.path.isabs(base) else []),
-                           *_private_temporary())
-    versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
-    folder = _first_writable(root / f"kernels-{_hash(repr(versions).encode())}")
-    os.utime(folder)
-    for old in (*root.glob("kernels-*"), *folder.glob("*.nb?")):
-        with contextlib.suppress(OSError):          # another process may remove it too
-            if time.time() - old.stat().st_mtime > _KEEP_DAYS * 86400:
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
-    return folder
+    def register(implementation):
+        reach.implementations.setdefault(function, []).append(implementation)
+        if _private is not None and _is_quick:
+            try:
+                return _private.overload(function)(implementation)
+            except Exception as error:
+                _compile_ordinarily(error)
+        return numba.extending.overload(function)(implementation)
+    return register
 
 
-class _Locator(caching._CacheLocator):
-    """The one folder, whatever the function's own file."""
-
-    def get_cache_path(self):
-        return str(cache_folder())
-
-    def get_source_stamp(self):
-        return 0
-
-    def get_disambiguator(self):
-        return None
-
-
-class _Results(caching.CompileResultCacheImpl):
-    def __init__(self, name):
-        self._locator = _Locator()
-        self._filename_base = name
-
-
-class _Cache(caching.FunctionCache):
-    """One entry, found by its name and signature alone; a damaged file counts as absent."""
-
-    def __init__(self, name):
-        self._name = name
-        self._impl = _Results(name)
-        self._cache_path = self._impl.locator.get_cache_path()
-        self._cache_file = caching.IndexDataCacheFile(
-            cache_path=self._cache_path, filename_base=name, source_stamp=0)
-        self.enable()
-
-    def _index_key(self, sig, codegen):
-        return self._name, sig, codegen.magic_tuple()
-
-    def load_overload(self, sig, target_context):
-        for path in Path(self._cache_path).glob(f"{self._name}.*nb?"):
-            with contextlib.suppress(OSError):
-                os.utime(path)                      # in use: keep it
-        try:
-            return super().load_overload(sig, target_context)
-        except Exception:                           # a pickle cut short can raise anything
-            self._cache_file.flush()
-            return None
+ENTRIES: dict[str, "Entry"] = {}
+"""All that there are, by name."""
 
 
 class Entry:
@@ -188,13 +113,14 @@ class Entry:
         Release the interpreter while it runs.
     """
 
-    def __init__(self, name, function, signature, nogil):
-        self.name, self._function = name, function
-        self._signature = signature
-        self._dispatcher = njit(nogil=nogil, **_OPTIONS)(function)
-        self.call = None
+    def __init__(self, name: str, function: Callable, signature: Any, nogil: bool) -> None:
+        self.name, self._function, self._signature = name, function, signature
+        self._options = dict(_OPTIONS, nogil=nogil)
+        self._owner: Any = None                     # of the machine code
+        self.call: Any = None
+        ENTRIES[name] = self
 
-    def load(self, before_compiling=None):
+    def load(self, before_compiling: Callable[[], object] | None = None) -> bool:
         """Take it from the cache or compile it.
 
         Parameters
@@ -209,19 +135,90 @@ class Entry:
         """
         if not JIT or self.call is not None:        # without it callers run the kernel themselves
             return False
-        cache = _Cache(f"{self.name}-{source_digest(*reach(self._function).functions.values())}")
-        result = cache.load_overload(self._signature, self._dispatcher.targetctx)
-        found = result is not None
-        if not found:
+        with _lock:
+            if self.call is not None:
+                return False
+            name = self.file_name()
+            if name and self._take(name):
+                return False
             if before_compiling:
                 before_compiling()
-            self._dispatcher.compile(self._signature)
-            (result,) = self._dispatcher.overloads.values()
+            self._compile()
+            if name:
+                self._keep(name)
+            return True
+
+    def is_kept(self) -> bool:
+        """Whether the cache holds it.
+
+        Returns
+        -------
+        bool
+        """
+        name = self.file_name()
+        return name is not None and cache.read(name) is not None
+
+    def file_name(self) -> str | None:
+        """Name of the file that keeps it: another one for each thing it could be compiled to.
+
+        Returns
+        -------
+        str or None
+            None where it cannot be kept.
+        """
+        if _private is None:
+            return None
+        try:
+            options = sorted((key, str(value)) for key, value in self._options.items()
+                             if key != "fastmath")
+            circumstances = cache.VERSIONS, FLAGS, options, _private.processor()
+            return f"{self.name}-" + reach.digest(
+                self._function, self._signature, circumstances, _private.parts_of_type)
+        except reach.NotComparable as error:
+            warnings.warn(f"{self.name} is compiled again in each process, as dyn_ros cannot see "
+                          f"whether it changed: {error}", RuntimeWarning, stacklevel=3)
+        except Exception as error:
+            _warn_once(error)
+        return None
+
+    def _take(self, name: str) -> bool:
+        content = cache.read(name)
+        if content is None:
+            return False
+        try:
+            self.call, self._owner = _private.load(content)
+        except Exception as error:
+            _warn_once(error)
+            return False
+        return True
+
+    def _compile(self) -> None:
+        if _private is not None and _is_quick:
             try:
-                cache.save_overload(self._signature, result)
-            except OSError as error:
-                warnings.warn(f"{self.name} will be compiled again next time: it could not be "
-                              f"kept: {error}", RuntimeWarning, stacklevel=2)
-        self.call = result.entry_point
-        self._result = result                       # owns the machine code
-        return not found
+                with _private.quick():
+                    self._compile_now()
+                return
+            except Exception as error:
+                _compile_ordinarily(error)
+        self._compile_now()                         # what is wrong with the function itself shows
+        _warn_once(_doubt)
+
+    def _compile_now(self) -> None:
+        dispatcher = numba.njit(**self._options)(self._function)
+        self.call = dispatcher.compile(self._signature)
+        self._owner = dispatcher
+
+    def _keep(self, name: str) -> None:
+        if _private is None:
+            return
+        try:
+            content = _private.dump(self._owner)
+        except Exception as error:
+            _warn_once(error)
+            return
+        try:
+            if content is not None:
+                cache.write(name, content)
+        except OSError as error:
+            warnings.warn(f"{self.name} will be compiled again next time: it could not be "
+                          f"kept: {error}", RuntimeWarning, stacklevel=3)

@@ -16,9 +16,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import intrinsic, models, register_model
 
-from .compiler import FLAGS, kernel
+from .compiler import FLAGS, kernel, overload
 
 LANES = 8
 

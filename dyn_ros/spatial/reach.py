@@ -1,19 +1,37 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What compiled code can reach: the functions that it calls, and the constants in them."""
-from types import CodeType, FunctionType, ModuleType
+import dis
+import functools
+import hashlib
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-_PACKAGE = __name__.split(".")[0] + "."
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+_PACKAGE = __name__.split(".")[0]
+_NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic)
+_CONSTANTS = frozenset(dis.hasconst)
+
+implementations: dict[Any, list[FunctionType]] = {}
+"""What stands for a function or an operator in compiled code, by that function or operator."""
+
+
+class NotComparable(TypeError):
+    """A constant that cannot be compared with that of another process."""
 
 
 class Reach(NamedTuple):
-    """Everything of this package that a function refers to, directly or through others.
+    """Everything that a function refers to, directly or through others.
 
     Attributes
     ----------
     functions : dict of str to function
-        Python functions that are compiled, by module and qualified name; the function itself too.
+        Python functions that are compiled, or that make code as it is compiled, by module and
+        qualified name; the function itself too.
     constants : dict of str to object
         Global and enclosing variables that they read, by the place where they stand: numbers,
         tuples, types.
@@ -29,27 +47,53 @@ def _codes(code: CodeType) -> list[CodeType]:
     return [code, *(inner for each in nested for inner in _codes(each))]
 
 
+@functools.cache
+def _names(code: CodeType) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for each in _codes(code) for name in each.co_names))
+
+
+def _root(name: str | None) -> str:
+    return (name or "").split(".")[0]
+
+
 def _variables(function: FunctionType) -> dict[str, Any]:
-    """The global, enclosing and module variables that a function refers to, by name."""
+    """The global, enclosing and module variables and the defaults of a function, by name."""
     found: dict[str, Any] = {}
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    names = _names(function.__code__)
     for name in names:
         if name in function.__globals__:
             value = found[name] = function.__globals__[name]
-            if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE):
+            if isinstance(value, ModuleType) and _is_ours(value.__name__, function):
                 found |= {f"{name}.{each}": getattr(value, each) for each in names
                           if hasattr(value, each)}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         found[name] = cell.cell_contents
+    for n, value in enumerate(function.__defaults__ or ()):
+        found[f"default {n}"] = value
+    return found | (function.__kwdefaults__ or {})
+
+
+def _is_ours(module: str | None, referrer: FunctionType) -> bool:
+    """Whether a module is of this package or of the one that refers to it."""
+    return _root(module) in (_PACKAGE, _root(referrer.__module__))
+
+
+def _python_functions(value: Any, referrer: FunctionType) -> list[FunctionType]:
+    """The Python functions that compiled code has of a kernel, a function or an intrinsic."""
+    value = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
+    try:
+        found = list(implementations.get(value, ()))
+    except TypeError:                           # cannot be hashed
+        found = []
+    if isinstance(value, FunctionType) and _is_ours(value.__module__, referrer):
+        found.append(value)
     return found
 
 
-def _python_function(value: Any, root: str) -> FunctionType | None:
-    """The Python function of a kernel, or a plain function of this package; else None."""
-    value = getattr(value, "py_func", value)
-    if isinstance(value, FunctionType) and value.__module__.split(".")[0] in (_PACKAGE[:-1], root):
-        return value
-    return None
+def _always() -> list[FunctionType]:
+    """What stands for operators, which a kernel does not refer to by name."""
+    return [each for key, found in implementations.items()
+            if isinstance(key, BuiltinFunctionType) for each in found]
 
 
 def reach(*functions: Any) -> Reach:
@@ -66,17 +110,145 @@ def reach(*functions: Any) -> Reach:
     """
     found: dict[str, FunctionType] = {}
     constants: dict[str, Any] = {}
-    todo = [getattr(function, "py_func", function) for function in functions]
+    seen: set[FunctionType] = set()
+    todo = _always()
+    for each in functions:
+        each = getattr(each, "py_func", each)
+        todo += _python_functions(each, each)
     while todo:
         function = todo.pop()
-        place = f"{function.__module__}.{function.__qualname__}"
-        if found.get(place) is function:
+        if function in seen:
             continue
+        seen.add(function)
+        place = base = f"{function.__module__}.{function.__qualname__}"
+        count = 1
+        while place in found:
+            count += 1
+            place = f"{base} {count}"
         found[place] = function
         for name, value in _variables(function).items():
-            inner = _python_function(value, function.__module__.split(".")[0])
+            inner = _python_functions(value, function)
             if inner:
-                todo.append(inner)
+                todo += inner
             elif not isinstance(value, ModuleType):
                 constants[f"{place}.{name}"] = value
     return Reach(found, constants)
+
+
+# --- the digest
+
+def described(function: Any) -> str:
+    """A function's own code, without comments, docstring, file and lines.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    str
+    """
+    return _described(getattr(function, "py_func", function).__code__)
+
+
+
+def _instructions(code: CodeType) -> Iterator[Any]:
+    """Bytecode, constants in place; a docstring is none of them."""
+    argument = 0
+    for operation, low in zip(code.co_code[::2], code.co_code[1::2]):
+        argument = argument << 8 | low
+        if operation == dis.EXTENDED_ARG:
+            continue
+        yield operation
+        yield _value(code.co_consts[argument]) if operation in _CONSTANTS else argument
+        argument = 0
+
+
+@functools.cache
+def _described(code: CodeType) -> str:
+    """A code object without its comments, docstring, file and lines."""
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    numbers = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+    return repr((names, numbers, *_instructions(code)))
+
+
+def _class(kind: type) -> str:
+    """A class: a named tuple's fields, or the code of its methods."""
+    methods = [(name, _described(each.__code__)) for name, each in sorted(vars(kind).items())
+               if isinstance(each, FunctionType)]
+    fields = getattr(kind, "_fields", None)
+    return repr((kind.__module__, kind.__qualname__, fields if fields else methods))
+
+
+def _value(value: Any, parts_of_type: Callable[[Any], list[Any]] | None = None) -> str:
+    """A constant by its value, or NotComparable."""
+    if isinstance(value, _NUMBERS):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, CodeType):
+        return _described(value)
+    if isinstance(value, (tuple, frozenset)):
+        each = [_value(item, parts_of_type) for item in value]
+        return repr((type(value).__qualname__,
+                     sorted(each) if isinstance(value, frozenset) else each))
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return repr((value.dtype.str, value.shape, value.tobytes()))
+    if isinstance(value, type):
+        return _class(value) if hasattr(value, "_fields") or _root(
+            value.__module__) == _PACKAGE else f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, types.Type):
+        return _type(value, parts_of_type)
+    if isinstance(value, (ir.Type, ir.Constant)):
+        return str(value)
+    if callable(value) and hasattr(value, "__name__"):      # of another package: its version counts
+        return f"{getattr(value, '__module__', None)}.{value.__name__}"
+    raise NotComparable(f"{value!r} of type {type(value).__qualname__}")
+
+
+def _type(value: types.Type, parts_of_type: Callable[[Any], list[Any]] | None) -> str:
+    """A type of Numba; of those of this package also how their values lie in memory."""
+    if parts_of_type is None or _root(type(value).__module__) == "numba":
+        return str(value)
+    parts = [_class(part) if isinstance(part, type) else
+             _described(part.__code__) if isinstance(part, FunctionType) else str(part)
+             for part in parts_of_type(value)]
+    return repr((str(value), parts))
+
+
+def digest(function: Any, signature: Any, circumstances: Any,
+           parts_of_type: Callable[[Any], list[Any]]) -> str:
+    """Digest of everything that the machine code of a function depends on.
+
+    Comments, docstrings, line numbers and what the function does not reach are no part of it.
+
+    Parameters
+    ----------
+    function : callable
+        What is compiled.
+    signature : numba.core.typing.templates.Signature
+        For which types.
+    circumstances : object
+        Versions, options, the processor; compared by ``repr``.
+    parts_of_type : callable
+        The classes and functions that say how values of a type of this package lie in memory.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    NotComparable
+        For a constant that has no value to compare; names it.
+    """
+    functions, constants = reach(function)
+    found = hashlib.sha256(repr(circumstances).encode())
+    for each in (signature.return_type, *signature.args):
+        found.update(_type(each, parts_of_type).encode() + b"\0")
+    for place, each in functions.items():
+        found.update(f"{place}\0{described(each)}\0".encode())
+    for place, value in constants.items():
+        try:
+            found.update(f"{place}\0{_value(value, parts_of_type)}\0".encode())
+        except NotComparable as error:
+            raise NotComparable(f"{place} is {error}") from None
+    return found.hexdigest()[:32]

@@ -10,7 +10,7 @@ import pytest
 
 import dyn_ros
 from dyn_ros import cli
-from dyn_ros.spatial.compiler import cache_folder
+from dyn_ros.spatial.cache import cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = "<robot name='broken'><link name='a'/><link name='b'/></robot>"

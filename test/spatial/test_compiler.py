@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of compiled kernels, each case in a process of its own."""
+"""When an entry is compiled again, and what happens where Numba is not built as expected."""
+import ast
 import os
 import shutil
 import subprocess
@@ -14,7 +15,40 @@ from dyn_ros.spatial.compiler import JIT
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
 COMPILE = "import dyn_ros; print(dyn_ros.precompile(['generalized_gravity'], batch=False))"
-FOLDER = "from dyn_ros.spatial.compiler import cache_folder; print(cache_folder())"
+NAMES = """
+import dyn_ros
+from dyn_ros.spatial.compiler import ENTRIES
+print({name: entry.file_name() for name, entry in ENTRIES.items()})
+"""
+SMALL = """
+import warnings
+import numba
+from dyn_ros.spatial.compiler import Entry, kernel, overload
+
+def twice(x):
+    return 2.0 * x
+
+@overload(twice)
+def _(x):
+    return lambda x: 2.0 * x
+
+@kernel
+def quadruple(x, shift):
+    return twice(twice(x)) + shift
+
+def function(x):
+    return quadruple(x, 1) + 0.5
+
+def run():
+    entry = Entry("small", function, numba.types.float64(numba.types.float64), False)
+    compiled = entry.load()
+    return compiled, entry.call(10.0)
+"""
+REPORT = """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    print([*run(), *[str(warning.message) for warning in caught]])
+"""
 
 
 def run(code, root=ROOT, **environment):
@@ -24,100 +58,191 @@ def run(code, root=ROOT, **environment):
     return done.stdout.strip()
 
 
-def test_a_second_process_compiles_nothing_and_damage_is_mended(tmp_path):
+def evaluated(code, root=ROOT, **environment):
+    return ast.literal_eval(run(code, root, **environment))
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the package, to be changed."""
+    shutil.copytree(ROOT / "dyn_ros", tmp_path / "copy" / "dyn_ros",
+                    ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "copy"
+
+
+def change(copy, file, old, new):
+    path = copy / "dyn_ros" / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def changed(before, after):
+    """The algorithms that would be compiled again."""
+    assert before.keys() == after.keys()
+    return {name.rsplit("-", 1)[0] for name in before if before[name] != after[name]}
+
+
+class OtherWords(ast.NodeTransformer):
+    """Other docstrings and other messages of errors; comments go, and lines move."""
+
+    def visit_Raise(self, node):
+        for each in ast.walk(node):
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                each.value = "changed" + each.value
+        return node
+
+    def visit_Expr(self, node):
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            node.value.value = "Changed. " + node.value.value
+        return node
+
+
+def test_comments_docstrings_and_messages_compile_nothing(copy):
+    before = evaluated(NAMES, copy)
+    assert None not in before.values()
+    for path in (copy / "dyn_ros").rglob("*.py"):
+        path.write_text(ast.unparse(OtherWords().visit(ast.parse(path.read_text()))))
+    assert changed(before, evaluated(NAMES, copy)) == set()
+
+
+def test_a_docstring_that_comes_or_goes_compiles_nothing(copy):
+    change(copy, "spatial/algebra.py", "@kernel\n", "@kernel\ndef without(x):\n    return x * 2.5\n"
+           "\n\n@kernel\n")
+    names = "from dyn_ros.spatial import reach, algebra\nprint([reach.described(algebra.without)])"
+    before = evaluated(names, copy)
+    change(copy, "spatial/algebra.py", "def without(x):\n",
+           'def without(x):\n    """Says something."""\n')
+    assert evaluated(names, copy) == before
+    change(copy, "spatial/algebra.py", "x * 2.5", "x * 2.25")
+    assert evaluated(names, copy) != before
+
+
+def test_a_changed_kernel_compiles_what_can_reach_it_and_nothing_else(copy):
+    before = evaluated(NAMES, copy)
+    change(copy, "algorithms/minverse.py", "@kernel\ndef minverse_kernel(r):\n",
+           "@kernel\ndef minverse_kernel(r):\n    offset(r, 0)\n")
+    found = changed(before, evaluated(NAMES, copy))
+    assert found == {"minverse"}
+
+
+def test_a_changed_constant_compiles_what_reads_it(copy):
+    before = evaluated(NAMES, copy)
+    change(copy, "algorithms/factor.py", "SINGULAR = ", "SINGULAR = 2.0 * ")
+    found = changed(before, evaluated(NAMES, copy))
+    assert "aba_derivatives" in found
+    assert not found & {"rnea", "crba", "generalized_gravity", "forward_kinematics"}
+
+
+@pytest.mark.parametrize("file, old, new", [
+    ("spatial/lanes.py", 'operator.add, "fadd"', 'operator.add, "fsub"'),
+    ("spatial/lanes.py", "value.align = 8", "value.align = 4"),
+    ("spatial/lanes.py", "super().__init__(manager, fe_type, _VECTOR)",
+     "super().__init__(manager, fe_type, _DOUBLE)"),
+    ("spatial/compiler.py", '"nsz", ', "")])
+def test_a_change_of_the_numbers_compiles_everything(copy, file, old, new):
+    before = evaluated(NAMES, copy)
+    change(copy, file, old, new)
+    assert changed(before, evaluated(NAMES, copy)) == {name.rsplit("-", 1)[0] for name in before}
+
+
+def test_the_layout_of_named_tuples_counts(copy):
+    before = evaluated(NAMES, copy)
+    change(copy, "spatial/algebra.py", 'namedtuple("Inertia", "',
+           'namedtuple("Inertia", "unused ')
+    found = changed(before, evaluated(NAMES, copy))
+    assert "crba" in found and len(found) < len(before) // 2
+
+
+def test_kernels_of_other_packages_are_followed(tmp_path):
+    module = SMALL + "\nfrom dyn_ros.spatial.compiler import ENTRIES\n" + (
+        'Entry("small", function, numba.types.float64(numba.types.float64), False)\n'
+        'def name():\n    return ENTRIES["small"].file_name()\n')
+    found = []
+    for old, new in (("twice(x)) + shift", "twice(x)) - shift"),
+                     ("lambda x: 2.0", "lambda x: 3.0"),
+                     ("return 2.0 * x", '"""Uncompiled."""\n    return 2.0 * x'),
+                     ("1) + 0.5", "2) + 0.5")):
+        for text in (module, module.replace(old, new)):
+            (tmp_path / "own.py").write_text(text)
+            found.append(run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+                             "sys.dont_write_bytecode = True\nimport own; print(own.name())"))
+    assert len({*found[::2], found[5]}) == 1 and len({*found}) == 4
+
+
+def test_what_cannot_be_compared_is_not_kept(tmp_path):
+    code = SMALL.replace("lambda x: 2.0 * x", "(lambda x: 2.0 * x) if choices else None").replace(
+        "@overload", "choices = {1: 2}\n\n@overload")
+    named = {"DYN_ROS_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):
+        compiled, result, warning = evaluated(code + REPORT, **named)
+        assert compiled and result == 41.5
+        assert "choices" in warning and "each process" in warning
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
     named = {"DYN_ROS_CACHE_DIR": str(tmp_path)}
     assert run(COMPILE, **named) == "['generalized_gravity']"
     assert run(COMPILE, **named) == "[]"
-    kept = [path for path in tmp_path.rglob("*") if path.suffix in (".nbc", ".nbi")]
-    assert kept
-    for path in kept:
-        path.write_bytes(path.read_bytes()[:20])
-    assert run(COMPILE, **named) == "['generalized_gravity']"
-    assert run(COMPILE, **named) == "[]"
 
 
-def test_where_the_folder_is(tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    unset = {"XDG_CACHE_HOME": "", "DYN_ROS_CACHE_DIR": ""}
-    assert Path(run(FOLDER, **dict(unset, HOME=str(home)))).parent == home / ".cache" / "dyn_ros"
-    xdg = str(tmp_path / "xdg")
-    assert Path(run(FOLDER, **dict(unset, XDG_CACHE_HOME=xdg))).parent.parent == Path(xdg)
-    named = str(tmp_path / "named")
-    assert Path(run(FOLDER, **dict(unset, DYN_ROS_CACHE_DIR=named))).parent == Path(named)
+def test_a_kernel_can_be_called_from_python():
+    assert run(SMALL + "print(quadruple(10.0, 2.0), quadruple(1, 2))") == "42.0 6.0"
 
 
-def test_a_temporary_folder_that_others_can_write_to_is_left(tmp_path):
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    unset = {"XDG_CACHE_HOME": "", "DYN_ROS_CACHE_DIR": "", "HOME": str(blocked),
-             "TMPDIR": str(tmp_path)}
-    shared = tmp_path / f"dyn_ros-{os.getuid()}"
-    assert Path(run(FOLDER, **unset)).parent == shared
-    assert shared.stat().st_mode & 0o777 == 0o700
-    shared.chmod(0o777)
-    assert Path(run(FOLDER, **unset)).parent.parent == tmp_path
-    assert Path(run(FOLDER, **unset)).parent != shared
-    shutil.rmtree(shared)
-    shared.symlink_to(tmp_path)
-    assert Path(run(FOLDER, **unset)).parent not in (shared, tmp_path)
-
-
-def test_a_home_that_is_not_known_is_left(tmp_path):
-    """Where there is none, the shell's ~ stands for it; nothing of that name may be made."""
-    folder = run(FOLDER, HOME="~", XDG_CACHE_HOME="", DYN_ROS_CACHE_DIR="", TMPDIR=str(tmp_path))
-    assert Path(folder).parent == tmp_path / f"dyn_ros-{os.getuid()}"
-
-
-def test_a_full_disk_costs_the_cache_alone(tmp_path):
-    code = ("import resource, warnings\n"
-            "import dyn_ros\n"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
-            "model = dyn_ros.Model.from_urdf_file('dyn_ros/robots/arm7.urdf')\n"
-            "with warnings.catch_warnings(record=True) as told:\n"
-            "    dyn_ros.generalized_gravity(model, dyn_ros.Data(model), model.neutral())\n"
-            "print([str(warning.message) for warning in told])\n")
-    told = run(code, DYN_ROS_CACHE_DIR=str(tmp_path))
-    assert "generalized_gravity" in told and "compiled again next time" in told
-    assert run(COMPILE, DYN_ROS_CACHE_DIR=str(tmp_path)) == "['generalized_gravity']"
-    assert run(COMPILE, DYN_ROS_CACHE_DIR=str(tmp_path)) == "[]"
-
-
-def test_a_folder_that_cannot_be_made_is_left(tmp_path):
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    home = tmp_path / "home"
-    home.mkdir()
-    folder = run(FOLDER, DYN_ROS_CACHE_DIR=str(blocked), XDG_CACHE_HOME="", HOME=str(home))
-    assert Path(folder).parent == home / ".cache" / "dyn_ros"
-
-
-def test_changed_sources_are_compiled_again_and_others_are_not(tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(ROOT / "dyn_ros", copy / "dyn_ros",
-                    ignore=shutil.ignore_patterns("__pycache__"))
+def test_a_kernel_that_needs_all_passes_of_numba_gets_them(tmp_path):
+    code = SMALL.replace("def quadruple(x, shift):\n", "def quadruple(x, shift, other=None):\n"
+                         "    if other is not None:\n        shift = shift + other.real[0]\n")
     named = {"DYN_ROS_CACHE_DIR": str(tmp_path / "cache")}
-    assert run(COMPILE, copy, **named) == "['generalized_gravity']"
-    for changed, expected in {"spatial/algebra.py": "['generalized_gravity']",
-                              "algorithms/minverse.py": "[]"}.items():
-        with open(copy / "dyn_ros" / changed, "a") as file:
-            file.write("\n# changed\n")
-        assert run(COMPILE, copy, **named) == expected
+    compiled, result, *told = evaluated(code + REPORT, **named)
+    assert compiled and result == 41.5 and len(told) < 2
+    assert evaluated(code + REPORT, **named) == [False, 41.5]
 
 
-DIGESTS = """
-from importlib import import_module
-from dyn_ros.spatial.compiler import source_digest
-minverse, crba = (import_module("dyn_ros.algorithms." + name) for name in ("minverse", "crba"))
-layout = import_module("dyn_ros.model.layout")
-digests = [source_digest(minverse.minverse_kernel), source_digest(minverse.minverse_kernel)]
-crba.M += 1
-digests.append(source_digest(minverse.minverse_kernel))
-layout.RATIO += 1
-digests.append(source_digest(minverse.minverse_kernel))
-print([digests.index(digest) for digest in digests])
+BROKEN = {
+    "gone": "import numba.core.codegen as c; del c.JITCodeLibrary",
+    "module gone": "import sys; sys.modules['numba.core.targetconfig'] = None",
+    "helper": "private.Helper.__init__ = broken",
+    "compile": "private.Helper.compile = broken",
+    "passes": "private._Compiler._compile_core = broken",
+    "lowering": "private._Lowering.run_pass = broken",
+    "module": "private._Library.add_ir_module = broken",
+    "linking": "private._Library._get_module_for_linking = broken",
+    "overload": "private.overload = broken",
+    "quick": "private.quick = broken",
+    "processor": "private.processor = broken",
+    "types": "private.processor = lambda: None; private.parts_of_type = broken",
+    "dump": "private.dump = broken",
+}
+BREAK = """
+import importlib
+import numba
+def broken(*args, **kwargs):
+    raise AttributeError("gone")
 """
 
 
-def test_the_digest_reaches_every_module_of_a_kernel_and_its_numbers():
-    assert run(DIGESTS) == "[0, 0, 2, 3]"
+@pytest.mark.parametrize("how", BROKEN.values(), ids=BROKEN)
+def test_without_a_private_part_results_are_the_same_and_one_warning_says_so(how, tmp_path):
+    named = {"DYN_ROS_CACHE_DIR": str(tmp_path / "cache")}
+    imported = "" if "private" not in how else "import dyn_ros.spatial.numba_private as private\n"
+    if "private" not in how:
+        imported = ("import numba.core.registry, numba.core.typed_passes, numba.extending\n")
+    code = BREAK + imported + how + "\n" + SMALL + REPORT
+    found = evaluated(code, **named)
+    assert found[:2] == [True, 41.5] and len(found) == 3, found
+    assert numba_version() in found[2] and "results are the same" in found[2]
+
+
+def numba_version():
+    import numba
+    return numba.__version__
+
+
+def test_an_entry_that_this_numba_cannot_load_is_compiled(tmp_path):
+    named = {"DYN_ROS_CACHE_DIR": str(tmp_path / "cache")}
+    assert evaluated(SMALL + REPORT, **named) == [True, 41.5]
+    code = BREAK + "import dyn_ros.spatial.numba_private as private\nprivate.load = broken\n"
+    found = evaluated(code + SMALL + REPORT, **named)
+    assert found[:2] == [True, 41.5] and len(found) == 3
+    assert evaluated(SMALL + REPORT, **named) == [False, 41.5]

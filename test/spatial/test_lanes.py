@@ -11,13 +11,13 @@ from dyn_ros.spatial.lanes import (
     all_above,
     floats_at,
     fma,
-    gather_square,
+    gather_tile,
     lanes_at,
     lift,
     load,
     load_lane,
     rint,
-    scatter_square,
+    scatter_tile,
     select_above,
     sincos,
     sqrt,
@@ -135,9 +135,9 @@ def test_squares_are_transposed_both_ways():
     @numba.njit
     def there_and_back(source, address, target):
         work = lanes_at(address)
-        gather_square(source, 2, 1, work, 3)
+        gather_tile(source, 2, 1, work, 3)
         store_lane(work, 3, 4, 10.0 + load_lane(work, 3, 4))
-        scatter_square(work, 3, target, 1, 2)
+        scatter_tile(work, 3, target, 1, 2)
 
     source, work = RNG.normal(size=(12, 11)), np.zeros((12, LANES))
     target = np.zeros((12, 11))

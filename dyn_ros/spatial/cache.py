@@ -1,0 +1,205 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of compiled kernels: private to one user, each entry a file that is whole or absent.
+
+What is loaded from here is run. So a folder or a file that another user owns or could write to is
+left alone, and nothing of a file is interpreted before all of it has been checked.
+"""
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import llvmlite
+import numba
+import numpy as np
+
+VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag,
+            sys.version_info[:3])
+_HEAD = b"dyn_ros kernel 1\n"
+_DIGEST = hashlib.sha256().digest_size
+_KEEP_DAYS = 60
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class _NotPrivate(Exception):
+    """Another user could plant code in a folder; says why, and what would do."""
+
+
+def _owner(uid: int) -> str:
+    return "root" if uid == 0 else f"user {uid}"
+
+
+def _require_private(folder: Path) -> None:
+    """Refuse a folder that another user owns or writes to, or could put another one in place of.
+
+    The folders above it may belong to root, and may be open to others where these cannot rename
+    what is not theirs, as in /tmp.
+    """
+    about = os.lstat(folder)
+    if not stat.S_ISDIR(about.st_mode):
+        raise NotADirectoryError(f"{folder} is not a folder")
+    if about.st_uid != os.getuid():
+        raise _NotPrivate(f"{folder} belongs to {_owner(about.st_uid)}; take a folder of your own")
+    if about.st_mode & _OTHERS_WRITE:
+        raise _NotPrivate(f"others may write to {folder}; `chmod go-w {folder}` after a look at "
+                          "what is in it, or take another folder")
+    for above in folder.parents:
+        about = os.lstat(above)
+        if about.st_uid not in (0, os.getuid()):
+            raise _NotPrivate(f"{above} belongs to {_owner(about.st_uid)}, who could replace "
+                              f"{folder}; take a folder of your own")
+        if about.st_mode & _OTHERS_WRITE and not about.st_mode & stat.S_ISVTX:
+            raise _NotPrivate(f"others may write to {above}, and so could replace {folder}; "
+                              f"`chmod go-w {above}`, or take another folder")
+
+
+def _make_private(folder: Path) -> Path:
+    """A folder, made where it does not exist; without symbolic links. OSError, _NotPrivate."""
+    folder = Path(os.path.realpath(folder))
+    missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):      # another process was faster
+            each.mkdir(mode=0o700)
+    _require_private(folder)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} cannot be written")
+    return folder
+
+
+def _candidates() -> Iterator[Path]:
+    named = os.environ.get("DYN_ROS_CACHE_DIR")
+    if named:
+        yield Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if os.path.isabs(base):
+        yield Path(base) / "dyn_ros"
+    temporary = Path(tempfile.gettempdir()) / f"dyn_ros-{os.getuid()}"
+    if not temporary.is_symlink():
+        yield temporary
+
+
+def _private_root() -> Path:
+    """The first folder that can be used; one warning names those that others could write to."""
+    refused = []
+    for candidate in _candidates():
+        try:
+            found = _make_private(candidate)
+            break
+        except _NotPrivate as error:
+            refused.append(str(error))
+        except OSError:
+            continue
+    else:
+        found = Path(tempfile.mkdtemp(prefix="dyn_ros-"))
+    if refused:
+        warnings.warn(f"dyn_ros keeps compiled code in {found}: " + "; ".join(refused),
+                      RuntimeWarning, stacklevel=2)
+    return found
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Folder of the compiled kernels for these versions of Python, NumPy and Numba.
+
+    ``DYN_ROS_CACHE_DIR`` names its parent; else it is ``dyn_ros`` in ``XDG_CACHE_HOME`` or
+    ``~/.cache``, or a temporary folder where none of these can be written. A folder that another
+    user owns or may write to is not used; a warning says so.
+
+    Returns
+    -------
+    pathlib.Path
+        An existing folder. What was not used for 60 days is removed from it.
+    """
+    versions = hashlib.sha256(repr((_HEAD, VERSIONS)).encode()).hexdigest()[:16]
+    root = _private_root()
+    try:
+        folder = _make_private(root / f"kernels-{versions}")
+    except (OSError, _NotPrivate):
+        folder = Path(tempfile.mkdtemp(prefix="dyn_ros-")) / f"kernels-{versions}"
+        folder.mkdir(mode=0o700)
+    with contextlib.suppress(OSError):
+        os.utime(folder)
+    for old in (*root.glob("kernels-*"), *folder.iterdir()):
+        with contextlib.suppress(OSError):          # another process may remove it too
+            if time.time() - old.lstat().st_mtime > _KEEP_DAYS * 86400:
+                _remove(old)
+    return folder
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _checksum(name: str, content: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()
+
+
+def read(name: str) -> bytes | None:
+    """The content of an entry.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    bytes or None
+        None where there is none, and for one that is damaged or that others could have written.
+    """
+    try:
+        path = cache_folder() / name
+        _require_private(path.parent)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            about = os.fstat(descriptor)
+            if (not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid()
+                    or about.st_mode & _OTHERS_WRITE):
+                return None
+            whole = file.read()
+    except (OSError, _NotPrivate):
+        return None
+    head, content = whole[:len(_HEAD) + _DIGEST], whole[len(_HEAD) + _DIGEST:]
+    if head != _HEAD + _checksum(name, content):
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)                              # in use: keep it
+    return content
+
+
+def write(name: str, content: bytes) -> None:
+    """Keep an entry: whole at once, in place of what was there.
+
+    Parameters
+    ----------
+    name : str
+    content : bytes
+
+    Raises
+    ------
+    OSError
+        Where it cannot be written; what was there stays or is gone.
+    """
+    path = cache_folder() / name
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:40]}-", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(_HEAD + _checksum(name, content) + content)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,218 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that the engine uses of Numba beyond Numba's public interface.
+
+Numba may change these parts in any release. So importing this module may fail, and so may any
+function in it; ``compiler.py`` then goes on with the public interface alone, which compiles more
+slowly and keeps nothing.
+
+Why it is worth it: Numba makes a library of machine code of each function, with wrappers for
+Python and for C. Of the small functions inside a kernel, which are inlined anyway, only LLVM's
+intermediate representation is needed. A ``Helper`` stops there; it is optimized once, inside the
+entry that it becomes a part of. Its Python half skips the passes that kernels have no use for.
+"""
+import contextlib
+import gc
+import pickle
+import weakref
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba import njit, types
+from numba.core import cgutils, datamodel, errors, pythonapi, sigutils, typed_passes, untyped_passes
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.serialize import dumps
+from numba.core.targetconfig import ConfigStack
+from numba.core.typing.templates import builtin_registry
+from numba.extending import overload as numba_overload
+
+_helpers: "weakref.WeakSet[Helper]" = weakref.WeakSet()
+_implementations: set[FunctionType] = set()
+
+
+class _Library(JITCodeLibrary):
+    """Intermediate representation of a helper, and of all that it calls once that is asked for."""
+
+    def add_ir_module(self, ir_module):
+        module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
+        module.name = ir_module.name
+        self._final_module.link_in(module)
+
+    def add_linking_library(self, library):
+        if library not in self._linking_libraries:
+            self._linking_libraries.append(library)
+
+    def finalize(self):
+        self._finalized = True
+
+    def _get_module_for_linking(self):
+        if self._shared_module is None:
+            for library in self._linking_libraries:
+                library._ensure_finalized()
+                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                    function.linkage = "linkonce_odr"
+            self._shared_module = self._final_module
+        return self._shared_module
+
+
+class _Lowering(typed_passes.NativeLowering):
+    """Numba's lowering without machine code; what it is found by is not callable."""
+
+    def run_pass(self, state):
+        state.flags.no_compile = True
+        super().run_pass(state)
+        key = [].append                         # unique while it lives, and of the type expected
+        state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
+        state["cr"] = state.cr._replace(cfunc=key)
+        return True
+
+
+class _Compiler(Compiler):
+    """Compiles helpers by the passes that kernels need."""
+
+    _PASSES = (
+        untyped_passes.TranslateByteCode(),
+        untyped_passes.FixupArgs(),
+        untyped_passes.IRProcessing(),
+        untyped_passes.GenericRewrites(),
+        untyped_passes.ReconstructSSA(),
+        typed_passes.NopythonTypeInference(),
+        typed_passes.PreLowerStripPhis(),
+        typed_passes.IRLegalization(),
+        _Lowering(),
+        typed_passes.NoPythonBackend(),
+    )
+
+    def _compile_core(self):
+        state = self.state
+        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        with ConfigStack().enter(state.flags.copy()):
+            for each in self._PASSES:
+                each.run_pass(state)
+        return state.cr
+
+
+class Helper(CPUDispatcher):
+    """A function that is inlined wherever it is called from compiled code."""
+
+    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
+        super().__init__(
+            py_func=function, pipeline_class=_Compiler,
+            targetoptions=dict(options, nopython=True, forceinline=True,
+                               no_cpython_wrapper=True, no_cfunc_wrapper=True))
+        self._from_python = njit(**options)
+        _helpers.add(self)
+
+    def add_overload(self, cres):
+        self.overloads[tuple(cres.signature.args)] = cres
+
+    def compile(self, sig):
+        args, return_type = sigutils.normalize_signature(sig)
+        if tuple(args) not in self.overloads:
+            with global_compiler_lock, self._compiling_counter:
+                self.add_overload(self._compiler.compile(args, return_type))
+        return self.overloads[tuple(args)].entry_point
+
+    def get_call_template(self, args, kws):
+        """One version for all numbers, instead of one for each literal."""
+        general = [types.unliteral(arg) for arg in args]
+        try:
+            return super().get_call_template(general, kws)
+        except errors.TypingError:
+            if general == list(args):
+                raise
+            return super().get_call_template(args, kws)
+
+    def _compile_for_args(self, *args, **kws):
+        """What Python calls is compiled as a whole."""
+        if not isinstance(self._from_python, CPUDispatcher):
+            self._from_python = self._from_python(self.py_func)
+        return self._from_python._compile_for_args(*args, **kws)
+
+
+def overload(function: Callable) -> Callable:
+    """``numba.extending.overload`` whose implementations are compiled like helpers."""
+    options = {"pipeline_class": _Compiler, "forceinline": True, "no_cfunc_wrapper": True}
+
+    def register(implementation):
+        _implementations.add(implementation)
+        return numba_overload(function, jit_options=options)(implementation)
+    return register
+
+
+def compile_ordinarily() -> None:
+    """Make helpers functions like any other of Numba, of which nothing has been compiled."""
+    for helper in list(_helpers):
+        helper.__class__ = CPUDispatcher
+        helper._reset_overloads()
+        helper._compiler._failed_cache.clear()
+        helper._compiler.pipeline_class = Compiler
+        for option in ("no_cpython_wrapper", "no_cfunc_wrapper"):
+            helper.targetoptions.pop(option, None)
+    for template in builtin_registry.functions:
+        if getattr(template, "_overload_func", None) in _implementations:
+            template._impl_cache.clear()
+            template._compiled_overloads.clear()
+            template._jit_options = {"no_cpython_wrapper": True}
+
+
+@contextlib.contextmanager
+def quick() -> Iterator[None]:
+    """While an entry is compiled: resolve each call of the same types once, collect no garbage."""
+    context, found = cpu_target.typing_context, {}
+    resolve = context.resolve_function_type
+
+    def resolve_once(function, args, kws):
+        if kws or not isinstance(function, types.Function):
+            return resolve(function, args, kws)
+        key = function, tuple(args)
+        if key not in found:
+            signature = resolve(function, args, kws)
+            if signature is None:
+                return None
+            found[key] = signature
+        return found[key]
+
+    with global_compiler_lock:
+        collecting = gc.isenabled()
+        gc.disable()
+        context.resolve_function_type = resolve_once
+        try:
+            yield
+        finally:
+            del context.resolve_function_type
+            if collecting:
+                gc.enable()
+
+
+def processor() -> tuple:
+    """Of which processor machine code is made, with its features."""
+    return cpu_target.target_context.codegen().magic_tuple()
+
+
+def dump(dispatcher: CPUDispatcher) -> bytes | None:
+    """A dispatcher's only compiled function; None where it is good for this process alone."""
+    (result,) = dispatcher.overloads.values()
+    return None if result.library.has_dynamic_globals else dumps(result._reduce())
+
+
+def load(content: bytes) -> tuple[Callable, Any]:
+    """What was dumped: a function to call, and what has to live as long as it."""
+    with global_compiler_lock:
+        cpu_target.target_context.refresh()
+        result = CompileResult._rebuild(cpu_target.target_context, *pickle.loads(content))
+    return result.entry_point, result
+
+
+def parts_of_type(numba_type: types.Type) -> list[Any]:
+    """The classes and functions that say how values of a type lie in memory."""
+    kind = type(numba_type)
+    return [kind, type(datamodel.default_manager.lookup(numba_type)),
+            pythonapi._unboxers.functions.get(kind)]
