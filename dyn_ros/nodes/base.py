@@ -146,6 +146,7 @@ class RobotNode(LifecycleNode):
         self._fills = []            # for each output, the function that computes its message
         self._running = False
         self._latest_description = ""   # valid or not
+        self._has_compiled_coupled = False
         self._candidate = None      # result of `_make` for parameters that are being set
         self._last_waiting = ""     # what the last diagnostics reported as missing
         self._last_logged = {}      # by key: time of the last log line
@@ -241,7 +242,8 @@ class RobotNode(LifecycleNode):
         self._close()
         return super().on_error(state)
 
-    def _compile(self):
+    def _compile(self, coupled=False):
+        """Load what the node calls; with `coupled`, what robots with mimic joints need as well."""
         started = time.monotonic()
         self.get_logger().info(
             f"loading {len(self.kernels)} functions; those missing from the cache are compiled, "
@@ -257,7 +259,8 @@ class RobotNode(LifecycleNode):
                 self._diagnose(busy)
 
         self._diagnose("loading functions")
-        compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress)
+        compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress,
+                                      coupled=coupled)
         if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
@@ -376,6 +379,10 @@ class RobotNode(LifecycleNode):
         """Return a robot and, for each node, the functions that compute its outputs."""
         robot = RobotContext(description, values,
                              lambda text: self._log_throttled("stamps", text), self.payloads)
+        if 0 in robot.model.nvs and not self._has_compiled_coupled:
+            for node in (self, *self.members):
+                node._compile(coupled=True)
+            self._has_compiled_coupled = True
         return robot, [[output.make(robot) for output in node.outputs]
                        for node in (self, *self.members)]
 
