@@ -56,8 +56,7 @@ class _Library(JITCodeLibrary):
             for library in self._linking_libraries:
                 library._ensure_finalized()
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-            manager, builder = self._codegen._module_pass_manager()
-            manager.run(self._final_module, builder)
+            self._optimize_final_module()
             for function in self._final_module.functions:
                 if not function.is_declaration and function.linkage == llvm.Linkage.external:
                     function.linkage = "linkonce_odr"
@@ -163,7 +162,7 @@ def compile_ordinarily() -> None:
         if getattr(template, "_overload_func", None) in _implementations:
             template._impl_cache.clear()
             template._compiled_overloads.clear()
-            template._jit_options = {"no_cpython_wrapper": True}
+            template._jit_options = {"no_cpython_wrapper": True, "nopython": True}
 
 
 @contextlib.contextmanager

@@ -16,18 +16,19 @@ from collections.abc import Callable, Sequence
 from . import cache
 from .compiler import ENTRIES, Entry
 
+_MOST = 4                           # each takes up to 0.8 GB of memory
 _PACKAGE = __name__.split(".")[0]
 _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
 
 def processors() -> int:
-    """How many processes can run at once.
+    """How many processes to start: one for each processor, but no more than four.
 
     Returns
     -------
     int
     """
-    return len(os.sched_getaffinity(0))
+    return min(_MOST, len(os.sched_getaffinity(0)))
 
 
 def serve() -> None:
@@ -81,7 +82,7 @@ def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
     ----------
     entries : sequence of Entry
     processes : int, optional
-        How many; as many as there are processors if it is not given.
+        How many; ``processors()`` if it is not given.
     starting : callable, optional
         Called with each entry, by this thread, when a process begins with it.
 
