@@ -39,6 +39,7 @@ unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_
 define HELP
 make demo    run the demo: a moving arm in a browser, with its dynamics in a table (Ctrl-C to quit)
 make test    run every test
+make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
 make bench   run the benchmarks
 make lint    check style and types of the sources, and package.xml
 make setup   only set up what the demo needs
@@ -50,7 +51,7 @@ ARGS="..."          additional arguments, for example: make demo ARGS="--duratio
                                                        make test ARGS="-x test/nodes"
 endef
 
-.PHONY: help setup demo test bench lint clean
+.PHONY: help setup demo test oldest bench lint clean
 help:
 	@$(info $(HELP)):
 
@@ -68,6 +69,19 @@ test:
 	$(call set_up,interfaces test-wheels)
 	$(VENV)/bin/pytest $(ARGS)
 
+# Without ROS. The oldest Numba is for Python up to 3.11.
+ENGINE_TESTS = test/spatial test/model test/algorithms/test_dynamics.py
+oldest:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || {
+	  echo "The oldest Numba that dyn_ros allows needs Python 3.10 or 3.11: make oldest PYTHON=python3.11"
+	  exit 1; }
+	echo "== Setting up .venv-oldest with $$($(PYTHON) tools/oldest.py)"
+	rm -rf .venv-oldest
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  $$($(PYTHON) tools/oldest.py) example-robot-data hypothesis pin pytest
+	PYTHONPATH=. .venv-oldest/bin/python -m pytest $(ENGINE_TESTS) $(ARGS)
+
 bench:
 	$(call set_up,interfaces test-wheels)
 	$(VENV)/bin/python benchmarks/engine.py --write docs/performance.md
@@ -83,7 +97,7 @@ lint:
 	$(VENV)/bin/python tools/check_xml.py
 
 clean:
-	rm -rf .venv-jazzy .venv-kilted build install log .pytest_cache .ruff_cache .mypy_cache \
+	rm -rf .venv-jazzy .venv-kilted .venv-oldest build install log .pytest_cache .ruff_cache .mypy_cache \
 	  .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -8,8 +8,9 @@ slowly and keeps nothing.
 
 Why it is worth it: Numba makes a library of machine code of each function, with wrappers for
 Python and for C. Of the small functions inside a kernel, which are inlined anyway, only LLVM's
-intermediate representation is needed. A ``Helper`` stops there; it is optimized once, inside the
-entry that it becomes a part of. Its Python half skips the passes that kernels have no use for.
+intermediate representation is needed. A ``Helper`` stops there. Its representation is optimized
+once with all that it calls, which gives faster entries than leaving all of that to them. Its Python
+half skips the passes that kernels have no use for.
 """
 import contextlib
 import gc
@@ -36,7 +37,7 @@ _implementations: set[FunctionType] = set()
 
 
 class _Library(JITCodeLibrary):
-    """Intermediate representation of a helper, and of all that it calls once that is asked for."""
+    """A helper's intermediate representation; once asked for, with all it calls, optimized."""
 
     def add_ir_module(self, ir_module):
         module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
@@ -55,6 +56,7 @@ class _Library(JITCodeLibrary):
             for library in self._linking_libraries:
                 library._ensure_finalized()
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            self._optimize_final_module()
             for function in self._final_module.functions:
                 if not function.is_declaration and function.linkage == llvm.Linkage.external:
                     function.linkage = "linkonce_odr"
@@ -160,7 +162,7 @@ def compile_ordinarily() -> None:
         if getattr(template, "_overload_func", None) in _implementations:
             template._impl_cache.clear()
             template._compiled_overloads.clear()
-            template._jit_options = {"no_cpython_wrapper": True}
+            template._jit_options = {"no_cpython_wrapper": True, "nopython": True}
 
 
 @contextlib.contextmanager

@@ -278,7 +278,7 @@ cache.write(entry.file_name(), pickle.dumps(Evil()))
 print([])
 """
     run(code, DYN_ROS_CACHE_DIR=str(planted), HOME=str(tmp_path))
-    assert [path for path in planted.rglob("small-*")]
+    assert list(planted.rglob("small-*"))
     for path in (planted, *planted.rglob("*")):
         os.chown(path, STRANGER, STRANGER)
     compiled, result, warning = run(SMALL, DYN_ROS_CACHE_DIR=str(planted), HOME=str(tmp_path))

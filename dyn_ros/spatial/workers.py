@@ -1,0 +1,118 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Entries compiled by several processes at once, each of which leaves them in the cache.
+
+A process of its own is started for each, by a command line: forking would take along threads and
+locks of the caller, and multiprocessing would import the caller's main module again.
+"""
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from . import cache
+from .compiler import ENTRIES, Entry
+
+_MOST = 4                           # each takes up to 0.8 GB of memory
+_PACKAGE = __name__.split(".")[0]
+_COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
+
+
+def processors() -> int:
+    """How many processes to start: one for each processor, but no more than four.
+
+    Returns
+    -------
+    int
+    """
+    return min(_MOST, len(os.sched_getaffinity(0)))
+
+
+def serve() -> None:
+    """Compile the entries named on standard input; a line to standard output for each."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())       # whatever else is printed
+    for line in sys.stdin:
+        name = line.strip()
+        try:
+            print(name in ENTRIES and ENTRIES[name].load(), file=answers)
+        except Exception:                           # the caller tries too, and says what is wrong
+            print(False, file=answers)
+
+
+def _start() -> subprocess.Popen:
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path or os.getcwd()
+                                                              for path in sys.path),
+                       DYN_ROS_CACHE_DIR=str(cache.cache_folder().parent),
+                       PYTHONWARNINGS="ignore")
+    return subprocess.Popen([sys.executable, "-c", _COMMAND], env=environment, text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, bufsize=1)
+
+
+def _feed(process: subprocess.Popen, take: Callable[[], Entry], events: queue.SimpleQueue) -> None:
+    """Hand out entries to one process until there are none, or until it has ended."""
+    assert process.stdin and process.stdout
+    try:
+        while True:
+            entry = take()
+            events.put((entry, None))
+            print(entry.name, file=process.stdin, flush=True)
+            answer = process.stdout.readline()
+            if not answer:
+                break
+            events.put((entry, answer.strip() == "True"))
+    except (IndexError, OSError, ValueError):
+        pass
+    finally:
+        events.put(None)
+
+
+def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
+                         starting: Callable[[Entry], object] | None = None) -> set[str]:
+    """Compile entries into the cache; this process can then load them.
+
+    What a process could not compile is left out. Entries that follow one another share functions,
+    so the processes begin at different ends.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+    processes : int, optional
+        How many; ``processors()`` if it is not given.
+    starting : callable, optional
+        Called with each entry, by this thread, when a process begins with it.
+
+    Returns
+    -------
+    set of str
+        Names of the entries that were compiled.
+    """
+    if not entries:
+        return set()
+    todo: deque[Entry] = deque(entries)
+    compiled: set[str] = set()
+    events: queue.SimpleQueue = queue.SimpleQueue()
+    count = min(processes or processors(), len(todo))
+    started = [_start() for _ in range(count)]
+    try:
+        for n, process in enumerate(started):
+            take = todo.pop if n % 2 else todo.popleft
+            threading.Thread(target=_feed, args=(process, take, events), daemon=True).start()
+        while count:
+            event = events.get()
+            if event is None:
+                count -= 1
+            elif event[1] is None:
+                if starting:
+                    starting(event[0])
+            elif event[1]:
+                compiled.add(event[0].name)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    return compiled
