@@ -332,9 +332,9 @@ class RobotNode(LifecycleNode):
                     return
                 except ValueError as error:
                     errors.append(error)
-        for error in reversed(errors):
-            if self.robot or isinstance(error, SettingError) and error.parameter in changed:
-                raise error
+        for fault in reversed(errors):
+            if self.robot or isinstance(fault, SettingError) and fault.parameter in changed:
+                raise fault
 
     def _parameters_changed(self, changed):
         self._pace = Pace(self.parameters.values["max_rate"])
