@@ -1,11 +1,11 @@
 // Copyright dyn_ros contributors
 // SPDX-License-Identifier: Apache-2.0
-// Times KDL's ChainHdSolver_Vereshchagin on one chain. vereshchagin.py compiles and runs it.
+// Measures KDL's ChainHdSolver_Vereshchagin on one chain. Compiled and run by vereshchagin.py.
 //
-// Standard input: n, nc, repeats, rounds; per joint its kind (0 turns, 1 slides), its place in the
-// parent's frame (3 + 9 numbers, row-major), axis (3), armature, mass, center of mass (3), inertia
+// Standard input: n, nc, repeats, rounds; per joint its kind (0 revolute, 1 prismatic), its pose
+// in the parent (3 + 9 numbers, row-major), axis (3), armature, mass, center of mass (3), inertia
 // about it (xx yy zz xy xz yz); then q, v (n), alpha (6 x nc, row-major), beta (nc).
-// Standard output: the fastest round's time of one call [us], then the joint accelerations.
+// Standard output: the time per call in the fastest round [us], then the joint accelerations.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

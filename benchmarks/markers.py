@@ -123,7 +123,7 @@ def main(argv=None):
     import dyn_ros
     model = dyn_ros.Model.from_urdf_file(robot_file(), root_joint="floating")
     nodes = ("dynamics", "centroidal", "vereshchagin")
-    kinds = {"nobody listens": [], **{name: [f"/{name}/markers"] for name in nodes},
+    kinds = {"no subscribers": [], **{name: [f"/{name}/markers"] for name in nodes},
              "all": [f"/{name}/markers" for name in nodes]}
     with tempfile.TemporaryDirectory() as folder:
         parameters = Path(folder) / "parameters.yaml"
@@ -144,7 +144,7 @@ def main(argv=None):
         finally:
             process.terminate()
             process.wait()
-    idle = best["nobody listens"][0]
+    idle = best["no subscribers"][0]
     print(f"{model.njoints - 1} joints, 100 joint states per second")
     print(f"{'~/markers of':18}{'core load':>10}{'markers':>9}   arrays per second, bytes of each")
     for name, (share, arrays) in best.items():

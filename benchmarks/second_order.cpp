@@ -1,7 +1,7 @@
 // Copyright dyn_ros contributors
 // SPDX-License-Identifier: Apache-2.0
-// Pinocchio's second-order derivatives of inverse dynamics, which have no Python binding: tells the
-// microseconds of one call and leaves the tensors. Built and run by second_order.py.
+// Measures Pinocchio's second-order derivatives of inverse dynamics, which have no Python binding:
+// prints the microseconds per call and writes the tensors. Built and run by second_order.py.
 //
 //   second_order MODEL STATE RESULT     MODEL: saveToText; STATE: q, v, a; RESULT: qq, vv, qv, aq
 #include <algorithm>

@@ -3,6 +3,8 @@
 """Compile algorithms ahead of their first call."""
 from collections.abc import Callable, Sequence
 
+from ..spatial.compiler import JIT
+from ..spatial.workers import compile_in_processes, processors
 from .algorithm import ALGORITHMS
 
 
@@ -10,6 +12,8 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
                progress: Callable[[int, int, str], object] | None = None,
                coupled: bool = True) -> list[str]:
     """Compile algorithms into the cache, so that no later call has to wait for it.
+
+    Several processes compile at once, one for each processor.
 
     Parameters
     ----------
@@ -19,7 +23,7 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
         Compile the calls for batches too.
     progress : callable, optional
         Called as ``progress(done, total, name)`` before each call, of one state or of batches, is
-        compiled or taken from the cache and, with name ``""``, at the end.
+        compiled and, with name ``""``, at the end.
     coupled : bool
         Compile the kernels for models with mimic joints too, where they have kernels of their
         own.
@@ -39,14 +43,24 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     if unknown:
         raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; there are: "
                          + ", ".join(sorted(ALGORITHMS)))
-    todo = [(name, entry) for name in chosen
-            for entry in ALGORITHMS[name].entries(batch, coupled)]
-    compiled = []
-    for done, (name, entry) in enumerate(todo):
+    todo = {entry: name for name in chosen for entry in ALGORITHMS[name].entries(batch, coupled)}
+    missing = [entry for entry in todo if not (entry.call or entry.is_kept())] if JIT else []
+    compiled = set()
+    begun = len(todo) - len(missing)
+
+    def starting(entry):
+        nonlocal begun
         if progress:
-            progress(done, len(todo), name)
-        if entry.load() and name not in compiled:
-            compiled.append(name)
+            progress(begun, len(todo), todo[entry])
+        begun += 1
+
+    if len(missing) > 1 and processors() > 1:
+        compiled |= compile_in_processes(missing, starting=starting)
+        begun = len(todo) - len(missing) + len(compiled)
+    for entry in todo:
+        if entry.load(lambda entry=entry: starting(entry)):
+            compiled.add(entry.name)
     if progress:
         progress(len(todo), len(todo), "")
-    return compiled
+    return [name for name in dict.fromkeys(todo.values())
+            if any(entry.name in compiled for entry, owner in todo.items() if owner == name)]

@@ -336,9 +336,9 @@ class RobotNode(LifecycleNode):
                     return
                 except ValueError as error:
                     errors.append(error)
-        for found in reversed(errors):
-            if self.robot or isinstance(found, SettingError) and found.parameter in changed:
-                raise found
+        for fault in reversed(errors):
+            if self.robot or isinstance(fault, SettingError) and fault.parameter in changed:
+                raise fault
 
     def _parameters_changed(self, changed):
         self._pace = Pace(self.parameters.values["max_rate"])

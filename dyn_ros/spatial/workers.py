@@ -5,6 +5,7 @@
 A process of its own is started for each, by a command line: forking would take along threads and
 locks of the caller, and multiprocessing would import the caller's main module again.
 """
+import contextlib
 import os
 import queue
 import subprocess
@@ -16,19 +17,25 @@ from collections.abc import Callable, Sequence
 from . import cache
 from .compiler import ENTRIES, Entry
 
-_MOST = 4                           # each takes up to 0.8 GB of memory
+_MOST = 4
+_MEMORY = 1.5e9                     # bytes that are to be free for each, which takes up to 0.8e9
 _PACKAGE = __name__.split(".")[0]
 _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
 
 def processors() -> int:
-    """How many processes to start: one for each processor, but no more than four.
+    """How many processes to start: one for each processor, as long as there is memory.
 
     Returns
     -------
     int
+        From 1 to 4.
     """
-    return min(_MOST, len(os.sched_getaffinity(0)))
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration), open("/proc/meminfo") as file:
+        free = 1024 * next(int(line.split()[1]) for line in file
+                           if line.startswith("MemAvailable:"))
+    return max(1, min(_MOST, len(os.sched_getaffinity(0)), int(free / _MEMORY)))
 
 
 def serve() -> None:

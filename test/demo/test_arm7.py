@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's arm: a chain of seven joints whose inertias follow from its own shapes."""
+"""The demo's arm: seven joints in series, with the inertias of its shapes."""
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def numbers(text):
 
 
 def stated_inertia(link):
-    """Mass, centre of mass and inertia about it, as the link's <inertial> says."""
+    """Mass, center of mass and inertia about it, as the link's <inertial> says."""
     inertial = link.find("inertial")
     entries = inertial.find("inertia").attrib
     matrix = np.array([[float(entries["i" + "".join(sorted(row + column))]) for column in "xyz"]
@@ -30,7 +30,7 @@ def stated_inertia(link):
 
 
 def solid_inertia(link, mass):
-    """Centre of mass and inertia of the link's collision cylinders, of one density."""
+    """Center of mass and inertia of the link's collision cylinders, with uniform density."""
     solids = []
     for collision in link.findall("collision"):
         origin, cylinder = collision.find("origin"), collision.find("geometry/cylinder")
@@ -41,11 +41,11 @@ def solid_inertia(link, mass):
         solids.append((radius, length, axis, numbers(origin.get("xyz"))))
     volumes = np.array([radius**2 * length for radius, length, _, _ in solids])
     masses = mass * volumes / volumes.sum()
-    com = sum(m * centre for m, (_, _, _, centre) in zip(masses, solids)) / mass
+    com = sum(m * center for m, (_, _, _, center) in zip(masses, solids)) / mass
     inertia = np.zeros((3, 3))
-    for m, (radius, length, axis, centre) in zip(masses, solids):
+    for m, (radius, length, axis, center) in zip(masses, solids):
         across, along = m * (3 * radius**2 + length**2) / 12, m * radius**2 / 2
-        arm = centre - com
+        arm = center - com
         inertia += across * np.eye(3) + (along - across) * np.outer(axis, axis)
         inertia += m * (arm @ arm * np.eye(3) - np.outer(arm, arm))
     return com, inertia

@@ -18,7 +18,7 @@ BROKEN = "<robot name='broken'><link name='a'/><link name='b'/></robot>"
 
 @pytest.fixture
 def ran(monkeypatch):
-    """What the demo would be run with."""
+    """The arguments that the demo would be run with."""
     calls = []
     monkeypatch.setattr("dyn_ros.demo.run.run", lambda *arguments: calls.append(arguments))
     return calls

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo as a person runs it: real processes, real DDS, a clean end."""
+"""The demo as users run it: real processes, real DDS, a clean exit."""
 import fcntl
 import io
 import math
@@ -42,7 +42,7 @@ MIXED = """<robot name="mixed">
 
 @pytest.fixture
 def environment(other_domain):
-    """A ROS domain that no other test uses at this time."""
+    """A ROS domain that no other test is using."""
     return dict(os.environ, ROS_DOMAIN_ID=str(other_domain), PYTHONUNBUFFERED="1")
 
 
@@ -57,7 +57,7 @@ def finished(environment, *arguments):
 
 
 def descendants(pid):
-    """Processes that a process started, and those that they started."""
+    """All descendants of a process."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children] + [
         below for child in children for below in descendants(child)]
@@ -68,7 +68,7 @@ def alive(pids):
 
 
 def table_rows(text):
-    """The numbers of every row of a robot's joints, in the order printed."""
+    """The numbers in the row of every joint, in the order printed."""
     names = [joint.name for joint in dyn_ros.model.urdf.read_urdf(ARM.read_text()).joints]
     rows = [line.split() for line in text.splitlines() if line.split()[:1] and
             line.split()[0] in names]
@@ -77,7 +77,7 @@ def table_rows(text):
 
 @pytest.fixture
 def running(environment):
-    """A demo that has drawn its first table, and its children's ids."""
+    """A demo that has drawn its first table, and the ids of its children."""
     with subprocess.Popen(command(), env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as process:
         children = []
@@ -87,7 +87,7 @@ def running(environment):
             yield process, children
         finally:
             process.kill()
-            wait_for_end(children)      # or the next demo gives way to this robot
+            wait_for_end(children)      # otherwise the next demo yields to this robot
 
 
 def wait_for_end(pids):
@@ -129,7 +129,7 @@ def test_shown_numbers_are_those_of_the_engine(environment):
         diagonal = np.diag(dyn_ros.crba(model, data, q)).copy()
         return np.array([dyn_ros.generalized_gravity(model, data, q).copy(), diagonal])
 
-    # What rounding to the printed digits can change, position included, to first order.
+    # The effect of rounding to the printed digits, position included, to first order.
     slack = sum(abs(shown(position + step) - shown(position - step)) / 2
                 for step in 0.5e-3 * np.eye(7))
     error = abs(shown(position) - np.array([gravity, inertia]))
@@ -240,7 +240,7 @@ rclpy.spin(node)
 
 
 def test_the_second_demo_gives_way_however_late_it_finds_the_first(running, environment):
-    for _ in range(round(DISCOVERY_LIMIT / Lines.period)):      # it gives way to no robot any more
+    for _ in range(round(DISCOVERY_LIMIT / Lines.period)):
         until(running[0], "Hz")
     late = """
 import sys

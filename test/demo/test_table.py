@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's table says what the message says."""
+"""The demo's table shows the content of the message."""
 import io
 import math
 from types import SimpleNamespace

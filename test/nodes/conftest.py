@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A node as a process of its own, and a client that speaks to it over DDS."""
+"""A node in a separate process, and a client that communicates with it over DDS."""
 import array
 import itertools
 import signal
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 class NodeProcess:
-    """A node in a process and a namespace of its own."""
+    """A node in its own process and namespace."""
 
     def __init__(self, folder, *arguments, module="dyn_ros.nodes.dynamics_node", **parameters):
         self.namespace = f"/test{next(_numbers)}"
@@ -129,7 +129,7 @@ class Client:
         return self._clients[name].call_async(request)
 
     def _be_found(self):
-        """Give the other end time to find this one, which cannot be seen from here.
+        """Wait until the other end has discovered this one, which cannot be observed from here.
 
         Until then it loses what is sent without a guarantee, and a service its answers.
         """
@@ -138,7 +138,7 @@ class Client:
             self.executor.spin_once(0.1)
 
     def call(self, kind, name, request):
-        """Call a service; return its answer. Asks again where an answer was lost."""
+        """Call a service and return its response; repeat the request if a response was lost."""
         futures = []
         self.wait(lambda: any(future.done() for future in futures), name, every=5.0,
                   again=lambda: futures.append(self.send(kind, name, request)))
@@ -160,7 +160,7 @@ class Client:
         return self.call(ChangeState, name, request).success
 
     def descriptions(self, node):
-        """Of each of its parameters that rclpy has not made."""
+        """The description of each parameter that rclpy has not declared."""
         from rcl_interfaces.srv import DescribeParameters, ListParameters
         listed = self.call(ListParameters, node.name + "/list_parameters", ListParameters.Request())
         names = [name for name in listed.result.names if not name.startswith(
@@ -203,23 +203,23 @@ class Client:
 
 
 class Messages(list):
-    """Messages of a topic, in the order they came; equal to itself alone."""
+    """Messages of a topic in the order of reception; equal only to itself."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
     def at(self, stamp):
-        """The message of a joint state, by its stamp in whole seconds; None if it did not come."""
+        """The message for a joint state, by its stamp in seconds; None if it is missing."""
         return next((m for m in self if header(m).stamp.sec == stamp), None)
 
 
 def header(message):
-    """Of a message; of an array of markers the one that they share."""
+    """The header of a message, or the common one of an array of markers."""
     return message.header if hasattr(message, "header") else message.markers[0].header
 
 
 class Speaker:
-    """Speaks joint states to a node; each with the stamp of one whole second after the last."""
+    """Publishes joint states to a node, each stamped one second after the last."""
 
     def __init__(self, client, node):
         self.client, self.node = client, node
@@ -243,7 +243,7 @@ class Speaker:
         return message.header.stamp.sec
 
     def ask(self, message, *outputs):
-        """Publish until an answer came in each list of messages; return the answers."""
+        """Publish until each list of messages has a response; return the responses."""
         stamp = message.header.stamp.sec
         self.client.wait(lambda: all(output.at(stamp) for output in outputs),
                          f"an answer of {self.node.name}\n{self.node.output()}",
@@ -261,7 +261,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory, client):
-    """Start a node with the 7-joint arm, or with other parameters; all end with the module."""
+    """Start a node with the 7-joint arm, or with other parameters; stop all after the module."""
     nodes = []
 
     def start(*arguments, **parameters):

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""centroidal_node as a process of its own, spoken to over DDS."""
+"""centroidal_node in a separate process, over DDS."""
 import math
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def state(client, node, speak):
 
 @pytest.fixture
 def settings(client, node):
-    """Set parameters of the node; put back when the test ends."""
+    """Set parameters of the node; restore them after the test."""
     back = {}
     was = {"root_joint": "fixed", "base_source": "odometry", "base_pose": [0.0] * 6 + [1.0],
            "base_twist": [0.0] * 6, "acceleration_source": "none", "acceleration_cutoff": 10.0,
@@ -73,12 +73,12 @@ def settings(client, node):
 
 
 def base(pose, twist):
-    """Parameters of a floating base that stands or flies like this."""
+    """Parameters of a floating base with this pose and twist."""
     return {"root_joint": "floating", "base_source": "parameter",
             "base_pose": [float(x) for x in pose], "base_twist": [float(x) for x in twist]}
 
 
-# What Pinocchio computes: all links move with a floating base, also where it stands still
+# Reference results of Pinocchio: with a floating base all links move, even if it is at rest
 
 
 FLYING = peer.pinocchio_model(ARM7.read_text(), "floating")
@@ -198,7 +198,7 @@ def test_without_velocity_the_rest_comes(client, node, state, speak, settings, a
 
 
 def say_motion(speak, state, names, a, *times):
-    """Speak states of a steady joint acceleration `a` at times [s] after now; the answers."""
+    """Publish states with a constant acceleration `a` at times [s] from now; return responses."""
     speak.seconds += 10
     answers = []
     for time in times:
@@ -288,7 +288,7 @@ def test_differences_take_the_states_that_max_rate_leaves_out(
 
 
 class Flight:
-    """The floating arm in the air: speaks its odometry and joint states."""
+    """The floating arm in flight: publishes its odometry and joint states."""
 
     def __init__(self, speak, state):
         self.client, self.speak, self.state = speak.client, speak, state
@@ -313,7 +313,7 @@ class Flight:
         return answers()[0]
 
     def check_weight(self, answer):
-        """Nothing but its weight acts on it: the momentum balance of a flight."""
+        """Only its weight acts on it: the momentum balance of free flight."""
         weight = answer.mass * np.array(GRAVITY)
         assert answer.rates_valid
         assert np.abs(vector(answer.linear_momentum)).max() > 1.0

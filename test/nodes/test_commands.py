@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The commands in the documentation: each is run, or looked at as closely as it can be here.
+"""The commands in the documentation: each is run, or checked as far as possible.
 
 What needs a ROS installation goes to the same nodes through rclpy: a service call is made, a
 parameter set, a topic listened to; of a launch file the arguments are looked up. A command of no
@@ -60,7 +60,7 @@ COMMANDS = [pytest.param(command, id=f"{page.name}: {command[:60]}")
 
 @pytest.fixture(scope="module")
 def graph(client, start):
-    """All nodes with the arm of the examples, its tool held, and somebody who speaks its joints."""
+    """All nodes with the arm of the examples, its tool held, and a publisher of joint states."""
     graph = Graph(client, start(module="dyn_ros.nodes.dyn_ros_node"))
     graph.set("/vereshchagin", tip_frame="tool", constraints="hold_pose")
     return graph
@@ -347,7 +347,7 @@ def test_it_does(graph, tmp_path, monkeypatch, command):
 
 
 def test_every_fence_has_a_language_that_is_tested():
-    """Python runs in test_docs.py; text is looked at where it is somebody's output."""
+    """Python runs in test_docs.py; text is compared if it is the output of a program."""
     for page in PAGES:
         languages = {language for language, _ in FENCE.findall(page.read_text())}
         assert languages <= {"python", "bash", "text", "ini"}, page

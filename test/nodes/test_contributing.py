@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What contributors read: the algorithm, the node and the service there do what they say."""
+"""The examples for contributors: the algorithm, the node and the service work as described."""
 import re
 import shutil
 import subprocess

@@ -20,7 +20,7 @@ PLACEMENTS = [SE3.identity(), *map(SE3.exp, RNG.normal(size=(5, 6))),
 
 
 def sent(message):
-    """The message as it arrives."""
+    """The message as received."""
     return deserialize_message(serialize_message(message), type(message))
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The services of derivatives over DDS, beside the engine and differences of other services."""
+"""The derivative services over DDS, compared with the engine and differences of other services."""
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +51,7 @@ def dynamics(start):
 
 @pytest.fixture(scope="module")
 def backwards(start, arm):
-    """A node that publishes three joints in an order of its own."""
+    """A node that publishes three joints in a custom order."""
     return start(joints="[wrist_roll, shoulder_yaw, elbow_pitch]")
 
 

@@ -15,7 +15,7 @@ GAP = 0.5
 
 
 def feed(differences, times, velocities):
-    """Tell velocities, (n,) or (n, nv), at times [s]; the acceleration after each, and if known."""
+    """Feed velocities at times [s]; return each acceleration and whether it is known."""
     nv = len(differences.acceleration)
     answers = []
     for time, v in zip(times, velocities):
@@ -82,7 +82,7 @@ def test_it_restarts_where_time_goes_back_or_makes_a_gap(jump):
     later = 10.1 + jump
     answers = feed(differences, [later, later + 0.2, later + 0.4], [50.0, 51.0, 52.0])
     assert [known for _, known in answers] == [False, True, True]
-    np.testing.assert_allclose(answers[1][0], 5.0, rtol=1e-9)   # not a word of before
+    np.testing.assert_allclose(answers[1][0], 5.0, rtol=1e-9)   # independent of earlier velocities
     np.testing.assert_allclose(answers[2][0], 5.0, rtol=1e-9)
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""dyn_ros_node as a process of its own: several nodes, one robot, each state taken once."""
+"""dyn_ros_node in a separate process: several nodes, one robot, each state processed once."""
 import signal
 import threading
 from pathlib import Path
@@ -42,7 +42,7 @@ TOPICS = {"dynamics": JointSpaceDynamics, "centroidal": CentroidalState}
 
 
 class Nodes:
-    """All nodes of a process, and how to speak to each."""
+    """All nodes of a process, and the communication with each."""
 
     def __init__(self, client, process):
         self.client, self.process = client, process
@@ -58,7 +58,7 @@ class Nodes:
                        for name in names or TOPICS}
 
     def ask(self, names, position=POSITION, velocity=VELOCITY, effort=(), of=None):
-        """The answers, of all nodes listened to, to one joint state."""
+        """The responses of all subscribed nodes to one joint state."""
         message = self.speak.message(names, position, velocity, effort)
         return self.speak.ask(message, *(self.states[name] for name in of or self.states))
 
@@ -323,7 +323,7 @@ def test_one_may_be_left_out(run, client, tmp_path, arm):
     assert client.node.count_publishers(nodes.topic("dynamics/state")) == 0
 
 
-# What one does leaves the other alone
+# Independence of the nodes
 
 
 def test_each_may_be_thinned_or_all(run, client, arm):
@@ -428,7 +428,7 @@ def inside(client):
 
 
 def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkeypatch):
-    """Whatever is listened to; the solver's sweeps with constraints are no other's."""
+    """For any subscriptions; the constraint solver has separate sweeps."""
     events = []
 
     def recorded(name, function):

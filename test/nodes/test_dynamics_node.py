@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""dynamics_node as a process of its own, spoken to over DDS."""
+"""dynamics_node in a separate process, over DDS."""
 import math
 import signal
 import subprocess
@@ -63,7 +63,7 @@ def speak(client, node):
 
 @pytest.fixture
 def settings(client, node):
-    """Set parameters of the node; put back when the test ends."""
+    """Set parameters of the node; restore them after the test."""
     back = {}
     was = {"max_rate": 0.0, "joints": (Parameter.Type.STRING_ARRAY, []), "root_joint": "fixed",
            "armature": (Parameter.Type.DOUBLE_ARRAY, []), "gravity": [0.0, 0.0, -9.81],
@@ -288,7 +288,7 @@ def test_stamps_that_jump_back_are_a_new_start(client, node, speak, arm):
 
 def test_computes_only_what_someone_subscribes_to(client, node, speak, arm):
     def computing(*topics):
-        """Wait for a second in which states came and just these topics were computed."""
+        """Wait for a second with states in which exactly these topics were computed."""
         def ready(status, values):
             speak.send(speak.message(arm.joint_names, POSITION, VELOCITY))
             return (values["computing"] == ", ".join(topics) and float(values["states [Hz]"]) > 0
@@ -317,7 +317,7 @@ def test_max_rate_thins(client, node, speak, settings, arm):
     speak.ask(speak.message(arm.joint_names, POSITION), gravity)
 
 
-# Bad input: each refused with its reason, and the node goes on
+# Invalid input: each is rejected with a reason, and the node continues
 
 
 BAD_MESSAGES = {

@@ -171,7 +171,7 @@ def test_without_autostart_the_nodes_wait_and_respawn_starts_them_again(
 
 @pytest.fixture
 def one_file(tmp_path):
-    """config/dyn_ros.yaml with other values, and with some for one of two robots alone."""
+    """config/dyn_ros.yaml with other values, some of them for only one of two robots."""
     text = (LAUNCH.parent / "config" / "dyn_ros.yaml").read_text()
     assert text.count("markers.rate: 30.0") == len(ONE_NODE)
     path = tmp_path / "parameters.yaml"

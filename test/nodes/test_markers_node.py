@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""~/markers of the nodes, spoken to over DDS: what is shown against what the engine computes."""
+"""~/markers of the nodes, over DDS, compared with the results of the engine."""
 import math
 from pathlib import Path
 
@@ -45,7 +45,7 @@ SLIDER = """<robot name="lift">
 
 
 class Shown:
-    """A node whose markers are listened to."""
+    """A node with a subscriber to its markers."""
 
     def __init__(self, client, node):
         self.client, self.node = client, node

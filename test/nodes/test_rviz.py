@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""config/dyn_ros.rviz: classes that RViz has, topics that there are."""
+"""config/dyn_ros.rviz: existing classes and topics."""
 from pathlib import Path
 
 import pytest

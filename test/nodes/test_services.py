@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What dynamics_node's services answer, asked without a process: right numbers, good refusals."""
+"""The services of dynamics_node without a process: results and rejected requests."""
 import math
 import re
 import time
@@ -42,7 +42,7 @@ ROBOTS = pytest.mark.parametrize("robot, root_joint, frames", [
 
 
 class Node:
-    """What a service needs of a node."""
+    """The part of a node that a service uses."""
 
     def __init__(self, robot):
         self.robot, self.active, self.rejected, self.failed = robot, True, [], []
@@ -62,7 +62,7 @@ class Node:
         self.failed.append((what, why))
 
     def ask(self, name, expected=True, /, **fields):
-        """The answer of a service; its success must be as expected."""
+        """The response of a service; its success must be as expected."""
         [service] = [each for each in SERVICES if each.name == "~/" + name]
         request = service.type.Request(**fields)
         response = service_callback(self, service)(request, service.type.Response())
@@ -82,7 +82,7 @@ def node(xml, **values):
 
 
 def feed(node, q, v=None, stamp=7 * NS + 5):
-    """Give the node its latest state, by name as messages do."""
+    """Set the latest state of the node, by name as in messages."""
     robot = node.robot
     if robot.state.needs_odometry:
         base, twist = base_of(robot.model, q, np.zeros(robot.model.nv) if v is None else v)
@@ -115,7 +115,7 @@ def pose_numbers(pose):
 
 
 def state_message(model, q, v=None, shuffle=0):
-    """A RobotState, joints in another order, among names that the robot has not."""
+    """A RobotState with joints in another order, and with unknown names."""
     names, position, velocity = joints_of(model, q, v)
     order = np.random.default_rng(shuffle).permutation(len(names))
     message = RobotState()
@@ -361,7 +361,7 @@ def test_a_stale_state_is_rejected_by_the_time_since_it_came(ur5):
 
 def test_under_simulated_time_a_state_ages_by_its_stamp(ur5):
     feed(ur5, Q, V, stamp=100 * NS)
-    ur5.robot.received -= 50.0          # a simulation that stands still
+    ur5.robot.received -= 50.0          # a paused simulation
     ur5.sim_time = 100 * NS + NS // 4
     ur5.ask("get_jacobian", frame="tool0")
     ur5.sim_time = 101 * NS
@@ -399,7 +399,7 @@ def test_what_a_given_state_leaves_out_is_zero():
     peer.close(answer.effort, pair.generalized_gravity(at_origin))
 
 
-# Refusals
+# Rejected requests
 
 
 def bad_state(**fields):

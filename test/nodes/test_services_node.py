@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The services of dynamics_node over DDS: a node in a process of its own, which nothing ends."""
+"""The services of dynamics_node over DDS: no request ends the process."""
 import math
 from pathlib import Path
 

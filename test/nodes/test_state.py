@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The collector of a robot's state and the robot that a node works with; no ROS needed."""
+"""The state collector and the robot context of a node; no ROS needed."""
 import math
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def test_a_slow_part_does_not_slow_the_fast_one(collector, arm):
     due(collector, [(fast, 1.0), (slow, 1.0)])
     events = [(slow if i % 10 == 9 else fast, 1.0 + 0.01 * i) for i in range(1, 100)]
     answers = due(collector, events)
-    assert answers[0] is False                  # it waits for the slow part once
+    assert answers[0] is False                  # it waits once for the slow publisher
     assert sum(answers) == sum(names == fast for names, _ in events)
 
 
@@ -106,7 +106,7 @@ def test_staleness_is_a_difference_of_stamps(collector, arm):
     assert collector.missing() == list(b)
     assert due(collector, [(b, 1.6)]) == [False]
     assert collector.missing() == list(a)
-    assert due(collector, [(a, 1.1)]) == [True]         # 0.5 s behind: not more than staleness
+    assert due(collector, [(a, 1.1)]) == [True]         # 0.5 s behind: within staleness
     assert collector.missing() == []
     assert collector.stamp == round(1.6 * SECOND)
 
@@ -190,7 +190,7 @@ def test_stamps_that_run_backwards(arm):
         feed(collector, arm.joint_names, 99.6)
     assert collector.q[0] == 100.0 and not notices
     assert not feed(collector, arm.joint_names[:3], 1.0) or pytest.fail("half a state")
-    assert not notices                 # another publisher's first message is not backwards
+    assert not notices                 # the first message of another publisher is not out of order
     assert feed(collector, arm.joint_names, 2.0)
     assert notices == ["stamps jumped back by 98 s; discarding the collected state"]
     assert collector.stamp == 2 * SECOND
@@ -260,7 +260,7 @@ def test_a_robot_whose_state_no_message_reports_is_rejected():
         RobotContext(LOOSE_PART, VALUES)
 
 
-# Robot: parameters that fit the model
+# RobotContext: parameters that fit the model
 
 
 def test_a_robot_publishes_what_joints_picks(floating):

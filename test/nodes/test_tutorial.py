@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The tutorial, followed to the letter: its files, commands and keys, in terminals."""
+"""The tutorial, followed step by step: its files, commands and keys, in terminals."""
 import fcntl
 import os
 import pty
@@ -130,7 +130,7 @@ def shows(lines, expected):
 
 
 def follow(home):
-    """Do what the tutorial says; give the terminal that it says to look at, each time."""
+    """Follow the tutorial; yield the terminal with the expected output at each step."""
     terminals, said = {}, 0
     with ExitStack() as stack:
         def terminal(number):

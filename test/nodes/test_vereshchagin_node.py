@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""vereshchagin_node as a process of its own, spoken to over DDS, beside Pinocchio's matrices."""
+"""vereshchagin_node in a separate process, over DDS, compared with Pinocchio's matrices."""
 import array
 import math
 import time
@@ -138,7 +138,7 @@ def node(start):
 
 @pytest.fixture
 def settings(client, node):
-    """Set parameters of the node; put back when the test ends."""
+    """Set parameters of the node; restore them after the test."""
     back = {}
 
     def settings(**values):
@@ -149,7 +149,7 @@ def settings(client, node):
 
 
 class Robot:
-    """Speaks to the node as a robot and its controller do."""
+    """Communicates with the node as a robot and its controller do."""
 
     def __init__(self, client, node):
         self.client, self.node = client, node
@@ -201,7 +201,7 @@ class Robot:
         self.client.wait(publisher.get_subscription_count, "a subscription of " + topic)
 
     def silent(self, *state):
-        """Whether some states that come are answered by nothing."""
+        """Whether the node does not respond to several states."""
         message = self.message(*state)
         for _ in range(10):
             self.speak.send(message)
@@ -250,7 +250,7 @@ def test_presets(robot, settings, preset, gravity, directions):
     assert solution.constraints.header.frame_id == "base_link"
     assert list(solution.constraints.frame) == ["tool"] * len(directions)
     assert not np.any(solution.constraints.accelerations)
-    # what is sent gives the robot, which knows no constraint, the acceleration asked for
+    # the torques produce the desired acceleration in the robot without constraints
     a = expected.classical_acceleration("tool", expected.free(np.array(torques.effort)))
     close(np.array(directions) @ a, np.zeros(len(directions)))
 
@@ -372,7 +372,7 @@ def test_constraints_of_several_frames_and_all_that_a_solution_holds(robot, sett
     for i, row in enumerate(matrix(solution.link_accelerations)):
         R, a = data.oMi[i + 1].rotation, data.a[i + 1].vector
         close(row, np.concatenate([R @ a[:3] + [0.0, 0.0, 9.81], R @ a[3:]]))
-    # and what is sent meets the constraints
+    # and the torques meet the constraints
     achieved = [d @ expected.classical_acceleration(frame, expected.free(np.array(torques.effort)))
                 for frame, d in zip(frames, in_world)]
     close(achieved, accelerations)
@@ -462,10 +462,10 @@ def test_constraints_that_go_stale_stop_the_torques(client, node, robot, setting
         status, _ = client.diagnostics(node, lambda status, _: status.message.startswith(reason)
                                        or not robot.silent())
         assert status.level == b"\x01"
-    robot.constrain(BAD[0][1])               # a bad message is no sign of life
+    robot.constrain(BAD[0][1])               # a rejected message does not reset the timeout
     assert robot.silent()
     client.wait(lambda: reason in node.output(), node.output, again=robot.silent)
-    settings(input_timeout=0.0)         # any age will do
+    settings(input_timeout=0.0)         # no limit
     robot.ask()
 
 
@@ -651,7 +651,7 @@ def test_nothing_is_computed_without_a_subscriber(client, node, robot, settings)
         return (values["computing"] == "" and values["messages published [Hz]"] == "0.0"
                 and float(values["states [Hz]"]) > 0)
     client.diagnostics(node, silent)
-    settings(constraints="topic")       # then nobody misses constraints either
+    settings(constraints="topic")       # missing constraints are not reported either
     client.diagnostics(node, lambda status, values: silent(status, values)
                        and status.message == "running")
 

@@ -38,7 +38,7 @@ NAMES = ["shoulder_yaw", "shoulder_pitch", "upper_arm_roll", "elbow_pitch", "for
 
 
 class Viewer:
-    """A node in this process, brought up to date by hand."""
+    """A node in this process, updated by the test."""
 
     count = 0
 
@@ -98,7 +98,7 @@ class Viewer:
         return lambda: any(word in text for _, text in self.node._problems)
 
     def slide(self, slot, value):
-        """As a person does it."""
+        """As a user does it."""
         self.node._panel.events.put(("slide", slot, value))
 
 
@@ -259,7 +259,7 @@ def test_a_push(viewer, client):
     force, torque = heard[-1].wrench.force, heard[-1].wrench.torque
     np.testing.assert_allclose((force.x, force.y, force.z), (10.0, 0.0, -20.0), rtol=1e-6)
     assert (torque.x, torque.y, torque.z) == (0.0, 0.0, 0.0)
-    viewer.node._panel._link.value = "nothing"          # nothing pushes any more: that is reports
+    viewer.node._panel._link.value = "nothing"          # a zero force is published
     viewer.until(lambda: heard[-1].wrench.force.x == 0.0)
     viewer.until(lambda: viewer.node._handle is None)
     viewer.node._panel._link.value = "forearm_link"

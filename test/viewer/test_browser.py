@@ -93,7 +93,7 @@ def page(browser, demo):
 
 
 class Ear:
-    """Hears joint states in the demo's domain."""
+    """Subscribes to joint states in the demo's domain."""
 
     def __init__(self, domain):
         import rclpy

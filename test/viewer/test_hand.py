@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that follow sliders, and the motion that goes on from there."""
+"""Joints that follow sliders, and the motion that resumes from there."""
 import numpy as np
 import pytest
 

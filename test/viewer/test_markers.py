@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers on the page: every type, what takes them away, and bad ones."""
+"""Markers on the page: every type, deletion, and invalid ones."""
 import math
 from itertools import pairwise
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What people do on the page, as it comes out of the panel."""
+"""User input on the page, as events of the panel."""
 import asyncio
 
 import numpy as np
@@ -16,7 +16,7 @@ from dyn_ros.viewer.panel import Panel
 
 @pytest.fixture
 def panel(server, monkeypatch):
-    """Of the arm, and a person in front of it."""
+    """The panel of the arm, with a connected user."""
     monkeypatch.setattr(server.gui, "_resolve_client", lambda client_id: "a person")
     return Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, 10.0, True)
 
