@@ -32,7 +32,7 @@ def processors() -> int:
         From 1 to 4.
     """
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(OSError, ValueError, IndexError, StopIteration), open("/proc/meminfo") as file:
+    with contextlib.suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
         free = 1024 * next(int(line.split()[1]) for line in file
                            if line.startswith("MemAvailable:"))
     return max(1, min(_MOST, len(os.sched_getaffinity(0)), int(free / _MEMORY)))

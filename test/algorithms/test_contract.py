@@ -27,7 +27,7 @@ PUBLIC = [known for known in FIELDS if known.is_public]
 def arguments(pair, name, f_ext):
     """Arguments of a public function by name, without model and data."""
     q, v, a, tau = pair.state(7)
-    frame = pair.model.tree.frames[-1].name
+    frame = [each.name for each in pair.model.tree.frames if each.parent >= 0][-1]
     values = {
         "q": q, "v": v, "a": a, "tau": tau, "frame": frame, "joint": pair.model.joint_names[-1],
         "reference_frame": dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED, "offset": [0.1, 0.2, 0.3],
