@@ -1,0 +1,59 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Where compiled code cannot read the objects of this Python, Python copies the numbers."""
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import peer
+from dyn_ros.spatial.compiler import JIT
+
+# A layout that is not the known one: the type of arrays is not where it was.
+UNKNOWN = """
+import warnings
+import numpy as np, numba
+real = np.ndarray
+np.ndarray = type("ndarray", (real,), {})
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import dyn_ros.algorithms.native as native
+np.ndarray = real
+assert not native.READS_OBJECTS
+(warning,) = [str(each.message) for each in caught if "lays out its objects" in str(each.message)]
+assert "each call takes some 20 us longer" in warning
+"""
+CALLS = """
+import dyn_ros, peer
+pair = peer.new_pair("panda")
+model, data = pair.model, pair.data
+q, v, a, tau = pair.state(1)
+f_ext = pair.wrenches(1)
+peer.close(dyn_ros.rnea(model, data, q, v, a), pair.rnea(q, v, a))
+peer.close(dyn_ros.rnea(model, data, q, v, a, f_ext), pair.rnea(q, v, a, f_ext))
+peer.close(dyn_ros.rnea(model, data, q, v, a), pair.rnea(q, v, a))
+assert dyn_ros.rnea(model, data, q, v, a) is data.tau
+assert dyn_ros.rnea(model, data, list(q), v, a) is data.tau
+ddq = dyn_ros.aba(model, data, q, v, tau).copy()
+peer.close(dyn_ros.rnea(model, data, q, v, ddq), tau)
+J = dyn_ros.frame_jacobian(model, data, q, "panda_hand", 1)
+assert J is data.frame_jacobian and np.isfinite(J).all()
+motion = dyn_ros.vereshchagin(model, data, q, v, np.eye(6)[:, :2], [0.1, 0.2], "panda_hand")
+assert motion.nu.shape == (2,) and motion.rank == 2
+many = dyn_ros.rnea(model, data, np.tile(q, (9, 1)), v, a)
+peer.close(many[8], dyn_ros.rnea(model, data, q, v, a))
+try:
+    dyn_ros.rnea(model, data, q, v, a[:-1])
+except ValueError as error:
+    assert "a: expected shape" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+def test_an_unknown_layout_costs_time_alone():
+    done = subprocess.run([sys.executable, "-c", UNKNOWN + CALLS], capture_output=True, text=True,
+                          timeout=300, cwd=Path(peer.__file__).parent)
+    assert done.returncode == 0, done.stderr
