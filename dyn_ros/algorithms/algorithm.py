@@ -9,6 +9,7 @@ call can read what another one has left there.
 """
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,8 +136,8 @@ class Algorithm:
             Makes what is returned of the tuple of results, such as a named tuple. One result
             alone, or the tuple, where it is not given.
         """
-        caller = _Caller(self, results, make)
-        return caller.call_with_options if self.options else caller.call
+        call, call_with_options = _Caller(self, results, make).functions()
+        return call_with_options if self.options else call
 
     # -- the arguments
 
@@ -191,8 +192,10 @@ class _Ready(NamedTuple):
     program: Program
     workspace: Workspace
     links: NDArray[np.int64]
+    address: int                        # of the links
     published: dict[Field, Array]
-    results: Any                        # what is returned, or what ``finish`` takes
+    results: Any                        # what is returned
+    finish: Callable[[], Any] | None    # or what returns it, where it differs between calls
 
 
 class _Caller:
@@ -200,33 +203,37 @@ class _Caller:
 
     def __init__(self, algorithm, results, make):
         self._algorithm, self._make = algorithm, make or _one_or_all
+        self._is_made = make is not None
         self._results = algorithm.results if results is None else tuple(results)
         self._published = [f for f in (*self._results, *(() if results else algorithm.leaves))
                            if f.is_public]
-        plain = not make and not any(f.shape == () or f.is_open for f in self._results)
-        self._finish = None if plain else self._finish_one
 
-    def call(self, model, data, threads, *inputs):
-        """Call without options."""
-        try:
-            one, address, results, finish = data._prepared[self]
-            status = one(address, model, 0, inputs)
-        except (AttributeError, TypeError, KeyError):   # not a Data; not prepared yet
-            status = native.REFUSED
-        if status == 0:
-            return results if finish is None else finish(results)
-        return self._call_checked(model, data, threads, 0, inputs)
+    def functions(self):
+        """The call without options, and the one with options, packed into an integer."""
+        checked = self._call_checked
+        not_ready = AttributeError, TypeError, KeyError     # not a Data; not prepared yet
 
-    def call_with_options(self, model, data, threads, selector, *inputs):
-        """Call with options, packed into an integer."""
-        try:
-            one, address, results, finish = data._prepared[self]
-            status = one(address, model, selector, inputs)
-        except (AttributeError, TypeError, KeyError):
-            status = native.REFUSED
-        if status == 0:
-            return results if finish is None else finish(results)
-        return self._call_checked(model, data, threads, selector, inputs)
+        def call(model, data, threads, *inputs):
+            try:
+                one, address, results, finish = data._prepared[self]
+                status = one(address, model, 0, inputs)
+            except not_ready:
+                return checked(model, data, threads, 0, inputs)
+            if status != 0:
+                return checked(model, data, threads, 0, inputs)
+            return results if finish is None else finish()
+
+        def call_with_options(model, data, threads, selector, *inputs):
+            try:
+                one, address, results, finish = data._prepared[self]
+                status = one(address, model, selector, inputs)
+            except not_ready:
+                return checked(model, data, threads, selector, inputs)
+            if status != 0:
+                return checked(model, data, threads, selector, inputs)
+            return results if finish is None else finish()
+
+        return call, call_with_options
 
     def _call_checked(self, model, data, threads, selector, inputs):
         algorithm = self._algorithm
@@ -241,7 +248,7 @@ class _Caller:
                 found = self._run_batch(data, selector, values, constraints, size, threads)
             else:
                 found = self._run_each(data, selector, values, constraints, size)
-        return self._make(tuple(found[algorithm.results.index(f)] for f in self._results))
+        return self._make([found[algorithm.results.index(f)] for f in self._results])
 
     # -- one state
 
@@ -250,24 +257,24 @@ class _Caller:
         ready = data._ready.get(self) or self._prepare(data)
         status = self._execute(data, ready, selector, values, constraints)
         if native.READS_OBJECTS:
-            data._prepared[self] = (ready.program.one.call, ready.links.ctypes.data, ready.results,
-                                    self._finish)
+            data._prepared[self] = (ready.program.one.call, ready.address, ready.results,
+                                    ready.finish)
         if not JIT:
             for f, array in ready.published.items():
                 array[...] = ready.workspace[f]
         if status:
             self._algorithm.raise_where_singular(data.model, values)
-        return ready.results if self._finish is None else self._finish(ready.results)
+        return ready.results if ready.finish is None else ready.finish()
 
     def _execute(self, data, ready, selector, values, constraints):
         """Run the kernel; return its status."""
         model, program, workspace = data.model, ready.program, ready.workspace
         program.one.load(self._algorithm.announce)
         if native.READS_OBJECTS:
-            return program.one.call(ready.links.ctypes.data, model, selector, tuple(values))
+            return program.one.call(ready.address, model, selector, tuple(values))
         self._copy_inputs(workspace, selector, values, constraints)
         if JIT:
-            return program.one.call(ready.links.ctypes.data)
+            return program.one.call(ready.address)
         r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
         with np.errstate(all="ignore"):             # compiled code does not warn either
             turn_joints(r)
@@ -284,10 +291,33 @@ class _Caller:
         workspace = Workspace(data.model, program.fields, published=published if JIT else None)
         views = tuple(getattr(data, f.name) if f.is_public else public_view(f, workspace[f])
                       for f in self._results)
-        results = (views, workspace.table) if self._finish else _one_or_all(views)
-        ready = data._ready[self] = _Ready(program, workspace, native.links(data, workspace),
-                                           published, results)
+        links = native.links(data, workspace)
+        ready = data._ready[self] = _Ready(
+            program, workspace, links, links.ctypes.data, published, _one_or_all(views),
+            self._finisher(views, workspace.table))
         return ready
+
+    def _finisher(self, views, table):
+        """What makes the results of one state: numbers are floats, open axes as long as in the
+        call. None where the arrays themselves are returned.
+        """
+        numbers, is_open = ([f.shape == () for f in self._results],
+                            [f.is_open for f in self._results])
+        make, cuts = self._make, {}
+        if not (self._is_made or any(numbers) or any(is_open)):
+            return None
+        if not any(is_open):
+            return lambda: make([view.item() if number else view
+                                 for view, number in zip(views, numbers)])
+
+        def finish():
+            length = table.item(NCONSTRAINTS)
+            if length not in cuts:
+                cuts[length] = [view[..., :length] if open_ else view
+                                for view, open_ in zip(views, is_open)]
+            return make([view.item() if number else view
+                         for view, number in zip(cuts[length], numbers)])
+        return finish
 
     def _copy_inputs(self, workspace, selector, values, constraints):
         """Do what the compiled call does with a caller's objects."""
@@ -300,13 +330,6 @@ class _Caller:
             if value is not None:
                 start = workspace.offset(f)
                 workspace.work[start:start + value.size] = value.ravel()
-
-    def _finish_one(self, results):
-        """What is returned of one state: numbers as floats, open axes as long as in this call."""
-        views, table = results
-        return self._make(tuple(
-            float(view) if f.shape == () else view[..., :table[NCONSTRAINTS]] if f.is_open
-            else view for f, view in zip(self._results, views)))
 
     # -- a batch
 
@@ -326,9 +349,8 @@ class _Caller:
             space = spaces[thread]
             tiles = tuple(space.tile_offsets(f, rows.shape[1])
                           for f, rows in zip(algorithm.results, outputs))
-            return program.batch.call(
-                model._ints.ctypes.data, space.addresses[0], model._floats.ctypes.data,
-                space.addresses[1], selector, inputs, tiles, outputs, start, stop)
+            return program.batch.call(*space.addresses, selector, inputs, tiles, outputs,
+                                      start, stop)
 
         states = batch.in_parts(data, size, threads, run)
         if native.REFUSED in states:
@@ -363,4 +385,4 @@ _MOST_READY = 256
 
 
 def _one_or_all(results):
-    return results[0] if len(results) == 1 else results
+    return results[0] if len(results) == 1 else tuple(results)

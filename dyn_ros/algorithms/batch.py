@@ -30,8 +30,8 @@ class BatchSpace:
     def __init__(self, model: Model, fields: set[Field]) -> None:
         self._workspace = Workspace(model, fields | {EMPTY}, lanes=True)
         self._tiles: dict[tuple[Field, int], NDArray[np.int64]] = {}
-        table, work = self._workspace.table, self._workspace.work
-        self.addresses = table.ctypes.data, work.ctypes.data
+        self.addresses = tuple(array.ctypes.data for array in (
+            model._ints, self._workspace.table, model._floats, self._workspace.work))
 
     def tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
         """Where the tiles of ``LANES`` numbers start that fill the rows of a result.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..model.fields import CONSTRAINTS
 from ..model.frames import frame_number
@@ -126,11 +127,18 @@ class ConstrainedMotion(NamedTuple):
     rank: Scalar
 
 
-def as_motion(results: tuple) -> ConstrainedMotion:
+def as_motion(results: Sequence) -> ConstrainedMotion:
     """The results of a kernel as they are returned."""
-    motion = ConstrainedMotion._make(results)
-    rank = motion.rank.astype(int) if isinstance(motion.rank, np.ndarray) else int(motion.rank)
-    return motion._replace(rank=rank)
+    ddq, nu, constraint, total, forces, accelerations, rank = results
+    return ConstrainedMotion(ddq, nu, constraint, total, forces, accelerations,
+                             rank.astype(int) if isinstance(rank, np.ndarray) else int(rank))
+
+
+class ConstraintTable(NamedTuple):
+    """The integers that a kernel reads, and where they are."""
+
+    address: int
+    numbers: NDArray[np.int64]
 
 
 def _choice(name, value, known):
@@ -237,5 +245,5 @@ def constraint_table(model, data, name, tip, axes, directions, singularity, tole
     numbers = table(model, name, *key)
     if len(kept) >= _KEPT:
         kept.clear()
-    kept[key] = numbers
-    return numbers
+    found = kept[key] = ConstraintTable(numbers.ctypes.data, numbers)
+    return found

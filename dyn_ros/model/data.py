@@ -21,8 +21,25 @@ _FREE, _BUSY = 0, -1                                # instead of a thread's iden
 _changing_owner = threading.Lock()
 
 
-def _public_field(name: str) -> Field | None:
-    return next((known for known in FIELDS if known.name == name and known.is_public), None)
+class _Unallocated:
+    """A public field that no call has needed yet: zeros, placements are identities."""
+
+    def __init__(self, known: Field) -> None:
+        self._known = known
+        self.__doc__ = known.doc
+
+    def __get__(self, data: Any, owner: type) -> Any:
+        if data is None:
+            return self
+        data._array(self._known)
+        return data.__dict__[self._known.name]      # which hides this one from now on
+
+
+def _declare_attributes() -> None:
+    """Give ``Data`` an attribute for each public field that has been declared."""
+    for known in FIELDS:
+        if known.is_public and known.name not in vars(Data):
+            setattr(Data, known.name, _Unallocated(known))
 
 
 class Data:
@@ -60,21 +77,12 @@ class Data:
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Array: ...
     else:
-        def __getattr__(self, name):
-            """A result that no call has needed yet: zeros, placements are identities."""
-            known = None if name.startswith("_") else _public_field(name)
-            if known is None:
-                raise AttributeError(f"'Data' object has no attribute {name!r}", name=name,
-                                     obj=self)
-            self._array(known)
-            return self.__dict__[name]
-
         def __setattr__(self, name, value):
             """``data.tau += 1`` leaves the array in place; another one would stay as it is."""
             if name == "model" and value is not self.model:
                 raise AttributeError("data.model cannot be replaced: make dyn_ros.Data of the "
                                      "other model")
-            if _public_field(name) and value is not getattr(self, name):
+            if isinstance(vars(Data).get(name), _Unallocated) and value is not getattr(self, name):
                 raise AttributeError(f"data.{name} cannot be replaced, as algorithms write "
                                      f"into it: set its numbers, data.{name}[...] = values")
             object.__setattr__(self, name, value)
@@ -83,6 +91,7 @@ class Data:
         if not isinstance(model, Model):
             raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
                             f"{model!r:.80}; make one with dyn_ros.Model.from_urdf_file(path)")
+        _declare_attributes()
         self.__dict__.update(
             model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared={},
             _batch_spaces={}, _tables={}, _owner=np.zeros(1, np.int64), _threads=WorkerThreads(),
@@ -91,6 +100,7 @@ class Data:
     def _array(self, known: Field) -> Array:
         """A public field's memory, with the universe."""
         if known not in self._arrays:
+            _declare_attributes()
             array = new_field(self.model, known)
             self._arrays[known] = array
             self.__dict__[known.name] = public_view(known, array)
@@ -146,9 +156,6 @@ class Data:
 
     __copy__ = None
 
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(known.name for known in FIELDS if known.is_public)})
-
     def __repr__(self) -> str:
         names = [known.name for known in FIELDS if known.is_public]
         return f"Data({self.model!r}; {', '.join(names)})"
@@ -157,7 +164,7 @@ class Data:
 def _restored(model: Model, arrays: dict[str, Array]) -> Data:
     data = Data(model)
     for name, array in arrays.items():
-        known = _public_field(name)
+        known = next((known for known in FIELDS if known.name == name), None)
         if known is not None:                       # a pickle of a version that had it
             data._array(known)[...] = array
     return data

@@ -7,7 +7,7 @@ Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts e
 from collections import namedtuple
 
 from .compiler import kernel
-from .lanes import constant, lift, load, store
+from .lanes import constant, holds_lanes, lift, load, store
 
 Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its time derivative
 Force = namedtuple("Force", "linear angular")            # N, N m; or momentum
@@ -471,11 +471,13 @@ def load_se3(a, i):
 
 @kernel
 def store_se3(a, i, X):
+    """Store a placement. No caller can write to the work space of a batch: its last row stays."""
     for k in range(3):
         store3(a, i + 4 * k, (X.rotation[3 * k], X.rotation[3 * k + 1], X.rotation[3 * k + 2]))
         store(a, i + 4 * k + 3, X.translation[k])
-        store(a, i + 12 + k, 0.0)
-    store(a, i + 15, 1.0)
+    if not holds_lanes(a):
+        store3(a, i + 12, (0.0, 0.0, 0.0))
+        store(a, i + 15, 1.0)
 
 
 @kernel
