@@ -7,6 +7,7 @@ fields that it returns as results, and those that it leaves in ``Data`` besides.
 that its kernel refers to are scratch: they have memory of their own for each algorithm, so that no
 call can read what another one has left there.
 """
+import itertools
 import logging
 import threading
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.data import Data
+from ..model.data import BUSY, Data
 from ..model.fields import Field, Option, Q, fields_among, public_view
 from ..model.inputs import as_array, require_sound
 from ..model.joints import turn_joints
@@ -203,6 +204,7 @@ class _Caller:
 
     def __init__(self, algorithm, results, make):
         self._algorithm, self._make = algorithm, make or _one_or_all
+        self._number = next(_numbers)
         self._is_made = make is not None
         self._results = algorithm.results if results is None else tuple(results)
         self._published = [f for f in (*self._results, *(() if results else algorithm.leaves))
@@ -210,12 +212,12 @@ class _Caller:
 
     def functions(self):
         """The call without options, and the one with options, packed into an integer."""
-        checked = self._call_checked
-        not_ready = AttributeError, TypeError, KeyError     # not a Data; not prepared yet
+        checked, number = self._call_checked, self._number
+        not_ready = AttributeError, IndexError, TypeError   # not a Data; not prepared yet
 
         def call(model, data, threads, *inputs):
             try:
-                one, address, results, finish = data._prepared[self]
+                one, address, results, finish = data._prepared[number]
                 status = one(address, model, 0, inputs)
             except not_ready:
                 return checked(model, data, threads, 0, inputs)
@@ -225,7 +227,7 @@ class _Caller:
 
         def call_with_options(model, data, threads, selector, *inputs):
             try:
-                one, address, results, finish = data._prepared[self]
+                one, address, results, finish = data._prepared[number]
                 status = one(address, model, selector, inputs)
             except not_ready:
                 return checked(model, data, threads, selector, inputs)
@@ -243,11 +245,12 @@ class _Caller:
             return self._run_one(data, selector, values, constraints)
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
-        with data._busy():
-            if JIT:
-                found = self._run_batch(data, selector, values, constraints, size, threads)
-            else:
-                found = self._run_each(data, selector, values, constraints, size)
+        run = self._run_batch if JIT else self._run_each
+        data._claim(BUSY)
+        try:
+            found = run(data, selector, values, constraints, size, threads)
+        finally:
+            data._hand_to(threading.get_ident())
         return self._make([found[algorithm.results.index(f)] for f in self._results])
 
     # -- one state
@@ -257,8 +260,10 @@ class _Caller:
         ready = data._ready.get(self) or self._prepare(data)
         status = self._execute(data, ready, selector, values, constraints)
         if native.READS_OBJECTS:
-            data._prepared[self] = (ready.program.one.call, ready.address, ready.results,
-                                    ready.finish)
+            prepared = data._prepared
+            prepared += [None] * (self._number + 1 - len(prepared))
+            prepared[self._number] = (ready.program.one.call, ready.address, ready.results,
+                                      ready.finish)
         if not JIT:
             for f, array in ready.published.items():
                 array[...] = ready.workspace[f]
@@ -306,6 +311,8 @@ class _Caller:
         make, cuts = self._make, {}
         if not (self._is_made or any(numbers) or any(is_open)):
             return None
+        if len(views) == 1 and not (self._is_made or is_open[0]):
+            return views[0].item
         if not any(is_open):
             return lambda: make([view.item() if number else view
                                  for view, number in zip(views, numbers)])
@@ -359,7 +366,7 @@ class _Caller:
             algorithm.raise_where_singular(model, values)
         return found
 
-    def _run_each(self, data, selector, values, constraints, size):
+    def _run_each(self, data, selector, values, constraints, size, threads):
         """A batch without the compiler: one state after the other."""
         found = [batch.new_result(data, f, size, constraints)[1]
                  for f in self._algorithm.results]
@@ -382,6 +389,7 @@ def _require_equal(expected, numbers):
 
 
 _MOST_READY = 256
+_numbers = itertools.count()
 
 
 def _one_or_all(results):

@@ -50,6 +50,7 @@ from ..spatial.lanes import (
 from ..spatial.lie import UNIT_TOLERANCE
 
 REFUSED = -1
+_EXPONENT = 0x7FF0000000000000  # bits of a float64: all set in infinities and NaN alone
 _PAST_CACHES = 1 << 22      # numbers: results of this size leave the caches before they are read
 
 
@@ -155,15 +156,14 @@ def _take(known, r, address, field, width, heads):
             return False
     elif ndim != 1 or load(shape, 0) != count:
         return False
-    source = floats_at(load(head, _DATA))
+    source, bits = floats_at(load(head, _DATA)), integers_at(load(head, _DATA))
     start = offset(r, field)
-    doubt = 0.0
+    not_finite = 0
     for k in range(count):
-        x = load(source, k)
-        store(r.work, start + k, x)
-        doubt += x * 0.0
+        store(r.work, start + k, load(source, k))
+        not_finite |= (load(bits, k) & _EXPONENT) == _EXPONENT
     store(r.table, HAS_INPUT + field, 1)
-    return doubt == 0.0
+    return not_finite == 0
 
 
 @kernel
@@ -183,10 +183,11 @@ def _quaternions_are_unit(r, field):
 @kernel
 def _is_finite(r, start, count):
     """Whether numbers of the work space are finite, in every lane."""
-    doubt = 0.0 * load(r.work, start)
-    for k in range(start + 1, start + count):
-        doubt = doubt + 0.0 * load(r.work, k)
-    return all_above(1.0, doubt)
+    for k in range(start, start + count):
+        x = load(r.work, k)
+        if not (all_above(math.inf, x) and all_above(x, -math.inf)):
+            return False
+    return True
 
 
 @kernel

@@ -1,10 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Data: every result of the algorithms by name, and the memory that they work in."""
-import contextlib
 import sys
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +15,9 @@ from .types import Array
 from .worker_threads import WorkerThreads
 from .workspace import new_field
 
-_FREE, _BUSY = 0, -1                                # instead of a thread's identifier
+_FREE = 0                                           # instead of a thread's identifier
+BUSY = -1
+"""The owner while compiled code runs without the GIL: no other call is accepted."""
 _changing_owner = threading.Lock()
 
 
@@ -67,7 +67,7 @@ class Data:
     _constants: Array                   # of the model, which compiled code reads by address
     _arrays: dict[Field, Array]         # public fields
     _ready: dict[Any, Any]              # caller -> memory of its calls for one state
-    _prepared: dict[Any, tuple]         # caller -> what its compiled call takes
+    _prepared: list[tuple | None]       # by number of the caller: what its compiled call takes
     _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
     _tables: dict[tuple, Any]           # of constraints, see constraints.py
     _owner: NDArray[np.int64]           # the identifier of a thread
@@ -93,7 +93,7 @@ class Data:
                             f"{model!r:.80}; make one with dyn_ros.Model.from_urdf_file(path)")
         _declare_attributes()
         self.__dict__.update(
-            model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared={},
+            model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared=[],
             _batch_spaces={}, _tables={}, _owner=np.zeros(1, np.int64), _threads=WorkerThreads(),
             _buffer_pool=BufferPool())
 
@@ -119,10 +119,10 @@ class Data:
         self._claim(_FREE)
 
     def _claim(self, new_owner: int) -> None:
-        """Become the owner, or hand over to ``new_owner``; RuntimeError where it is not free."""
+        """Become the owner, or set ``new_owner``; RuntimeError if another thread owns it."""
         with _changing_owner:
             owner = int(self._owner[0])
-            if owner == _BUSY:
+            if owner == BUSY:
                 raise RuntimeError("data: a batch is being computed with it; make another "
                                    "dyn_ros.Data(model) for this call")
             if owner not in (_FREE, threading.get_ident()) and owner in sys._current_frames():
@@ -134,14 +134,9 @@ class Data:
                     "each thread, or call data.release() in that thread when it is done")
             self._owner[0] = new_owner
 
-    @contextlib.contextmanager
-    def _busy(self) -> Iterator[None]:
-        """Refuse all other calls, of this thread too, while compiled code runs without the GIL."""
-        self._claim(_BUSY)
-        try:
-            yield
-        finally:
-            self._owner[0] = threading.get_ident()
+    def _hand_to(self, owner: int) -> None:
+        """Set the owner, after ``_claim``."""
+        self._owner[0] = owner
 
     # -- copies
 

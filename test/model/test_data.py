@@ -15,6 +15,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.model.data import BUSY
 from dyn_ros.spatial.compiler import JIT
 
 COUNT = 3000                          # states whose matrices M count as a large result
@@ -271,10 +272,11 @@ def test_a_data_whose_thread_has_ended_is_free():
 def test_a_call_in_the_midst_of_a_batch_gets_an_error():
     pair = peer.new_pair("solo12", "floating")
     gravity(pair)
-    with pair.data._busy():
-        for count in (None, 20):
-            with pytest.raises(RuntimeError, match="a batch is being computed with it"):
-                gravity(pair, count)
+    pair.data._claim(BUSY)
+    for count in (None, 20):
+        with pytest.raises(RuntimeError, match="a batch is being computed with it"):
+            gravity(pair, count)
+    pair.data._hand_to(threading.get_ident())
     gravity(pair, 20)
 
 
