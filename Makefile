@@ -81,7 +81,7 @@ oldest:
 	pip=".venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check"
 	$$pip example-robot-data hypothesis "pin >= 3.4" pytest
 	$$pip $$($(PYTHON) tools/oldest.py)  # pip says that pin wants a newer NumPy; it runs with this one
-	PYTHONPATH=. .venv-oldest/bin/python -m pytest $(ENGINE_TESTS) $(ARGS)
+	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest $(ENGINE_TESTS) $(ARGS)
 
 bench:
 	$(call set_up,interfaces test-wheels)
