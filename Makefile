@@ -78,9 +78,10 @@ oldest:
 	echo "== Setting up .venv-oldest with $$($(PYTHON) tools/oldest.py)"
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
-	  $$($(PYTHON) tools/oldest.py) example-robot-data hypothesis pin pytest
-	PYTHONPATH=. .venv-oldest/bin/python -m pytest $(ENGINE_TESTS) $(ARGS)
+	pip=".venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check"
+	$$pip example-robot-data hypothesis "pin >= 3.4" pytest
+	$$pip $$($(PYTHON) tools/oldest.py)  # pip says that pin wants a newer NumPy; it runs with this one
+	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest $(ENGINE_TESTS) $(ARGS)
 
 bench:
 	$(call set_up,interfaces test-wheels)
