@@ -567,7 +567,7 @@ BAD = {
     "short beta": (spoiled("beta", np.zeros(5)), r"same number of constraints.*alpha: 6.*beta: 5"),
     "beta a number": (spoiled("beta", 1.0), r"beta: expected shape \(m,\)"),
     "no beta": (spoiled("beta", None), r"beta: expected"),
-    "unknown tip": (spoiled("tip", "hand"), r"no frame named 'hand'; there are: .*tool0"),
+    "unknown tip": (spoiled("tip", "hand"), r"no frame named 'hand'; available: .*tool0"),
     "tip out of range": (spoiled("tip", 1000), r"frame: expected a name or an index.*tool0"),
     "no tip": (spoiled("tip", None), r"frame: expected a name or an index.*tool0"),
     "tip a fraction": (spoiled("tip", 0.5), r"frame: expected a name or an index.*tool0"),
