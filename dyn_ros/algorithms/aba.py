@@ -273,38 +273,38 @@ def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
         f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
     """Forward dynamics: the joint accelerations that torques give, M^-1 (tau - nle + J' f_ext).
 
-    Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). ``model.armature`` counts.
+    Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). Includes ``model.armature``.
     With mimic joints, which couple branches, by M and its factor instead.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv,) ndarray
-        Joint accelerations [rad/s2, m/s2]. For one state it is ``data.ddq`` itself; for a batch a
-        new array with the batch's axis in front.
+        Joint accelerations [rad/s2, m/s2]. For a single state, ``data.ddq``; for a batch, a new
+        array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _aba(model, data, threads, q, v, tau, f_ext)

@@ -95,26 +95,26 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
                     threads: int = 1) -> tuple[Array, Array, Array]:
     """Derivatives of ``aba``'s accelerations by configuration, velocity and torque.
 
-    Carpentier and Mansard (2018); O(n3) at worst, less the sparser the tree. ``model.armature``
-    counts. External forces stay as they are in the joints' frames. Leaves ``data.ddq``, and all
-    that ``rnea_derivatives`` does there, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M`` too.
+    Carpentier and Mansard (2018); O(n^3) at worst, less the sparser the tree. Includes
+    ``model.armature``. External forces are constant in the joint frames. Leaves ``data.ddq``, and
+    all that ``rnea_derivatives`` does there, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M`` too.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -126,15 +126,15 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
         By velocity [rad/s2, m/s2 per rad/s, m/s].
     ddq_dtau : (nv, nv) ndarray
         By torque: the inverse of M [rad/s2, m/s2 per N m, N].
-        For one state they are ``data.ddq_dq``, ``data.ddq_dv`` and ``data.Minv`` themselves; for
-        a batch new arrays with the batch's axis in front.
+        For a single state, ``data.ddq_dq``, ``data.ddq_dv`` and ``data.Minv``; for a batch, new
+        arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _aba_derivatives(model, data, threads, q, v, tau, f_ext)

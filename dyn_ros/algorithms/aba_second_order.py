@@ -137,27 +137,27 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
                                  threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Second-order derivatives of ``aba``'s accelerations by configuration, velocity, torque.
 
-    In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n4). By
-    torque and velocity, or torque twice, they are zero. ``model.armature`` counts. External
-    forces stay as they are in the joints' frames. Leaves all that ``aba_derivatives`` does, and
-    the tensors of ``rnea_second_order_derivatives`` at these accelerations.
+    In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4). By
+    torque and velocity, or torque twice, they are zero. Includes ``model.armature``. External
+    forces are constant in the joint frames. Leaves all that ``aba_derivatives`` does, and the
+    tensors of ``rnea_second_order_derivatives`` at these accelerations.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -171,16 +171,15 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
         [i, j, k]: of ddq_dq[i, j] by velocity k.
     d2ddq_dtaudq : (nv, nv, nv) ndarray
         [i, j, k]: of ddq_dtau[i, j], the inverse of M, along velocity k. Symmetric in i and j.
-        Accelerations in rad/s2 or m/s2, directions in rad or m, torques in N m or N. For one
-        state they are ``data.d2ddq_dqdq`` and so on themselves; for a batch new arrays with the
-        batch's axis in front.
+        Accelerations in rad/s2 or m/s2, directions in rad or m, torques in N m or N. For a single
+        state, ``data.d2ddq_dqdq`` and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _second_order(model, data, threads, q, v, tau, f_ext)

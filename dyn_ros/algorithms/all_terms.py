@@ -237,9 +237,9 @@ class Terms(NamedTuple):
     Ag : (6, nv) ndarray
         Of ``ccrba``, as the next two [kg, kg m, kg m2].
     hg : (6,) ndarray
-        Momentum about the centre of mass [kg m/s, kg m2/s].
+        Momentum about the center of mass [kg m/s, kg m2/s].
     Ig : (6, 6) ndarray
-        Inertia about the centre of mass [kg, kg m2].
+        Inertia about the center of mass [kg, kg m2].
     dhg_drift : (6,) ndarray
         ``centroidal_momentum_time_derivative`` at zero accelerations: with accelerations a the
         rate of hg is Ag a + dhg_drift [N, N m].
@@ -315,30 +315,29 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
     The same numbers as from the functions that give one each, for less than they take together.
     Featherstone, Rigid Body Dynamics Algorithms (2008), tables 5.1 and 6.2, and Orin, Goswami and
     Lee (2013), on one placement of the joints; O(n d) for a tree of depth d, without M O(n). The
-    link on a fixed base does not count.
+    link of a fixed base is excluded.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the results, until the next call.
+        Created for this model. Holds the results until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     only : sequence of str, optional
         Names of the terms to compute, fields of ``Terms``; ``data`` keeps its other numbers. All
         where it is not given.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     Terms
-        A named tuple; with ``only`` those terms in its order, one alone without a tuple. For one
-        state ``data.M`` and so on themselves; for a batch new arrays with the batch's axis in
-        front.
+        A named tuple; with ``only`` those terms in its order, one alone without a tuple. For a
+        single state, ``data.M`` and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------

@@ -75,34 +75,34 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                  threads: int = 1) -> tuple[Array, Array]:
     """Momentum of each joint's body.
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). Of the body alone,
-    as after Pinocchio's rnea; its computeCentroidalMomentum leaves that of the joint's subtree
-    under the same name. Leaves ``data.v``, ``data.liMi`` and ``data.oMi``.
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). Of the body alone, as
+    after Pinocchio's rnea; its computeCentroidalMomentum leaves that of the joint's subtree under
+    the same name. Also computes ``data.v``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     h, oh : (njoints, 6) ndarray
         Linear and angular momentum in each joint's frame at its origin, and in the world at its
-        origin [kg m/s, kg m2/s]. For one state they are ``data.h`` and ``data.oh`` themselves;
-        for a batch new arrays with the batch's axis in front.
+        origin [kg m/s, kg m2/s]. For a single state, ``data.h`` and ``data.oh``; for a batch, new
+        arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _momenta(model, data, threads, q, v)
 
@@ -112,37 +112,37 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     """Force that each joint transmits to its body: what moves and holds its whole subtree.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Gravity is borne,
-    external forces are taken off; the joint's torque is S' f, without the armature's share.
-    Leaves ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
+    external forces are taken off; the joint's torque is S' f, without the armature's share. Also
+    computes ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     f, of : (njoints, 6) ndarray
-        Force and moment in each joint's frame at its origin, and in the world at its origin
-        [N, N m]. For one state they are ``data.f`` and ``data.of`` themselves; for a batch new
-        arrays with the batch's axis in front.
+        Force and moment in each joint's frame at its origin, and in the world at its origin [N, N
+        m]. For a single state, ``data.f`` and ``data.of``; for a batch, new arrays with a leading
+        batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _forces(model, data, threads, q, v, a, f_ext)

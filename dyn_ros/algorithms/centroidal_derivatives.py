@@ -194,28 +194,28 @@ _com_velocity_derivatives = Algorithm(
 
 def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
                            threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Derivatives of the momentum about the centre of mass and of its rate.
+    """Derivatives of the momentum about the center of mass and of its rate.
 
-    Carpentier and Mansard (2018); O(n). No gravity in them. The link on a fixed base does not
-    count. Leaves ``data.hg``, ``data.dhg``, ``data.com`` and ``data.mass``; and, column by column
-    in the world, about its origin: ``data.dHdq``, ``data.dFdq``, ``data.dFdv``, ``data.dFda`` (of
-    the momentum of all that a joint carries, and its rate, without gravity), ``data.J``,
-    ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``; also ``data.ov``
-    and ``data.oa``.
+    Carpentier and Mansard (2018); O(n). Gravity is not included. The link of a fixed base is
+    excluded. Leaves ``data.hg``, ``data.dhg``, ``data.com`` and ``data.mass``; and, column by
+    column in the world, about its origin: ``data.dHdq``, ``data.dFdq``, ``data.dFdv``,
+    ``data.dFda`` (of the momentum of all that a joint carries, and its rate, without gravity),
+    ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``; also
+    ``data.ov`` and ``data.oa``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -228,24 +228,23 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         By velocity [N, N m per rad/s, m/s].
     dhdot_da : (6, nv) ndarray
         By acceleration: the centroidal momentum matrix [kg, kg m, kg m2].
-        All about the centre of mass, in the axes of the root. For one state they are
-        ``data.dh_dq`` and so on themselves; for a batch new arrays with the batch's axis in
-        front.
+        All about the center of mass, in the axes of the root. For a single state, ``data.dh_dq``
+        and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _centroidal_derivatives(model, data, threads, q, v, a)
 
 
 def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                              threads: int = 1) -> Array:
-    """Derivative of the velocity of the centre of mass by configuration.
+    """Derivative of the velocity of the center of mass by configuration.
 
-    The linear part of ``centroidal_derivatives``' dh_dq over the mass; O(n). Leaves
+    The linear part of ``centroidal_derivatives``' dh_dq over the mass; O(n). Also computes
     ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
     ``data.dAdv`` and ``data.ov``.
 
@@ -253,25 +252,25 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (3, nv) ndarray
-        By column: along each velocity, on the tangent space; in the axes of the root [m/s per
-        rad, m]. For one state it is ``data.dvcom_dq`` itself; for a batch a new array with the
-        batch's axis in front.
+        By column: along each velocity, on the tangent space; in the axes of the root [m/s per rad,
+        m]. For a single state, ``data.dvcom_dq``; for a batch, a new array with a leading batch
+        axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _com_velocity_derivatives(model, data, threads, q, v)

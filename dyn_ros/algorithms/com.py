@@ -259,7 +259,7 @@ _subtree_jacobian = Algorithm("subtree_com_jacobian", subtree_com_jacobian_kerne
 def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
                    a: ArrayLike | None = None, *,
                    threads: int = 1) -> tuple[Array, Array, Array, Scalar]:
-    """Centre of mass of all that moves, its velocity and acceleration.
+    """Center of mass of all that moves, its velocity and acceleration.
 
     Sums over the bodies, Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n).
     The link on a fixed base does not move and does not count.
@@ -268,31 +268,31 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     com, vcom, acom : (3,) ndarray
         Position [m], velocity [m/s] and acceleration [m/s2], in the world; acom is the rate of
-        vcom, without gravity. For one state they are ``data.com`` and so on themselves; for a
-        batch new arrays with the batch's axis in front. Of a robot without mass: zeros.
+        vcom, without gravity. For a single state, ``data.com`` and so on; for a batch, new arrays
+        with a leading batch axis. Of a robot without mass: zeros.
     mass : float, or (B,) ndarray
         [kg].
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _com(model, data, threads, q, v, a)
 
@@ -300,7 +300,7 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
 def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
                             a: ArrayLike | None = None, *,
                             threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Centre of mass of each joint's subtree, its velocity and acceleration.
+    """Center of mass of each joint's subtree, its velocity and acceleration.
 
     The subtree of a joint is its body and all that hangs on it. Sums over the bodies,
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). All is told in the
@@ -311,38 +311,38 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     com, vcom, acom : (njoints, 3) ndarray
-        Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The centre of a
+        Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The center of a
         subtree without mass is its joint's origin.
     mass : (njoints,) ndarray
         [kg].
-        For one state they are ``data.subtree_com`` and so on themselves; for a batch new arrays
-        with the batch's axis in front.
+        For a single state, ``data.subtree_com`` and so on; for a batch, new arrays with a leading
+        batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _subtrees(model, data, threads, q, v, a)
 
 
 def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Jacobian of the centre of mass: vcom = Jcom v.
+    """Jacobian of the center of mass: vcom = Jcom v.
 
     By composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot"
     (2013): the linear rows of the centroidal momentum matrix over the mass; O(n).
@@ -351,52 +351,51 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (3, nv) ndarray
-        In the world [m/rad, 1]. For one state it is ``data.Jcom`` itself; for a batch a new array
-        with the batch's axis in front. Of a robot without mass: zeros.
+        In the world [m/rad, 1]. For a single state, ``data.Jcom``; for a batch, a new array with a
+        leading batch axis. Of a robot without mass: zeros.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _jacobian(model, data, threads, q)
 
 
 def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int, *,
                          threads: int = 1) -> Array:
-    """Jacobian of the centre of mass of one joint's subtree: subtree_vcom[joint] = J v.
+    """Jacobian of the center of mass of one joint's subtree: subtree_vcom[joint] = J v.
 
-    A joint in the subtree moves a part of its mass; one on the way to the root moves the centre
-    as a point of the subtree. O(n).
+    A joint in the subtree moves a part of its mass; one on the way to the root moves the center as
+    a point of the subtree. O(n).
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     joint : str or int
         Name or index in ``model.joint_names`` of the joint that carries the subtree.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (3, nv) ndarray
-        In the world [m/rad, 1]. For one state it is ``data.subtree_Jcom`` itself; for a batch a
-        new array with the batch's axis in front. The centre of a subtree without mass is its
-        joint's origin.
+        In the world [m/rad, 1]. For a single state, ``data.subtree_Jcom``; for a batch, a new array
+        with a leading batch axis. The center of a subtree without mass is its joint's origin.
 
     Raises
     ------

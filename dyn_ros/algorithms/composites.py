@@ -149,14 +149,14 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -166,13 +166,13 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         doYcrb is the rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies; dYcrb is the
         same tensor in the joint's frame. So it is not the rate of Ycrb's numbers, which the
         joint's own motion does not change [kg/s, kg m/s, kg m2/s].
-        For one state they are ``data.Ycrb`` and so on themselves; for a batch new arrays with
-        the batch's axis in front.
+        For a single state, ``data.Ycrb`` and so on; for a batch, new arrays with a leading batch
+        axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _composites(model, data, threads, q, v)

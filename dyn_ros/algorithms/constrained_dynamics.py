@@ -122,11 +122,11 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int, or sequence of these
         The constrained frame, by name or index; or one for each direction. Any frame that some
         joint moves.
@@ -160,7 +160,7 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
     ValueError
         As ``vereshchagin``; and for an unknown frame in ``axes`` or ``f_ext``.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     table = constraint_table(model, data, "frame", frame, axes, ("directions", directions),
                              singularity, tolerance, priority)

@@ -107,22 +107,22 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        Inertia matrix [kg m2, kg m, kg]. For one state it is ``data.M`` itself; for a batch a
-        new array with the batch's axis in front.
+        Inertia matrix [kg m2, kg m, kg]. For a single state, ``data.M``; for a batch, a new array
+        with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _crba(model, data, threads, q)

@@ -91,20 +91,20 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                    threads: int = 1) -> Scalar:
     """Kinetic energy, v' M v / 2, of the rotors (``model.armature``) too.
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n).
-    Leaves ``data.v``, ``data.liMi`` and ``data.oMi``.
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n). Also
+    computes ``data.v``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -114,8 +114,8 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _kinetic(model, data, threads, q, v)
 
@@ -123,17 +123,17 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
     """Potential energy in the field of gravity, -m g.com; zero with com at the root's origin.
 
-    O(n). The link on a fixed base does not count. Leaves ``data.liMi`` and ``data.oMi``.
+    O(n). The link of a fixed base is excluded. Also computes ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -143,8 +143,8 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _potential(model, data, threads, q)
 
@@ -153,20 +153,20 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                       threads: int = 1) -> Scalar:
     """Kinetic and potential energy together; it grows by the power of the joint torques.
 
-    O(n). Leaves ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``, ``data.liMi`` and
-    ``data.oMi``.
+    O(n). Also computes ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``,
+    ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _mechanical(model, data, threads, q, v)

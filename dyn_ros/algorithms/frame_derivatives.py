@@ -99,28 +99,28 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
                                threads: int = 1) -> tuple[Array, Array]:
     """Derivatives of ``frame_velocity`` by configuration and velocity.
 
-    Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. In
-    LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_velocity`` gives there.
-    Pinocchio's are those of WORLD brought to the frame's origin, as if that stayed in place:
-    ours by configuration are the same plus (w x u, 0) in each column, with the frame's angular
-    velocity w and the velocity u that the column gives its origin.
+    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED
+    they are the true derivatives of what ``frame_velocity`` gives there. Pinocchio's are those of
+    WORLD brought to the frame's origin, as if that stayed in place: ours by configuration are the
+    same plus (w x u, 0) in each column, with the frame's angular velocity w and the velocity u that
+    the column gives its origin.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -129,15 +129,15 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
         rad, m].
     v_partial_dv : (6, nv) ndarray
         The frame's Jacobian [m, rad per rad, m].
-        For one state they are ``data.v_partial_dq`` and ``data.v_partial_dv`` themselves; for a
-        batch new arrays with the batch's axis in front.
+        For a single state, ``data.v_partial_dq`` and ``data.v_partial_dv``; for a batch, new arrays
+        with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _velocity_derivatives(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v)
@@ -149,32 +149,32 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
                                    threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Derivatives of ``frame_acceleration`` by configuration, velocity and acceleration.
 
-    Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. No gravity in
-    them. In LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_acceleration`` and
-    ``frame_velocity`` give there. Pinocchio's are those of WORLD brought to the frame's origin,
-    as if that stayed in place: ours by configuration are the same plus (w x u, 0) in each column
-    of v_partial_dq, with the frame's angular velocity w and the velocity u that the column gives
-    its origin; in a_partial_dq likewise with its angular acceleration. Leaves
-    ``data.v_partial_dv`` too.
+    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. Gravity is not
+    included. In LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_acceleration``
+    and ``frame_velocity`` give there. Pinocchio's are those of WORLD brought to the frame's origin,
+    as if that stayed in place: ours by configuration are the same plus (w x u, 0) in each column of
+    v_partial_dq, with the frame's angular velocity w and the velocity u that the column gives its
+    origin; in a_partial_dq likewise with its angular acceleration. Also computes
+    ``data.v_partial_dv``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -187,15 +187,15 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
         By velocity [m/s2, rad/s2 per rad/s, m/s].
     a_partial_da : (6, nv) ndarray
         By acceleration: the frame's Jacobian [m, rad per rad, m].
-        For one state they are ``data.v_partial_dq`` and so on themselves; for a batch new arrays
-        with the batch's axis in front.
+        For a single state, ``data.v_partial_dq`` and so on; for a batch, new arrays with a leading
+        batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _acceleration_derivatives(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v, a)

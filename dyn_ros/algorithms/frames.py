@@ -243,37 +243,37 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
                    reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
     """Velocity of a frame.
 
-    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s, rad/s]. For one state it is ``data.frame_velocity`` itself; for
-        a batch a new array with the batch's axis in front.
+        (linear, angular) [m/s, rad/s]. For a single state, ``data.frame_velocity``; for a batch, a
+        new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _velocity(model, data, threads, frame_selector(model, frame, reference_frame),
                      q, v)
@@ -284,40 +284,40 @@ def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: 
                        threads: int = 1) -> Array:
     """Spatial acceleration of a frame, the rate of its velocity as a motion.
 
-    Featherstone (2008), section 2.10; O(d) for a frame behind d joints. No gravity in it. Leaves
-    ``data.frame_classical_acceleration`` too.
+    Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included. Also
+    computes ``data.frame_classical_acceleration``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]. For one state it is ``data.frame_acceleration``
-        itself; for a batch a new array with the batch's axis in front.
+        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_acceleration``; for a
+        batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _acceleration(model, data, threads, frame_selector(model, frame, reference_frame),
                          q, v, a)
@@ -329,41 +329,40 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     """Acceleration of the frame's origin, and its angular acceleration.
 
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
-    behind d joints. No gravity in it. In WORLD of the point of the body that passes the world's
-    origin. Leaves ``data.frame_acceleration`` too.
+    at depth d. Gravity is not included. In WORLD of the point of the body that passes the world's
+    origin. Also computes ``data.frame_acceleration``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]. For one state it is
-        ``data.frame_classical_acceleration`` itself; for a batch a new array with the batch's
-        axis in front.
+        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_classical_acceleration``;
+        for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _classical(model, data, threads, frame_selector(model, frame, reference_frame),
                       q, v, a)
@@ -372,39 +371,39 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
 def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
                    reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
                    threads: int = 1) -> Array:
-    """Jacobian of a frame: times v it is the velocity.
+    """Jacobian of a frame; multiplied by v, it is the velocity of the frame.
 
-    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame, in its axes [m], that takes the place of its origin.
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        (linear, angular) by column; a mimic joint adds to its master's. For one state it is
-        ``data.frame_jacobian`` itself; for a batch a new array with the batch's axis in front.
+        (linear, angular) by column; a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame),
                      q, offset)
@@ -413,44 +412,43 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                   frame: str | int, reference_frame: ReferenceFrame | int,
                                   offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Rate of change of ``frame_jacobian``, each number's own.
+    """Time derivative of the entries of ``frame_jacobian``.
 
-    Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
-    LOCAL_WORLD_ALIGNED the classical one. Featherstone (2008), section 2.10; O(d) for a frame
-    behind d joints. Leaves ``data.frame_jacobian`` too.
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    frame at depth d. Also computes ``data.frame_jacobian``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame, in its axes [m], that takes the place of its origin.
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        In the order and the axes of ``frame_jacobian``. For one state it is
-        ``data.frame_jacobian_time_variation`` itself; for a batch a new array with the batch's
-        axis in front.
+        In the order and the frame of ``frame_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _variation(model, data, threads, frame_selector(model, frame, reference_frame),
                       q, v, offset)
@@ -458,40 +456,39 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
 def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
-    """Kinematic Hessian of a frame: its Jacobian's derivative by q.
+    """Kinematic Hessian of a frame: the derivative of its Jacobian with respect to q.
 
-    H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is
-    along ``integrate(q, e_k)``; so its sum over k with v_k is the time variation. It is not
-    symmetric in j and k. O(d^2) for a frame behind d joints, also through joints of several
-    coordinates.
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. O(d^2) for a frame at depth d, also for joints with several coordinates.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv, nv) ndarray
-        By row (linear, angular), column of the Jacobian, coordinate. For one state it is
-        ``data.frame_hessian`` itself; for a batch a new array with the batch's axis in front.
+        By row (linear, angular), column of the Jacobian, coordinate. For a single state,
+        ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _hessian(model, data, threads, frame_selector(model, frame, reference_frame),
                     q)
@@ -500,39 +497,39 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
                    reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
                    threads: int = 1) -> Array:
-    """Jacobian of a joint: times v it is the velocity.
+    """Jacobian of a joint; multiplied by v, it is the velocity of the joint.
 
-    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint, in its axes [m], that takes the place of its origin.
+        A point fixed to the joint and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        (linear, angular) by column; a mimic joint adds to its master's. For one state it is
-        ``data.frame_jacobian`` itself; for a batch a new array with the batch's axis in front.
+        (linear, angular) by column; a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame),
                      q, offset)
@@ -541,44 +538,43 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
 def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                   joint: str | int, reference_frame: ReferenceFrame | int,
                                   offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Rate of change of ``joint_jacobian``, each number's own.
+    """Time derivative of the entries of ``joint_jacobian``.
 
-    Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
-    LOCAL_WORLD_ALIGNED the classical one. Featherstone (2008), section 2.10; O(d) for a joint
-    behind d joints. Leaves ``data.frame_jacobian`` too.
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    joint at depth d. Also computes ``data.frame_jacobian``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint, in its axes [m], that takes the place of its origin.
+        A point fixed to the joint and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        In the order and the axes of ``joint_jacobian``. For one state it is
-        ``data.frame_jacobian_time_variation`` itself; for a batch a new array with the batch's
-        axis in front.
+        In the order and the frame of ``joint_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _variation(model, data, threads, joint_selector(model, joint, reference_frame),
                       q, v, offset)
@@ -586,40 +582,39 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
 def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
-    """Kinematic Hessian of a joint: its Jacobian's derivative by q.
+    """Kinematic Hessian of a joint: the derivative of its Jacobian with respect to q.
 
-    H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is
-    along ``integrate(q, e_k)``; so its sum over k with v_k is the time variation. It is not
-    symmetric in j and k. O(d^2) for a joint behind d joints, also through joints of several
-    coordinates.
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. O(d^2) for a joint at depth d, also for joints with several coordinates.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv, nv) ndarray
-        By row (linear, angular), column of the Jacobian, coordinate. For one state it is
-        ``data.frame_hessian`` itself; for a batch a new array with the batch's axis in front.
+        By row (linear, angular), column of the Jacobian, coordinate. For a single state,
+        ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _hessian(model, data, threads, joint_selector(model, joint, reference_frame),
                     q)

@@ -105,32 +105,32 @@ _second_variation = Algorithm("joint_jacobians_second_time_variation",
 def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Jacobian columns of all joints, each told in the world.
 
-    The columns of the joints on the way to a body, times their velocities, give the body's
-    velocity in the world: in its axes, about its origin. Featherstone (2008), section 4.1;
-    O(n). Leaves ``data.oMi`` too.
+    The columns of the joints on the way to a body, times their velocities, give the body's velocity
+    in the world: in its axes, about its origin. Featherstone (2008), section 4.1; O(n). Also
+    computes ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, n) ndarray
-        (linear, angular) by column, in the order of joints; n = nv plus one for each mimic
-        joint, whose column has its multiplier in it. For one state it is ``data.J`` itself; for
-        a batch a new array with the batch's axis in front.
+        (linear, angular) by column, in the order of joints; n = nv plus one for each mimic joint,
+        whose column has its multiplier in it. For a single state, ``data.J``; for a batch, a new
+        array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _jacobians(model, data, threads, q)
 
@@ -139,32 +139,32 @@ def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: Ar
                                    threads: int = 1) -> Array:
     """Rate of change of ``joint_jacobians``.
 
-    Featherstone (2008), section 2.10: ov x S for each column; O(n). Leaves ``data.J``,
-    ``data.ov`` and ``data.oMi`` too.
+    Featherstone (2008), section 2.10: ov x S for each column; O(n). Also computes ``data.J``,
+    ``data.ov`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, n) ndarray
-        In the order and the axes of ``joint_jacobians``. For one state it is ``data.dJ``
-        itself; for a batch a new array with the batch's axis in front.
+        In the order and the frame of ``joint_jacobians``. For a single state, ``data.dJ``; for a
+        batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _variation(model, data, threads, q, v)
 
@@ -173,33 +173,33 @@ def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike
                                           a: ArrayLike, *, threads: int = 1) -> Array:
     """Second rate of change of ``joint_jacobians``.
 
-    The rate of ov x S: oa x S + ov x (ov x S) for each column; O(n). Leaves ``data.dJ``,
-    ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi`` too.
+    The rate of ov x S: oa x S + ov x (ov x S) for each column; O(n). Also computes ``data.dJ``,
+    ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, n) ndarray
-        In the order and the axes of ``joint_jacobians``. For one state it is ``data.ddJ``
-        itself; for a batch a new array with the batch's axis in front.
+        In the order and the frame of ``joint_jacobians``. For a single state, ``data.ddJ``; for a
+        batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _second_variation(model, data, threads, q, v, a)

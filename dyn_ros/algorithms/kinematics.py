@@ -187,16 +187,16 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -208,14 +208,14 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         [m/s, rad/s; m/s2, rad/s2].
     ov, oa : (njoints, 6) ndarray
         The same in the world: in its axes, about its origin.
-        For one state they are ``data.oMi`` and so on themselves; for a batch new arrays with
-        the batch's axis in front.
+        For a single state, ``data.oMi`` and so on; for a batch, new arrays with a leading batch
+        axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _forward(model, data, threads, q, v, a)
 
@@ -225,35 +225,35 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
                                threads: int = 1) -> tuple[Array, Array]:
     """Spatial accelerations of every joint frame less gravity, as rnea has them.
 
-    Featherstone (2008), table 5.1, first loop; O(n). Leaves all that ``forward_kinematics`` does.
+    Featherstone (2008), table 5.1, first loop; O(n). Also computes all that ``forward_kinematics``
+    does.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     a_gf, oa_gf : (njoints, 6) ndarray
-        In each joint's frame, and in the world (its axes, its origin) [m/s2, rad/s2]. For one
-        state ``data.a_gf`` and ``data.oa_gf`` themselves; for a batch new arrays with the
-        batch's axis in front.
+        In each joint's frame, and in the world (its axes, its origin) [m/s2, rad/s2]. For a single
+        state, ``data.a_gf`` and ``data.oa_gf``; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _less_gravity(model, data, threads, q, v, a)
 
@@ -268,25 +268,25 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (njoints, 6) ndarray
-        In the world: in its axes, about its origin [m/s2, rad/s2]. For one state it is
-        ``data.oa_drift`` itself; for a batch a new array with the batch's axis in front.
+        In the world: in its axes, about its origin [m/s2, rad/s2]. For a single state,
+        ``data.oa_drift``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _bias(model, data, threads, q, v)
 
@@ -294,28 +294,28 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Placement of every frame: joints, fixed joints and links.
 
-    Leaves ``data.oMi`` and ``data.liMi`` too.
+    Also computes ``data.oMi`` and ``data.liMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nframes, 4, 4) ndarray
-        Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For one
-        state it is ``data.oMf`` itself; for a batch a new array with the batch's axis in front.
+        Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For a single
+        state, ``data.oMf``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _placements(model, data, threads, q)

@@ -243,31 +243,31 @@ _minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,),
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Inverse of the joint-space inertia matrix, full and symmetric.
 
-    Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n2 d) for a tree of depth d.
-    ``model.armature`` counts. With mimic joints, which couple branches, by the factor of M.
+    Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.
+    Includes ``model.armature``. With mimic joints, which couple branches, by the factor of M.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        Inverse of M. For one state it is ``data.Minv`` itself; for a batch a
-        new array with the batch's axis in front.
+        Inverse of M. For a single state, ``data.Minv``; for a batch, a new array with a leading
+        batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _minverse(model, data, threads, q)

@@ -429,27 +429,27 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     """Derivatives of ``rnea``'s torques by configuration, velocity and acceleration.
 
     Singh, Russell and Wensing (2022), after Carpentier and Mansard (2018); O(n d) for a tree of
-    depth d. ``model.armature`` counts. External forces stay as they are in the joints' frames.
-    Leaves ``data.tau`` and, column by column in the world, about its origin: ``data.J``,
-    ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``,
-    ``data.dFdq``, ``data.dFdv``, ``data.dFda``; also ``data.ov`` and ``data.oa_gf``.
+    depth d. Includes ``model.armature``. External forces are constant in the joint frames. Leaves
+    ``data.tau`` and, column by column in the world, about its origin: ``data.J``, ``data.dJ``,
+    ``data.psid``, ``data.psidd``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``, ``data.dFdq``,
+    ``data.dFdv``, ``data.dFda``; also ``data.ov`` and ``data.oa_gf``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -460,14 +460,14 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
         By velocity [N m s, N s per rad, m].
     M : (nv, nv) ndarray
         By acceleration: the joint-space inertia matrix [kg m2, kg m, kg].
-        For one state they are ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M`` themselves; for
-        a batch new arrays with the batch's axis in front.
+        For a single state, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M``; for a batch, new
+        arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _rnea_derivatives(model, data, threads, q, v, a, f_ext)
 
@@ -476,31 +476,30 @@ def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
                                     threads: int = 1) -> Array:
     """Derivative of ``generalized_gravity`` by configuration.
 
-    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Leaves ``data.J``,
-    ``data.psidd`` and ``data.dFdq``.
+    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Also computes
+    ``data.J``, ``data.psidd`` and ``data.dFdq``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per
-        rad, m]. For one state it is ``data.dg_dq`` itself; for a batch a new array with the
-        batch's axis in front.
+        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per rad,
+        m]. For a single state, ``data.dg_dq``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _gravity_derivatives(model, data, threads, q)
 
@@ -509,34 +508,33 @@ def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: Arr
                               threads: int = 1) -> Array:
     """Derivative of ``static_torque`` by configuration.
 
-    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces stay
-    as they are in the joints' frames. Leaves ``data.J``, ``data.psidd`` and
-    ``data.dFdq``.
+    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces are
+    constant in the joint frames. Also computes ``data.J``, ``data.psidd`` and ``data.dFdq``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per
-        rad, m]. For one state it is ``data.dtau_dq`` itself; for a batch a new array with the
-        batch's axis in front.
+        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per rad,
+        m]. For a single state, ``data.dtau_dq``; for a batch, a new array with a leading batch
+        axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _static_derivatives(model, data, threads, q, f_ext)

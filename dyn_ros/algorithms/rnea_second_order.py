@@ -229,26 +229,26 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
                                   threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Second-order derivatives of ``rnea``'s torques by configuration, velocity, acceleration.
 
-    Singh, Russell and Wensing (2022), in closed form; O(n d2) for a tree of depth d. Derivatives
-    by acceleration and velocity, or acceleration twice, are zero. External forces stay as they
-    are in the joints' frames. Leaves all that ``rnea_derivatives`` does.
+    Singh, Russell and Wensing (2022), in closed form; O(n d^2) for a tree of depth d. Derivatives
+    by acceleration and velocity, or acceleration twice, are zero. External forces are constant in
+    the joint frames. Also computes all that ``rnea_derivatives`` does.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -263,14 +263,14 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
         [i, j, k]: of dtau_dq[i, j] by velocity k.
     d2tau_dadq : (nv, nv, nv) ndarray
         [i, j, k]: of M[i, j] along velocity k. Symmetric in i and j.
-        Torques in N m or N, directions in rad or m. For one state they are ``data.d2tau_dqdq``
-        and so on themselves; for a batch new arrays with the batch's axis in front. Change
-        copies of them: where the tree makes an entry zero, no later call writes it.
+        Torques in N m or N, directions in rad or m. For a single state, ``data.d2tau_dqdq`` and so
+        on; for a batch, new arrays with a leading batch axis. Change copies of them: where the tree
+        makes an entry zero, no later call writes it.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _second_order(model, data, threads, q, v, a, f_ext)

@@ -405,20 +405,20 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
 
     Popov and Vereshchagin's algorithm, O(n + m^3): of all motions for which the spatial
     accelerations a of the tips obey alpha' a = beta, the one nearest to the free motion (Gauss's
-    principle of least constraint). KDL's ``ChainHdSolver_Vereshchagin`` on trees, with any base
-    and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov (2015).
-    ``model.armature`` counts. No constraint, or alpha = 0, is ``aba``. With mimic joints, which
-    couple branches, by M and its factor instead.
+    principle of least constraint). KDL's ``ChainHdSolver_Vereshchagin`` on trees, with any base and
+    joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov (2015). Includes
+    ``model.armature``. No constraint, or alpha = 0, is ``aba``. With mimic joints, which couple
+    branches, by M and its factor instead.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     alpha : (6, m) or (B, 6, m) array_like
         Unit constraint forces (force, moment) in its columns, in the root's axes at the tip's
         origin. At most 36, at most 6 on one tip. A column of zeros constrains nothing.
@@ -434,9 +434,9 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
         Spatial acceleration of the root (linear, angular), minus gravity in it [m/s2, rad/s2].
         Default: minus ``model.gravity``.
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m], as everywhere in dyn_ros. ``Model.external_forces`` brings it there from
-        any frame. (KDL's is in the base's axes, at the origin of each segment's tip.)
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame. (KDL's
+        is in the base's axes, at the origin of each segment's tip.)
     ff_torques : (nv,) or (B, nv) array_like, optional
         Feed-forward joint torques and forces [N m, N]. Default: none.
     singularity : "relative", "absolute" or "damped"
@@ -457,7 +457,7 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
         "feedforward": the same of ``ff_torques``. "equal": of both. They always answer to
         gravity and velocity.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -473,7 +473,7 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
         finite, a quaternion that is not unit, an unknown tip (lists those there are), a tip that
         no joint moves, more than 6 constraints on a tip, an unknown policy or priority.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     table = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
                              tolerance, priority)

@@ -318,7 +318,7 @@ BAD = {
                          "cannot be decoded as zlib"),
     **{f"encoding {encoding}": (
         f'<?xml version="1.0" encoding="{encoding}"?><robot name="\\q"/>'.encode(),
-        f"cannot be decoded as {encoding}: no encoding of XML")
+        f"cannot be decoded as {encoding}: not an encoding of XML")
        for encoding in ("punycode", "idna", "unicode_escape", "Raw-Unicode_Escape", "undefined")},
     "xacro macro": (robot(link("a"), "<xacro:arm/>").replace("<robot", f"<robot {XACRO}"),
                     "<xacro:arm> is not expanded; run the xacro command"),
