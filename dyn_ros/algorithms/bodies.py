@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What each body carries and bears: its momentum, the force of its joint."""
+"""Momentum of each body, and force of each joint."""
 from ..model.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
 from ..model.joints import add_subspace_times
 from ..model.layout import body_inertia, clear, njoints, offset, parent
@@ -21,16 +21,16 @@ from .algorithm import Algorithm
 from .kinematics import place_all
 from .rnea import TAU, newton_euler
 
-H = field("h", ("rows", 6), "Momentum of each joint's body, in the joint's frame, at its origin "
-                            "[kg m/s, kg m2/s].")
-OH = field("oh", ("rows", 6), "The same in the world, at its origin.")
-OF = field("of", ("rows", 6), "Force that each joint transmits to its body, in the world, at its "
-                              "origin [N, N m].")
+H = field("h", ("rows", 6), "Momentum of each joint's body, expressed in the joint frame, at its "
+                            "origin [kg m/s, kg m2/s].")
+OH = field("oh", ("rows", 6), "The same, expressed in the world, at its origin.")
+OF = field("of", ("rows", 6), "Force that each joint transmits to its body, expressed in the "
+                              "world, at its origin [N, N m].")
 
 
 @kernel
 def joint_velocity(r, i):
-    """Leave and give joint i's velocity in its frame, after its placement."""
+    """Store and return the velocity of joint i in its frame, after its placement."""
     v_ = offset(r, JOINT_V)
     X = load_se3(r.work, offset(r, LIMI) + 16 * i)
     v = to_child(X, load_motion(r.work, v_ + 6 * parent(r, i)))
@@ -75,9 +75,9 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                  threads: int = 1) -> tuple[Array, Array]:
     """Momentum of each joint's body.
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). Of the body alone, as
-    after Pinocchio's rnea; its computeCentroidalMomentum leaves that of the joint's subtree under
-    the same name. Also computes ``data.v``, ``data.liMi`` and ``data.oMi``.
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). The momentum is that of
+    the single body, as after Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores that of
+    the subtree under the same name. Also computes ``data.v``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
@@ -94,9 +94,9 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Returns
     -------
     h, oh : (njoints, 6) ndarray
-        Linear and angular momentum in each joint's frame at its origin, and in the world at its
-        origin [kg m/s, kg m2/s]. For a single state, ``data.h`` and ``data.oh``; for a batch, new
-        arrays with a leading batch axis.
+        Linear and angular momentum, expressed in each joint frame at its origin, and in the world
+        at its origin [kg m/s, kg m2/s]. For a single state, ``data.h`` and ``data.oh``; for a
+        batch, new arrays with a leading batch axis.
 
     Raises
     ------
@@ -109,10 +109,10 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 
 def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
                  f_ext: ArrayLike | None = None, *, threads: int = 1) -> tuple[Array, Array]:
-    """Force that each joint transmits to its body: what moves and holds its whole subtree.
+    """Force that each joint transmits to its body, which moves and supports the whole subtree.
 
-    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Gravity is borne,
-    external forces are taken off; the joint's torque is S' f, without the armature's share. Also
+    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). The force includes the
+    reaction to gravity, minus external forces; the joint torque is S' f, excluding armature. Also
     computes ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
@@ -135,9 +135,9 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     Returns
     -------
     f, of : (njoints, 6) ndarray
-        Force and moment in each joint's frame at its origin, and in the world at its origin [N, N
-        m]. For a single state, ``data.f`` and ``data.of``; for a batch, new arrays with a leading
-        batch axis.
+        Force and moment, expressed in each joint frame at its origin, and in the world at its
+        origin [N, N m]. For a single state, ``data.f`` and ``data.of``; for a batch, new arrays
+        with a leading batch axis.
 
     Raises
     ------
