@@ -21,7 +21,7 @@ def test_an_algorithm_without_its_import_line_is_reported(tmp_path):
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == (
         "ImportError: dyn_ros/algorithms/__init__.py does not import joint_forces; add an "
-        "public function has one there")
+        "import for each public function")
 
 
 def test_precompile_of_nothing_compiles_nothing():

@@ -179,9 +179,9 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     hg : (6,) ndarray
         Linear and angular momentum [kg m/s, kg m2/s].
     Ig : (6, 6) ndarray
-        Inertia of the robot with its joints locked [kg, kg m2]. All are about the center of mass,
-        expressed in the root frame. For a single state, ``data.Ag`` and so on; for a batch, new
-        arrays with a leading batch axis.
+        Inertia of the robot with its joints locked [kg, kg m2].
+        All are about the center of mass, expressed in the root frame. For a single state,
+        ``data.Ag`` and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------

@@ -3,9 +3,9 @@
 """Coriolis matrix.
 
 Echeandia and Wensing, "Numerical methods to compute the Coriolis matrix and Christoffel symbols
-for rigid-body systems" (2021), algorithm 1. In the axes of the root, about the first joint's
-origin: with the composite inertia Y and the Coriolis inertia B of what joint i carries, and j
-carrying i,
+for rigid-body systems" (2021), algorithm 1. Expressed in the root frame, about the first joint's
+origin: with the composite inertia Y and the Coriolis inertia B of the subtree of joint i, and j
+an ancestor of i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """
@@ -99,12 +99,11 @@ _coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,),
 
 def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                     threads: int = 1) -> Array:
-    """Coriolis matrix C: C v = nonlinear effects less gravity, and dM/dt = C + C'.
+    """Coriolis matrix C: C v = nonlinear effects without gravity, and dM/dt = C + C'.
 
-    Of the many matrices with C v right it is one for which dM/dt - 2 C is skew; where each joint
-    has one degree of freedom, it is that of the Christoffel symbols. Echeandia and Wensing (2021),
-    algorithm 1; O(n d) for a tree of depth d. Also computes ``data.J``, ``data.dJ`` and
-    ``data.ov``.
+    C is not unique; for this one, dM/dt - 2 C is skew-symmetric. If all joints have one degree of
+    freedom, it is the matrix of the Christoffel symbols. Echeandia and Wensing (2021), algorithm 1;
+    O(n d) for a tree of depth d. Also computes ``data.J``, ``data.dJ`` and ``data.ov``.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint-space inertia matrix by the composite-rigid-body algorithm.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, in the axes of the root.
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, expressed in the root frame.
 """
 from ..model.fields import Q, field
 from ..model.layout import (
@@ -47,7 +47,7 @@ COMPOSITE = field("_composite", ("rows", 10))
 
 @kernel
 def composite_column(r, i, c, Y):
-    """Y S_c, the momentum of what joint i carries when it alone moves."""
+    """Y S_c, the momentum of the subtree of joint i if only its column c moves."""
     s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         u = load3(r.work, s)
@@ -60,7 +60,7 @@ def composite_column(r, i, c, Y):
 
 @kernel
 def inertia_matrix(r):
-    """Inward pass, after all bodies' inertias: leave M and the subtrees' inertias."""
+    """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees."""
     Y_, M_, n = offset(r, COMPOSITE), offset(r, M), nv(r)
     clear(r.work, Y_, 10)
     clear_matrix(r, M_)
@@ -101,7 +101,7 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Joint-space inertia matrix M, full and symmetric.
 
     Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.
-    ``model.armature`` is on the diagonal.
+    The diagonal includes ``model.armature``.
 
     Parameters
     ----------

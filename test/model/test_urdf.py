@@ -397,7 +397,7 @@ BAD = {
        for kind in ("fixed", "floating", "planar")},
     **{f"{kind} joint mimics": (
         robot(links("abc"), joint("j", kind, "a", "b", '<mimic joint="k"/>'),
-              joint("k", "revolute", "b", "c")), f'{kind} joint "j" mimics')
+              joint("k", "revolute", "b", "c")), f'{kind} joint "j" has a <mimic>')
        for kind in ("floating", "planar")},
 }
 

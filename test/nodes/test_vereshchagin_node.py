@@ -430,7 +430,7 @@ BAD = [
     ("frame: expected at most 6 constraints on a tip, got 7 on 'tool'", constraints(
         "tool", ["tool"], np.eye(6)[[0, 1, 2, 3, 4, 5, 0]])),
     ("no frame named 'nose'; available: base_link, shoulder_yaw, ", unlike(frame=["nose"])),
-    ("frame: no joint moves 'base_link'; what joints move: shoulder_yaw, ",
+    ("frame: no joint moves 'base_link'; available: shoulder_yaw, ",
      unlike(frame=["base_link"])),
     ("frame: expected one frame, or one for each of the 5 constraints, got 2",
      unlike(frame=["tool"] * 2)),
