@@ -232,9 +232,10 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     dhdot_dv : (6, nv) ndarray
         Derivative of its rate with respect to velocity [N, N m per rad/s, m/s].
     dhdot_da : (6, nv) ndarray
-        Derivative of its rate with respect to acceleration: the centroidal momentum matrix [kg, kg
-        m, kg m2]. All are about the center of mass, expressed in the root frame. For a single
-        state, ``data.dh_dq`` and so on; for a batch, new arrays with a leading batch axis.
+        Derivative of its rate with respect to acceleration: the centroidal momentum matrix
+        [kg, kg m, kg m2].
+        All are about the center of mass, expressed in the root frame. For a single state,
+        ``data.dh_dq`` and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------

@@ -327,9 +327,11 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
     -------
     com, vcom, acom : (njoints, 3) ndarray
         Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The center of mass of
-        a massless subtree is defined as its joint's origin. mass : (njoints,) ndarray [kg]. For a
-        single state, ``data.subtree_com`` and so on; for a batch, new arrays with a leading batch
-        axis.
+        a massless subtree is defined as its joint's origin.
+    mass : (njoints,) ndarray
+        [kg].
+        For a single state, ``data.subtree_com`` and so on; for a batch, new arrays with a leading
+        batch axis.
 
     Raises
     ------

@@ -3,12 +3,13 @@
 """Derivatives of a frame's velocity and spatial acceleration.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), section
-III, on the way from the frame to the root (frames.py). Where coordinate j moves all behind it
-along u, one who moves along sees its joint's parent, with v_p and a_p, turn by v_p x u; so there
+III, for the joints between the frame and the root (frames.py). If coordinate j moves its subtree
+along u, then in a frame that moves with the subtree, the motion v_p, a_p of the parent of its
+joint changes by v_p x u, a_p x u, so
 
     dv = v_p x u,  da = a_p x u + (v_p x u) x (v - v_p)
 
-and by velocity da = (v_p + v_j - v) x u with v_j of joint j's body.
+and with respect to velocity, da = (v_p + v_j - v) x u, with v_j the velocity of joint j's body.
 """
 from ..model.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ..model.frames import ReferenceFrame, frame_selector
@@ -35,16 +36,21 @@ from .frames import (
     walk,
 )
 
-V_DQ = field("v_partial_dq", ("nv", 6), "Of one frame's velocity by configuration.", True)
-V_DV = field("v_partial_dv", ("nv", 6), "Of one frame's velocity by velocity.", True)
-A_DQ = field("a_partial_dq", ("nv", 6), "Of one frame's acceleration by configuration.", True)
-A_DV = field("a_partial_dv", ("nv", 6), "Of one frame's acceleration by velocity.", True)
-A_DA = field("a_partial_da", ("nv", 6), "Of one frame's acceleration by acceleration.", True)
+V_DQ = field("v_partial_dq", ("nv", 6), "Derivative of the velocity of one frame with respect to "
+                                        "configuration.", True)
+V_DV = field("v_partial_dv", ("nv", 6), "Derivative of the velocity of one frame with respect to "
+                                        "velocity.", True)
+A_DQ = field("a_partial_dq", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to configuration.", True)
+A_DV = field("a_partial_dv", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to velocity.", True)
+A_DA = field("a_partial_da", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to acceleration.", True)
 
 
 @kernel
 def add_joint(r, j, T, v, a, v_j, v_p, a_p):
-    """Add joint j's columns to the derivatives; all motions in the frame's axes."""
+    """Add the columns of joint j to the derivatives; all motions are expressed in the frame."""
     for c in range(ncolumns(r, j)):
         k = idx_v(r, j) + c
         u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
@@ -97,13 +103,13 @@ _acceleration_derivatives = Algorithm(
 def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                frame: str | int, reference_frame: ReferenceFrame | int, *,
                                threads: int = 1) -> tuple[Array, Array]:
-    """Derivatives of ``frame_velocity`` by configuration and velocity.
+    """Derivatives of ``frame_velocity`` with respect to configuration and velocity.
 
-    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED
-    they are the true derivatives of what ``frame_velocity`` gives there. Pinocchio's are those of
-    WORLD brought to the frame's origin, as if that stayed in place: ours by configuration are the
-    same plus (w x u, 0) in each column, with the frame's angular velocity w and the velocity u that
-    the column gives its origin.
+    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED,
+    they are the exact derivatives of the result of ``frame_velocity``. Pinocchio's are those of
+    WORLD, shifted to the frame's origin as if it were fixed. The derivatives with respect to
+    configuration differ by (w x u, 0) in each column, with the angular velocity w of the frame and
+    the velocity u of its origin along the column.
 
     Parameters
     ----------
@@ -125,10 +131,10 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
     Returns
     -------
     v_partial_dq : (6, nv) ndarray
-        (linear, angular) by column: along each velocity, on the tangent space [m/s, rad/s per
-        rad, m].
+        Derivative of the velocity (linear, angular); each column is along one velocity, in the
+        tangent space [m/s, rad/s per rad, m].
     v_partial_dv : (6, nv) ndarray
-        The frame's Jacobian [m, rad per rad, m].
+        The Jacobian of the frame [m, rad per rad, m].
         For a single state, ``data.v_partial_dq`` and ``data.v_partial_dv``; for a batch, new arrays
         with a leading batch axis.
 
@@ -147,15 +153,15 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
                                    a: ArrayLike, frame: str | int,
                                    reference_frame: ReferenceFrame | int, *,
                                    threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Derivatives of ``frame_acceleration`` by configuration, velocity and acceleration.
+    """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
 
     Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. Gravity is not
-    included. In LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_acceleration``
-    and ``frame_velocity`` give there. Pinocchio's are those of WORLD brought to the frame's origin,
-    as if that stayed in place: ours by configuration are the same plus (w x u, 0) in each column of
-    v_partial_dq, with the frame's angular velocity w and the velocity u that the column gives its
-    origin; in a_partial_dq likewise with its angular acceleration. Also computes
-    ``data.v_partial_dv``.
+    included. In LOCAL_WORLD_ALIGNED, they are the exact derivatives of the results of
+    ``frame_acceleration`` and ``frame_velocity``. Pinocchio's are those of WORLD, shifted to the
+    frame's origin as if it were fixed. The derivatives with respect to configuration differ by (w x
+    u, 0) in each column of v_partial_dq, with the angular velocity w of the frame and the velocity
+    u of its origin along the column, and likewise in a_partial_dq, with the angular acceleration.
+    Also computes ``data.v_partial_dv``.
 
     Parameters
     ----------
@@ -179,14 +185,15 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     Returns
     -------
     v_partial_dq : (6, nv) ndarray
-        Of the velocity, (linear, angular) by column: along each velocity, on the tangent space
-        [m/s, rad/s per rad, m].
+        Derivative of the velocity (linear, angular); each column is along one velocity, in the
+        tangent space [m/s, rad/s per rad, m].
     a_partial_dq : (6, nv) ndarray
-        Of the spatial acceleration [m/s2, rad/s2 per rad, m].
+        Derivative of the spatial acceleration with respect to configuration [m/s2, rad/s2 per
+        rad, m].
     a_partial_dv : (6, nv) ndarray
-        By velocity [m/s2, rad/s2 per rad/s, m/s].
+        With respect to velocity [m/s2, rad/s2 per rad/s, m/s].
     a_partial_da : (6, nv) ndarray
-        By acceleration: the frame's Jacobian [m, rad per rad, m].
+        With respect to acceleration: the Jacobian of the frame [m, rad per rad, m].
         For a single state, ``data.v_partial_dq`` and so on; for a batch, new arrays with a leading
         batch axis.
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Velocity, acceleration, Jacobian and kinematic Hessian of one frame.
 
-All walk from the frame to the root, in the frame's axes: at each joint on the way the columns of
-the Jacobian are its motion subspace seen from the frame, and their rates follow from the frame's
-velocity relative to that joint. No joint beside the way is looked at. A joint counts as the
-frame that it has of its own.
+All functions traverse the joints from the frame to the root, expressed in the frame: the columns
+of the Jacobian are the motion subspaces expressed in the frame, and their rates follow from the
+velocity of the frame relative to each joint. Other joints are not visited. A joint is treated as
+its own frame.
 """
 from ..model.fields import FRAME, OMI, POINT, REFERENCE_FRAME, A, Q, V, field
 from ..model.frames import ReferenceFrame, frame_selector, joint_selector
@@ -50,22 +50,24 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import load
 from .algorithm import Algorithm
 
-IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the way to the root
+IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the joints that move the frame
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
-FRAME_VELOCITY = field("frame_velocity", (6,), "Of one frame [m/s, rad/s].")
-FRAME_ACCELERATION = field("frame_acceleration", (6,), "Spatial, of one frame [m/s2, rad/s2].")
+FRAME_VELOCITY = field("frame_velocity", (6,), "Velocity of one frame [m/s, rad/s].")
+FRAME_ACCELERATION = field("frame_acceleration", (6,), "Spatial acceleration of one frame [m/s2, "
+                                                       "rad/s2].")
 FRAME_CLASSICAL_ACCELERATION = field("frame_classical_acceleration", (6,),
-                                     "Of one frame [m/s2, rad/s2].")
-FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Of one frame.", True)
-FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6), "Of one frame.",
-                                      True)
-FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Of one frame; by row, column, velocity.")
+                                     "Classical acceleration of one frame [m/s2, rad/s2].")
+FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Jacobian of one frame.", True)
+FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6),
+                                      "Time derivative of the Jacobian of one frame.", True)
+FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Kinematic Hessian of one frame, indexed "
+                                                        "by row, column, velocity.")
 WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
 
 
 @kernel
 def first_joint(r):
-    """The joint that carries the frame in question."""
+    """The joint that carries the selected frame."""
     return frame_parent(r, option(r, FRAME))
 
 
@@ -76,7 +78,7 @@ def reference_frame(r):
 
 @kernel
 def start(r):
-    """Pose of the frame, or of the point that the caller gave, in its joint's frame."""
+    """Pose of the frame, or of the given point, in the frame of its joint."""
     like = load(r.work, offset(r, OMI))
     X = frame_placement(r, option(r, FRAME))
     X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
@@ -88,10 +90,11 @@ def start(r):
 
 @kernel
 def walk(r, moving):
-    """Leave the columns in the frame's axes; give its pose, velocity and acceleration there.
+    """Store the columns expressed in the frame; return its pose, velocity and acceleration.
 
-    The velocity relative to a joint counts those nearer to the frame: what the joint's own
-    columns, which are constant in its frame, turn and move with.
+    Velocity and acceleration are also expressed in the frame. The velocity relative to a joint
+    includes the joints between it and the frame, with which the columns of the joint, constant in
+    its own frame, change.
     """
     j, X = first_joint(r), start(r)
     zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
@@ -116,7 +119,7 @@ def walk(r, moving):
 
 @kernel
 def to_reference_frame(X, reference):
-    """What takes motions from the frame's axes to a reference frame, X being its pose."""
+    """Transformation of motions from the frame to a reference frame, with X the frame's pose."""
     if reference == WORLD:
         return X
     if reference == LOCAL:
@@ -128,7 +131,10 @@ def to_reference_frame(X, reference):
 
 @kernel
 def motion_of_axes(v, reference):
-    """How a reference frame moves away under numbers told in it, v being the frame's velocity."""
+    """Velocity of the frame relative to a reference frame, for the rates of vectors.
+
+    v is the velocity of the frame; both are expressed in the frame.
+    """
     if reference == WORLD:
         return v
     if reference == LOCAL:
@@ -193,7 +199,7 @@ def jacobian_time_variation_kernel(r):
 
 @kernel
 def add_to_hessian(r, k, x, m):
-    """Add to the derivative of column k by coordinate x."""
+    """Add to the derivative of column k with respect to coordinate x."""
     n = nv(r)
     for row in range(3):
         increase(r.work, offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
@@ -202,7 +208,7 @@ def add_to_hessian(r, k, x, m):
 
 @kernel
 def hessian_kernel(r):
-    """Moving coordinate x turns a column u further from the frame by -u_x x u, seen from there."""
+    """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
     X, _, _ = walk(r, False)
     T = to_reference_frame(X, reference_frame(r))
     clear(r.work, offset(r, FRAME_HESSIAN), 6 * nv(r) * nv(r))
@@ -282,7 +288,7 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
 def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
                        frame: str | int, reference_frame: ReferenceFrame | int, *,
                        threads: int = 1) -> Array:
-    """Spatial acceleration of a frame, the rate of its velocity as a motion.
+    """Spatial acceleration of a frame, the derivative of its spatial velocity.
 
     Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included. Also
     computes ``data.frame_classical_acceleration``.
@@ -329,8 +335,8 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     """Acceleration of the frame's origin, and its angular acceleration.
 
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
-    at depth d. Gravity is not included. In WORLD of the point of the body that passes the world's
-    origin. Also computes ``data.frame_acceleration``.
+    at depth d. Gravity is not included. In WORLD, it is the acceleration of the point of the body
+    that coincides with the world's origin. Also computes ``data.frame_acceleration``.
 
     Parameters
     ----------
@@ -395,7 +401,7 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     Returns
     -------
     (6, nv) ndarray
-        (linear, angular) by column; a mimic joint contributes to the column of its master. For a
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
         single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
 
     Raises
@@ -480,8 +486,8 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
     Returns
     -------
     (6, nv, nv) ndarray
-        By row (linear, angular), column of the Jacobian, coordinate. For a single state,
-        ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
@@ -497,9 +503,9 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
                    reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
                    threads: int = 1) -> Array:
-    """Jacobian of a joint; multiplied by v, it is the velocity of the joint.
+    """Jacobian of a joint; multiplied by v, it is the velocity of the joint frame.
 
-    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
+    Featherstone (2008), section 4.1; O(d) for a joint at depth d.
 
     Parameters
     ----------
@@ -511,17 +517,17 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint and expressed in it [m], used instead of its origin.
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
     threads : int
         Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        (linear, angular) by column; a mimic joint contributes to the column of its master. For a
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
         single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
 
     Raises
@@ -556,10 +562,10 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint and expressed in it [m], used instead of its origin.
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
     threads : int
         Number of threads for a batch.
 
@@ -598,16 +604,16 @@ def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     threads : int
         Number of threads for a batch.
 
     Returns
     -------
     (6, nv, nv) ndarray
-        By row (linear, angular), column of the Jacobian, coordinate. For a single state,
-        ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------

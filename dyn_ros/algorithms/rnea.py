@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics by the recursive Newton-Euler algorithm, and what follows from it.
+"""Inverse dynamics by the recursive Newton-Euler algorithm, and related functions.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
@@ -42,14 +42,14 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, load
 from .algorithm import Algorithm
 
-TAU = field("tau", ("nv",), "Joint torques and forces of rnea and static_torque [N m, N].")
+TAU = field("tau", ("nv",), "Joint torques and forces from rnea and static_torque [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
 G = field("g", ("nv",), "Gravity torques [N m, N].")
 
 
 @kernel
 def set_base(r):
-    """The universe is at rest and accelerates against gravity."""
+    """Set the universe to rest with an acceleration of minus gravity."""
     clear(r.work, offset(r, JOINT_V), 6)
     clear(r.work, offset(r, JOINT_A), 6)
     clear(r.work, offset(r, JOINT_F), 6)
@@ -59,7 +59,7 @@ def set_base(r):
 
 @kernel
 def transmit_forces(r, tau):
-    """Backward pass: forces add up towards the base; each joint takes its share, S' f."""
+    """Backward pass: sum the forces toward the base and compute the joint torques S' f."""
     clear(r.work, tau, nv(r))
     f = offset(r, JOINT_F)
     for i in range(njoints(r), 0, -1):
@@ -149,7 +149,7 @@ _static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
 
 def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
          f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Inverse dynamics: the joint torques of a motion, M a + nle - J' f_ext.
+    """Inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
 
     Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Includes
     ``model.armature``. Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
