@@ -181,8 +181,8 @@ def store_part(r, i, c, x):
 def square_root(r):
     """V' V, four rows at a time, on and to the right of the diagonal; the rest by symmetry.
 
-    Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. The
-    ancestors that column c has in common are the last ones.
+    Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. On the way
+    to the root, those that are also ancestors of column c come last.
     """
     n, V_, W, some = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
     for i in range(0, n, 4):
