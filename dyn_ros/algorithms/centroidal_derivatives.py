@@ -120,7 +120,7 @@ def force_columns(r):
 
 @kernel
 def about_com(r, columns, i, c, com):
-    """A column of forces or momenta, about the centre of mass."""
+    """A column of forces or momenta, about the center of mass."""
     return force_moved(scale(-1.0, com), load_force(r.work, columns_at(r, columns, i, c)))
 
 

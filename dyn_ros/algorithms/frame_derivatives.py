@@ -108,8 +108,8 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
     Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED,
     they are the exact derivatives of the result of ``frame_velocity``. Pinocchio's are those of
     WORLD, shifted to the frame's origin as if it were fixed. The derivatives with respect to
-    configuration differ by (w x u, 0) in each column, with the angular velocity w of the frame and
-    the velocity u of its origin along the column.
+    configuration are Pinocchio's plus (w x u, 0) in each column, with the angular velocity w of the
+    frame and the velocity u of its origin along the column.
 
     Parameters
     ----------
@@ -158,10 +158,10 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. Gravity is not
     included. In LOCAL_WORLD_ALIGNED, they are the exact derivatives of the results of
     ``frame_acceleration`` and ``frame_velocity``. Pinocchio's are those of WORLD, shifted to the
-    frame's origin as if it were fixed. The derivatives with respect to configuration differ by (w x
-    u, 0) in each column of v_partial_dq, with the angular velocity w of the frame and the velocity
-    u of its origin along the column, and likewise in a_partial_dq, with the angular acceleration.
-    Also computes ``data.v_partial_dv``.
+    frame's origin as if it were fixed. The derivatives with respect to configuration are
+    Pinocchio's plus (w x u, 0) in each column of v_partial_dq, with the angular velocity w of the
+    frame and the velocity u of its origin along the column; in a_partial_dq, with its angular
+    acceleration instead. Also computes ``data.v_partial_dv``.
 
     Parameters
     ----------
