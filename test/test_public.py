@@ -20,8 +20,8 @@ def test_an_algorithm_without_its_import_line_is_reported(tmp_path):
                             text=True, timeout=300, cwd=tmp_path)
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == (
-        "ImportError: dyn_ros/algorithms/__init__.py has no line that imports joint_forces; each "
-        "public function has one there")
+        "ImportError: dyn_ros/algorithms/__init__.py does not import joint_forces; add an "
+        "import for each public function")
 
 
 def test_precompile_of_nothing_compiles_nothing():

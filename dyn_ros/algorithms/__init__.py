@@ -68,10 +68,10 @@ from .rnea_second_order import (
 )
 from .vereshchagin import vereshchagin as vereshchagin
 
-if not TYPE_CHECKING:               # which reads the lines above
+if not TYPE_CHECKING:               # type checkers read the imports above
     __all__ = [*_ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
                "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
-        raise ImportError(f"dyn_ros/algorithms/__init__.py has no line that imports "
-                          f"{', '.join(_missing)}; each public function has one there")
+        raise ImportError(f"dyn_ros/algorithms/__init__.py does not import "
+                          f"{', '.join(_missing)}; add an import for each public function")

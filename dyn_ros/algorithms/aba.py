@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward dynamics by the articulated-body algorithm.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, in the axes of the root. A joint
-with several degrees of freedom is eliminated one column of its motion subspace after the other.
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, expressed in the root frame. The
+columns of a joint with several degrees of freedom are eliminated one by one.
 """
 from ..model.fields import F_EXT, TAU_IN, Q, V, field
 from ..model.layout import (
@@ -80,18 +80,18 @@ from .root_axes import (
     set_root,
 )
 
-DDQ = field("ddq", ("nv",), "Joint accelerations of aba [rad/s2, m/s2].")
+DDQ = field("ddq", ("nv",), "Joint accelerations from aba [rad/s2, m/s2].")
 LINK_ACCELERATION = field(
-    "link_accelerations", ("rows", 6), "Of vereshchagin: spatial acceleration of each joint's body "
-                                       "with the root's in it, in the root's axes, at the joint's "
-                                       "origin [m/s2, rad/s2].")
+    "link_accelerations", ("rows", 6), "Spatial acceleration of each joint's body from "
+                                       "vereshchagin, including that of the root, expressed in "
+                                       "the root frame at the joint's origin [m/s2, rad/s2].")
 BIAS = field("_c", ("rows", 6))
 CHILDREN = field("_Yaba", ("rows", 21))       # articulated inertias of a joint's children
 BIAS_FORCE = field("_pA", ("rows", 6))
 U = field("_U", ("nv", 6))
 DINV = field("_Dinv", ("nv",))
 BIAS_TORQUE = field("_u", ("nv",))
-SIZE = field("_carried", ("rows", 2))         # mass and inertia that a joint carries; see add_size
+SIZE = field("_carried", ("rows", 2))         # mass and inertia of a joint's subtree; see add_size
 
 
 @kernel
@@ -114,7 +114,7 @@ def outward_velocities(r):
 
 @kernel
 def articulated_column(r, i, c, Y):
-    """Y S_c for joint i, and how large S_c' Y S_c is before anything that it carries yields."""
+    """Y S_c for joint i, and the size of S_c' Y S_c with all descendants locked."""
     s, size = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c), offset(r, SIZE) + 2 * i
     if kind(r, i) == REVOLUTE:
         u = load3(r.work, s)
@@ -131,9 +131,10 @@ def articulated_column(r, i, c, Y):
 
 @kernel
 def add_size(r, i, mass, inertia):
-    """The size of what joint i carries: its body's, and what ``pass_size`` left of its children.
+    """Store the size of the subtree of joint i: of its body and, from ``pass_size``, its children.
 
-    Articulated inertias lose it, as what a free joint moves cancels; their rounding remains.
+    Articulated inertias do not contain it, because the inertia that a free joint moves cancels;
+    the rounding error, which is proportional to the size, remains.
     """
     size = offset(r, SIZE) + 2 * i
     if has_child(r, i):
@@ -144,7 +145,7 @@ def add_size(r, i, mass, inertia):
 
 @kernel
 def pass_size(r, i):
-    """The size of what joint i carries joins the children of its parent."""
+    """Add the size of the subtree of joint i to the children of its parent."""
     size, total, p = offset(r, SIZE) + 2 * i, offset(r, SIZE) + 2 * parent(r, i), from_parent(r, i)
     mass = load(r.work, size)
     inertia = load(r.work, size + 1) + 2.0 * dot(p, p) * mass
@@ -156,7 +157,7 @@ def pass_size(r, i):
 
 @kernel
 def carried(r, i):
-    """Articulated-body inertia of what joint i carries."""
+    """Articulated-body inertia of the subtree of joint i."""
     Y = articulated(load_inertia(r.work, offset(r, COMPOSITE) + 10 * i))
     add_size(r, i, Y.linear.xx, symmetric_trace(Y.angular))
     if has_child(r, i):
@@ -166,7 +167,7 @@ def carried(r, i):
 
 @kernel
 def eliminate(r, i, c, Y):
-    """Leave U and 1 / D of joint i's column c; give Y with the column free to move."""
+    """Store U and 1 / D of column c of joint i; return Y with this column eliminated."""
     k = idx_v(r, i) + c
     U_k, size = articulated_column(r, i, c, Y)
     d = dot_column(r, i, c, U_k) + armature(r, k)
@@ -180,7 +181,7 @@ def eliminate(r, i, c, Y):
 
 @kernel
 def carry(r, i, Y):
-    """Y, with all of joint i's columns free to move, joins the children of its parent."""
+    """Add Y, with all columns of joint i eliminated, to the children of its parent."""
     Y_ = offset(r, CHILDREN) + 21 * parent(r, i)
     pass_size(r, i)
     Y = articulated_moved(from_parent(r, i), Y)
@@ -191,7 +192,7 @@ def carry(r, i, Y):
 
 @kernel
 def eliminate_all(r):
-    """Articulated-body inertias alone, of rigid inertias in the root's axes."""
+    """Only articulated-body inertias, from rigid-body inertias expressed in the root frame."""
     for i in range(njoints(r), 0, -1):
         Y = carried(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
@@ -223,14 +224,14 @@ def inward_inertias(r):
 
 @kernel
 def accelerate_root(r):
-    """The universe accelerates against gravity."""
+    """Set the acceleration of the universe to minus gravity."""
     clear(r.work, offset(r, LINK_ACCELERATION), 6)
     store3(r.work, offset(r, LINK_ACCELERATION), scale(-1.0, constant3(r.floats, GRAVITY)))
 
 
 @kernel
 def outward_accelerations(r):
-    """Pass 3: each joint yields to its rest force."""
+    """Pass 3: joint accelerations."""
     a_ = offset(r, LINK_ACCELERATION)
     for i in range(1, njoints(r) + 1):
         a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
@@ -247,7 +248,7 @@ def outward_accelerations(r):
 
 @kernel
 def projected_aba_kernel(r):
-    """Where mimic joints couple branches: M ddq = tau - nle."""
+    """If mimic joints couple branches: M ddq = tau - nle."""
     crba_kernel(r)
     factor(r)
     nonlinear_effects_kernel(r)
@@ -271,40 +272,40 @@ _aba = Algorithm("aba", aba_kernel, (Q, V, TAU_IN, F_EXT), (DDQ,), optional=(F_E
 
 def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
         f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Forward dynamics: the joint accelerations that torques give, M^-1 (tau - nle + J' f_ext).
+    """Forward dynamics: the joint accelerations for given torques, M^-1 (tau - nle + J' f_ext).
 
-    Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). ``model.armature`` counts.
-    With mimic joints, which couple branches, by M and its factor instead.
+    Articulated-body algorithm, Featherstone (2008), table 7.1; O(n). Includes ``model.armature``.
+    If mimic joints couple branches, M is factored instead.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv,) ndarray
-        Joint accelerations [rad/s2, m/s2]. For one state it is ``data.ddq`` itself; for a batch a
-        new array with the batch's axis in front.
+        Joint accelerations [rad/s2, m/s2]. For a single state, ``data.ddq``; for a batch, a new
+        array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _aba(model, data, threads, q, v, tau, f_ext)

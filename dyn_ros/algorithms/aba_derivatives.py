@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of forward dynamics by configuration, velocity and torque.
+"""Derivatives of forward dynamics with respect to configuration, velocity and torque.
 
-Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018): where
-tau stays, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, the
-derivatives of rnea taken at ddq.
+Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018): for
+constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, with the
+derivatives of rnea at ddq.
 """
 from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
 from ..model.layout import nv, offset, velocity_end, velocity_parent
@@ -25,17 +25,17 @@ from .minverse import (
 from .rnea_derivatives import DTAU_DQ, DTAU_DV, columns_in_world, inward, outward
 from .rnea_derivatives import LEAVES as RNEA_LEAVES
 
-DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Joint accelerations by configuration [rad/s2, m/s2 "
-                                         "per rad, m].")
-DDQ_DV = field("ddq_dv", ("nv", "nv"), "Joint accelerations by velocity [rad/s2, m/s2 per "
-                                         "rad/s, m/s].")
+DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
+                                       "configuration [rad/s2, m/s2 per rad, m].")
+DDQ_DV = field("ddq_dv", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
+                                       "velocity [rad/s2, m/s2 per rad/s, m/s].")
 
 
 @kernel
 def less_minverse_times(r, X, Y, B, C):
     """X = -M^-1 B and Y = -M^-1 C for nv x nv matrices at offsets, eight rows at a time.
 
-    Column k of B and C is zero but on k's way to the root and behind k.
+    Column k of B and C is nonzero only for ancestors and descendants of k.
     """
     n, W = nv(r), offset(r, MINV)
     for i in range(0, n, 8):
@@ -58,7 +58,7 @@ def less_minverse_times(r, X, Y, B, C):
 
 @kernel
 def differentiate(r):
-    """After the accelerations and the inverse; about the first joint's origin."""
+    """All derivatives, about the first joint's origin, after the accelerations and the inverse."""
     for k in range(nv(r)):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
     outward(r)
@@ -77,7 +77,7 @@ def aba_derivatives_kernel(r):
 
 @kernel
 def projected_derivatives_kernel(r):
-    """Where mimic joints couple branches."""
+    """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)
     inverse_after_factor(r)
     differentiate(r)
@@ -93,48 +93,48 @@ _aba_derivatives = Algorithm(
 def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
                     f_ext: ArrayLike | None = None, *,
                     threads: int = 1) -> tuple[Array, Array, Array]:
-    """Derivatives of ``aba``'s accelerations by configuration, velocity and torque.
+    """Derivatives of ``aba`` with respect to configuration, velocity and torque.
 
-    Carpentier and Mansard (2018); O(n3) at worst, less the sparser the tree. ``model.armature``
-    counts. External forces stay as they are in the joints' frames. Leaves ``data.ddq``, and all
-    that ``rnea_derivatives`` does there, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M`` too.
+    Carpentier and Mansard (2018); O(n^3) in the worst case, less for branched trees. Includes
+    ``model.armature``. External forces are constant in the joint frames. Also computes
+    ``data.ddq``, ``data.dtau_dq``, ``data.dtau_dv``, ``data.M`` and, at these accelerations, all
+    that ``rnea_derivatives`` does.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     ddq_dq : (nv, nv) ndarray
         [i, j] is the derivative of acceleration i along velocity j, the direction in which
-        ``Model.integrate`` moves q: on the tangent space [rad/s2, m/s2
-        per rad, m].
+        ``Model.integrate`` moves q, in the tangent space [rad/s2, m/s2 per rad, m].
     ddq_dv : (nv, nv) ndarray
-        By velocity [rad/s2, m/s2 per rad/s, m/s].
+        With respect to velocity [rad/s2, m/s2 per rad/s, m/s].
     ddq_dtau : (nv, nv) ndarray
-        By torque: the inverse of M [rad/s2, m/s2 per N m, N].
-        For one state they are ``data.ddq_dq``, ``data.ddq_dv`` and ``data.Minv`` themselves; for
-        a batch new arrays with the batch's axis in front.
+        With respect to torque: the inverse of M [rad/s2, m/s2 per N m, N].
+        For a single state, ``data.ddq_dq``, ``data.ddq_dv`` and ``data.Minv``; for a batch, new
+        arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _aba_derivatives(model, data, threads, q, v, tau, f_ext)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second-order derivatives of forward dynamics.
 
-Where tau stays, rnea(q, v, ddq(q, v)) stays too. Its second derivatives, zero, hold those of ddq
-times M; so with the tensors of rnea_second_order.py at ddq, R_dadq being dM/dq, and those of
-aba_derivatives.py,
+For constant tau, rnea(q, v, ddq(q, v)) is constant, so its second derivatives are zero. They
+contain those of ddq times M. With the tensors of rnea_second_order.py at ddq, where R_dadq is
+dM/dq, and the derivatives of aba_derivatives.py,
 
     d2ddq_dqdq[:, j, k] = -M^-1 (R_dqdq[:, j, k] + R_dadq[:, :, j] ddq_dq[:, k]
                                  + R_dadq[:, :, k] ddq_dq[:, j])
@@ -31,10 +31,14 @@ from .rnea_second_order import (
     second_order,
 )
 
-D2DDQ_DQDQ = field("d2ddq_dqdq", CUBE, "ddq_dq by configuration: by acceleration, q, q.")
-D2DDQ_DVDV = field("d2ddq_dvdv", CUBE, "ddq_dv by velocity: by acceleration, v, v.")
-D2DDQ_DQDV = field("d2ddq_dqdv", CUBE, "ddq_dq by velocity: by acceleration, q, v.")
-D2DDQ_DTAUDQ = field("d2ddq_dtaudq", CUBE, "Minv by configuration: by acceleration, tau, q.")
+D2DDQ_DQDQ = field("d2ddq_dqdq", CUBE, "Derivative of ddq_dq with respect to configuration, "
+                                       "indexed by acceleration, q, q.")
+D2DDQ_DVDV = field("d2ddq_dvdv", CUBE, "Derivative of ddq_dv with respect to velocity, indexed by "
+                                       "acceleration, v, v.")
+D2DDQ_DQDV = field("d2ddq_dqdv", CUBE, "Derivative of ddq_dq with respect to velocity, indexed by "
+                                       "acceleration, q, v.")
+D2DDQ_DTAUDQ = field("d2ddq_dtaudq", CUBE, "Derivative of Minv with respect to configuration, "
+                                           "indexed by acceleration, tau, q.")
 SLICE = field("_slice", ("nv", LANES))
 
 
@@ -46,9 +50,10 @@ def zeros(r):
 
 @kernel
 def add_accelerations(r):
-    """All in brackets above but the third line: eight rows of i and a few columns at a time.
+    """The terms in parentheses above except those of d2ddq_dvdv; with M^-1 still to be applied.
 
-    Entries of row i of dM/dq are zero but on the way of velocity i to the root and behind it.
+    Computes eight rows j and a few columns k at a time. Row i of dM/dq is nonzero only for
+    ancestors and descendants of velocity i.
     """
     n = nv(r)
     qq, qv, tq = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
@@ -80,7 +85,7 @@ def add_accelerations(r):
 
 @kernel
 def less_minverse_times_tensor(r, X, B):
-    """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be the same."""
+    """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be equal."""
     n, W, s = nv(r), offset(r, MINV), offset(r, SLICE)
     for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
@@ -98,7 +103,7 @@ def less_minverse_times_tensor(r, X, B):
 
 @kernel
 def differentiate_twice(r):
-    """After ``differentiate``."""
+    """The second-order derivatives, after ``differentiate``."""
     second_order(r)
     columns_in_world(r)
     add_accelerations(r)
@@ -118,7 +123,7 @@ def aba_second_order_derivatives_kernel(r):
 
 @kernel
 def projected_second_order_derivatives_kernel(r):
-    """Where mimic joints couple branches."""
+    """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)
     inverse_after_factor(r)
     differentiate(r)
@@ -135,52 +140,54 @@ _second_order = Algorithm(
 def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                  tau: ArrayLike, f_ext: ArrayLike | None = None, *,
                                  threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Second-order derivatives of ``aba``'s accelerations by configuration, velocity, torque.
+    """Second-order derivatives of ``aba`` with respect to configuration, velocity and torque.
 
-    In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n4). By
-    torque and velocity, or torque twice, they are zero. ``model.armature`` counts. External
-    forces stay as they are in the joints' frames. Leaves all that ``aba_derivatives`` does, and
-    the tensors of ``rnea_second_order_derivatives`` at these accelerations.
+    In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4).
+    Derivatives with respect to torque and velocity, and twice with respect to torque, are zero.
+    Includes ``model.armature``. External forces are constant in the joint frames. Also computes all
+    that ``aba_derivatives`` does, and the tensors of ``rnea_second_order_derivatives`` at these
+    accelerations.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     d2ddq_dqdq : (nv, nv, nv) ndarray
         [i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in which
-        ``Model.integrate`` moves q. Symmetric in j and k but for two directions of one floating
-        or planar joint, which do not commute.
+        ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
+        floating or planar joint, which do not commute.
     d2ddq_dvdv : (nv, nv, nv) ndarray
-        [i, j, k]: of ddq_dv[i, j] by velocity k. Symmetric in j and k.
+        [i, j, k] is the derivative of ddq_dv[i, j] with respect to velocity k. Symmetric in j
+        and k.
     d2ddq_dqdv : (nv, nv, nv) ndarray
-        [i, j, k]: of ddq_dq[i, j] by velocity k.
+        [i, j, k] is the derivative of ddq_dq[i, j] with respect to velocity k.
     d2ddq_dtaudq : (nv, nv, nv) ndarray
-        [i, j, k]: of ddq_dtau[i, j], the inverse of M, along velocity k. Symmetric in i and j.
-        Accelerations in rad/s2 or m/s2, directions in rad or m, torques in N m or N. For one
-        state they are ``data.d2ddq_dqdq`` and so on themselves; for a batch new arrays with the
-        batch's axis in front.
+        [i, j, k] is the derivative of ddq_dtau[i, j], the inverse of M, along velocity k.
+        Symmetric in i and j.
+        Accelerations in rad/s2 or m/s2, directions in rad or m, torques in N m or N. For a single
+        state, ``data.d2ddq_dqdq`` and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _second_order(model, data, threads, q, v, tau, f_ext)

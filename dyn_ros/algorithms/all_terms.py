@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the equations of motion are made of, all from one pass over the kinematics.
+"""All terms of the equations of motion from one pass over the kinematics.
 
-The joints are placed once, in the axes of the root (root_axes.py). Inward passes share what that
-leaves: the composite inertias give M, the momenta, the centre of mass and all that weight does
-(Featherstone, Rigid Body Dynamics Algorithms, 2008, table 6.2; Orin, Goswami and Lee, 2013), the
-forces of the velocities the rest of nle (table 5.1).
+The placements of the joints, expressed in the root frame (root_axes.py), are computed once and
+shared by the inward passes: composite inertias for M, the momenta, the center of mass and the
+gravity torques (Featherstone, Rigid Body Dynamics Algorithms, 2008, table 6.2; Orin, Goswami and
+Lee, 2013), and velocity-dependent forces for the rest of nle (table 5.1).
 """
 import functools
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ from .root_axes import (
     position,
 )
 
-DHG_DRIFT = field("dhg_drift", (6,), "Rate of hg of zero joint accelerations, dAg v [N, N m].")
+DHG_DRIFT = field("dhg_drift", (6,), "Rate of hg for zero joint accelerations, dAg v [N, N m].")
 FORCES = field("_velocity_force", ("rows", 6))
 
 FIELDS = (M, NLE, G, J, AG, HG, IG, DHG_DRIFT, COM, VCOM, MASS, JCOM, SUBTREE_COM, SUBTREE_MASS,
@@ -100,7 +100,7 @@ def wanted(r, terms):
 
 @kernel
 def from_root(r, i):
-    """Joint i's origin from the root's."""
+    """Position of the origin of joint i relative to that of the root."""
     return add(load3(r.work, offset(r, ORIGIN)), position(r, i))
 
 
@@ -122,9 +122,9 @@ def store_jacobian(r):
 
 @kernel
 def move_bodies(r):
-    """Outward pass: forces of the velocities and kinetic energy; give the momentum.
+    """Outward pass: store velocity-dependent forces and kinetic energy; return the momentum.
 
-    That is about the first joint's origin; forces are each about its joint's.
+    The momentum is about the first joint's origin, each force about the origin of its joint.
     """
     clear(r.work, offset(r, A), nv(r))
     zero = zero3(load(r.work, offset(r, ORIGIN)))
@@ -142,7 +142,7 @@ def move_bodies(r):
 
 @kernel
 def store_gravity(r):
-    """Each joint bears the weight of its subtree."""
+    """Store the gravity torques, from the weight of each joint's subtree."""
     clear(r.work, offset(r, G), nv(r))
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
@@ -154,7 +154,7 @@ def store_gravity(r):
 
 @kernel
 def store_nonlinear_effects(r):
-    """Inward pass: g, and what each joint bears of the forces of the velocities."""
+    """Inward pass: g plus the torques of the velocity-dependent forces."""
     for k in range(nv(r)):
         store(r.work, offset(r, NLE) + k, load(r.work, offset(r, G) + k))
     clear(r.work, offset(r, FORCES), 6)
@@ -170,14 +170,14 @@ def store_nonlinear_effects(r):
 def store_subtrees(r):
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
-        c = over_mass(Y.moment, Y.mass)             # of no mass: the joint's origin
+        c = over_mass(Y.moment, Y.mass)             # without mass: the joint's origin
         store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(from_root(r, i), c))
         store(r.work, offset(r, SUBTREE_MASS) + i, Y.mass)
 
 
 @kernel
 def store_whole(r, h):
-    """What the whole robot has, h being its momentum about the first joint's origin."""
+    """Store the totals of the robot, with h its momentum about the first joint's origin."""
     c = locate_com(r)
     back = scale(-1.0, c)
     if wanted(r, _AG | _JCOM):
@@ -224,41 +224,41 @@ def all_terms_kernel(r):
 
 
 class Terms(NamedTuple):
-    """What ``all_terms`` finds: results of other functions, under their names in ``Data``.
+    """The results of ``all_terms``, named as in ``Data``.
 
     Attributes
     ----------
     M : (nv, nv) ndarray
-        Of ``crba`` [kg m2, kg m, kg].
+        As returned by ``crba`` [kg m2, kg m, kg].
     nle, g : (nv,) ndarray
-        Of ``nonlinear_effects`` and ``generalized_gravity`` [N m, N].
+        As returned by ``nonlinear_effects`` and ``generalized_gravity`` [N m, N].
     J : (6, ncolumns) ndarray
-        Of ``joint_jacobians``.
+        As returned by ``joint_jacobians``.
     Ag : (6, nv) ndarray
-        Of ``ccrba``, as the next two [kg, kg m, kg m2].
+        As returned by ``ccrba``, like the next two [kg, kg m, kg m2].
     hg : (6,) ndarray
-        Momentum about the centre of mass [kg m/s, kg m2/s].
+        Momentum about the center of mass [kg m/s, kg m2/s].
     Ig : (6, 6) ndarray
-        Inertia about the centre of mass [kg, kg m2].
+        Inertia about the center of mass [kg, kg m2].
     dhg_drift : (6,) ndarray
-        ``centroidal_momentum_time_derivative`` at zero accelerations: with accelerations a the
+        ``centroidal_momentum_time_derivative`` for zero accelerations; for accelerations a, the
         rate of hg is Ag a + dhg_drift [N, N m].
     com, vcom : (3,) ndarray
-        Of ``center_of_mass``, as mass [m, m/s].
+        As returned by ``center_of_mass``, like mass [m, m/s].
     mass : float
         [kg].
     Jcom : (3, nv) ndarray
-        Of ``com_jacobian``.
+        As returned by ``com_jacobian``.
     subtree_com : (njoints, 3) ndarray
-        Of ``subtree_centers_of_mass``, as subtree_mass [m].
+        As returned by ``subtree_centers_of_mass``, like subtree_mass [m].
     subtree_mass : (njoints,) ndarray
         [kg].
     kinetic_energy, potential_energy : float
-        Of the functions of these names [J].
+        As returned by the functions with these names [J].
     oMi : (njoints, 4, 4) ndarray
-        Of ``forward_kinematics``: placement of each joint [m].
+        Placement of each joint, as returned by ``forward_kinematics`` [m].
     oMf : (nframes, 4, 4) ndarray
-        Of ``frame_placements``: placement of each frame [m].
+        Placement of each frame, as returned by ``frame_placements`` [m].
     """
 
     M: Array
@@ -288,11 +288,11 @@ _all = _algorithm.caller(make=Terms._make)
 
 @functools.lru_cache
 def _selection(only):
-    """The bits of terms, and the call that returns them."""
+    """Return the bit mask of the terms, and the call that returns them."""
     unknown = [name for name in only if name not in Terms._fields]
     if unknown or not only:
         raise ValueError(f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
-                         f"there are: {', '.join(Terms._fields)}")
+                         f"available: {', '.join(Terms._fields)}")
     numbers = [Terms._fields.index(name) for name in only]
     return (sum(1 << k for k in set(numbers)),
             _algorithm.caller(results=[FIELDS[k] for k in numbers]))
@@ -310,42 +310,42 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
 
 def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
               only: Sequence[str] | None = None, *, threads: int = 1) -> Terms | Any:
-    """Terms of the equations of motion, all from one pass over the kinematics.
+    """Compute terms of the equations of motion in one pass over the kinematics.
 
-    The same numbers as from the functions that give one each, for less than they take together.
-    Featherstone, Rigid Body Dynamics Algorithms (2008), tables 5.1 and 6.2, and Orin, Goswami and
-    Lee (2013), on one placement of the joints; O(n d) for a tree of depth d, without M O(n). The
-    link on a fixed base does not count.
+    The results are those of the separate functions, in less time. Featherstone, Rigid Body Dynamics
+    Algorithms (2008), tables 5.1 and 6.2, and Orin, Goswami and Lee (2013), with common placements
+    of the joints; O(n d) for a tree of depth d, or O(n) without M. The link of a fixed base is
+    excluded.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the results, until the next call.
+        Created for this model. Holds the results until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     only : sequence of str, optional
-        Names of the terms to compute, fields of ``Terms``; ``data`` keeps its other numbers. All
-        where it is not given.
+        Names of the terms to compute, fields of ``Terms``; other fields of ``data`` do not change.
+        Default: all.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     Terms
-        A named tuple; with ``only`` those terms in its order, one alone without a tuple. For one
-        state ``data.M`` and so on themselves; for a batch new arrays with the batch's axis in
-        front.
+        A named tuple. With ``only``, a tuple of these terms in the given order, or the term itself
+        if there is only one. For a single state, ``data.M`` and so on; for a batch, new arrays with
+        a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; names in ``only`` that are no terms, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown name in ``only`` (lists the valid ones); names the argument, the expected and the
+        actual value.
     """
     terms, call = (_ALL, _all) if only is None else _selection(tuple(only))
     return call(model, data, threads, terms, q, v)

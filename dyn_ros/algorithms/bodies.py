@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What each body carries and bears: its momentum, the force of its joint."""
+"""Momentum of each body, and force of each joint."""
 from ..model.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
 from ..model.joints import add_subspace_times
 from ..model.layout import body_inertia, clear, njoints, offset, parent
@@ -21,16 +21,16 @@ from .algorithm import Algorithm
 from .kinematics import place_all
 from .rnea import TAU, newton_euler
 
-H = field("h", ("rows", 6), "Momentum of each joint's body, in the joint's frame, at its origin "
-                            "[kg m/s, kg m2/s].")
-OH = field("oh", ("rows", 6), "The same in the world, at its origin.")
-OF = field("of", ("rows", 6), "Force that each joint transmits to its body, in the world, at its "
-                              "origin [N, N m].")
+H = field("h", ("rows", 6), "Momentum of each joint's body, expressed in the joint frame, at its "
+                            "origin [kg m/s, kg m2/s].")
+OH = field("oh", ("rows", 6), "The same, expressed in the world, at its origin.")
+OF = field("of", ("rows", 6), "Force that each joint transmits to its body, expressed in the "
+                              "world, at its origin [N, N m].")
 
 
 @kernel
 def joint_velocity(r, i):
-    """Leave and give joint i's velocity in its frame, after its placement."""
+    """Store and return the velocity of joint i in its frame, after its placement."""
     v_ = offset(r, JOINT_V)
     X = load_se3(r.work, offset(r, LIMI) + 16 * i)
     v = to_child(X, load_motion(r.work, v_ + 6 * parent(r, i)))
@@ -75,74 +75,74 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                  threads: int = 1) -> tuple[Array, Array]:
     """Momentum of each joint's body.
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). Of the body alone,
-    as after Pinocchio's rnea; its computeCentroidalMomentum leaves that of the joint's subtree
-    under the same name. Leaves ``data.v``, ``data.liMi`` and ``data.oMi``.
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). The momentum is that of
+    the single body, as after Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores that of
+    the subtree under the same name. Also computes ``data.v``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     h, oh : (njoints, 6) ndarray
-        Linear and angular momentum in each joint's frame at its origin, and in the world at its
-        origin [kg m/s, kg m2/s]. For one state they are ``data.h`` and ``data.oh`` themselves;
-        for a batch new arrays with the batch's axis in front.
+        Linear and angular momentum, expressed in each joint frame at its origin, and in the world
+        at its origin [kg m/s, kg m2/s]. For a single state, ``data.h`` and ``data.oh``; for a
+        batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _momenta(model, data, threads, q, v)
 
 
 def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
                  f_ext: ArrayLike | None = None, *, threads: int = 1) -> tuple[Array, Array]:
-    """Force that each joint transmits to its body: what moves and holds its whole subtree.
+    """Force that each joint transmits to its body, which moves and supports the whole subtree.
 
-    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Gravity is borne,
-    external forces are taken off; the joint's torque is S' f, without the armature's share.
-    Leaves ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
+    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). The force includes the
+    reaction to gravity, minus external forces; the joint torque is S' f, excluding armature. Also
+    computes ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     f, of : (njoints, 6) ndarray
-        Force and moment in each joint's frame at its origin, and in the world at its origin
-        [N, N m]. For one state they are ``data.f`` and ``data.of`` themselves; for a batch new
-        arrays with the batch's axis in front.
+        Force and moment, expressed in each joint frame at its origin, and in the world at its
+        origin [N, N m]. For a single state, ``data.f`` and ``data.of``; for a batch, new arrays
+        with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _forces(model, data, threads, q, v, a, f_ext)

@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Momentum of the whole robot about its centre of mass.
+"""Momentum of the whole robot about its center of mass.
 
-Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot" (2013); its rate after Wensing
-and Orin, "Improved computation of the humanoid centroidal dynamics and application for
-whole-body control" (2016). In the axes of the root, each column of the centroidal momentum
-matrix from its joint's origin straight to the centre of mass.
+Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot" (2013); its rate according to
+Wensing and Orin, "Improved computation of the humanoid centroidal dynamics and application for
+whole-body control" (2016). Expressed in the root frame; each column of the centroidal momentum
+matrix is shifted from its joint's origin directly to the center of mass.
 """
 from ..model.fields import A, Q, V, field
 from ..model.layout import clear, coupled, idx_v, ncolumns, njoints, nv, offset
@@ -45,15 +45,15 @@ from .root_axes import BODY_VELOCITY, cross_column, position
 
 AG = field("Ag", ("nv", 6), "Centroidal momentum matrix [kg, kg m, kg m2].", transposed=True)
 DAG = field("dAg", ("nv", 6), "Its rate [kg/s, kg m/s, kg m2/s].", transposed=True)
-HG = field("hg", (6,), "Momentum about the centre of mass [kg m/s, kg m2/s].")
+HG = field("hg", (6,), "Momentum about the center of mass [kg m/s, kg m2/s].")
 DHG = field("dhg", (6,), "Its rate [N, N m].")
-IG = field("Ig", (6, 6), "Inertia of the whole robot, joints locked, about the centre of mass "
+IG = field("Ig", (6, 6), "Inertia of the whole robot about the center of mass, with joints locked "
                          "[kg, kg m2].")
 
 
 @kernel
 def locate_com(r):
-    """Leave com and Ig of the whole robot; give com from the first joint's origin."""
+    """Store com and Ig of the whole robot; return com relative to the first joint's origin."""
     Y = composite(r, 0)
     c = store_com(r, Y.mass, Y.moment)
     about_com = inertia_moved(scale(-1.0, c), Y).rotational
@@ -63,7 +63,7 @@ def locate_com(r):
 
 @kernel
 def clear_columns(r, field):
-    """Before ``add_to_column``, which only adds where mimic joints share a column."""
+    """Clear the columns before ``add_to_column`` if mimic joints share them."""
     if coupled(r):
         clear(r.work, offset(r, field), 6 * nv(r))
 
@@ -84,14 +84,14 @@ def no_momentum(r):
 
 @kernel
 def store_momentum(r, h):
-    """hg, and the velocity of the centre of mass."""
+    """Store hg, and the velocity of the center of mass."""
     store_spatial(r.work, offset(r, HG), h)
     store3(r.work, offset(r, VCOM), over_mass(h.linear, composite(r, 0).mass))
 
 
 @kernel
 def momentum_columns(r, c):
-    """Leave Ag, c being com from the first joint's origin; give the momentum, Ag v."""
+    """Store Ag; return the momentum, Ag v. c is com relative to the first joint's origin."""
     h = no_momentum(r)
     clear_columns(r, AG)
     for i in range(1, njoints(r) + 1):
@@ -157,20 +157,20 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
           threads: int = 1) -> tuple[Array, Array, Array]:
     """Centroidal momentum matrix, momentum and inertia of the whole robot.
 
-    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n).
-    Leaves ``data.com``, ``data.vcom`` and ``data.mass``. The link on a fixed base does not count.
+    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n). Also computes
+    ``data.com``, ``data.vcom`` and ``data.mass``. The link of a fixed base is excluded.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -180,14 +180,14 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
         Linear and angular momentum [kg m/s, kg m2/s].
     Ig : (6, 6) ndarray
         Inertia of the robot with its joints locked [kg, kg m2].
-        All about the centre of mass, in the axes of the root. For one state they are ``data.Ag``
-        and so on themselves; for a batch new arrays with the batch's axis in front.
+        All are about the center of mass, expressed in the root frame. For a single state,
+        ``data.Ag`` and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _ccrba(model, data, threads, q, v)
 
@@ -195,69 +195,68 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
     """Rate of the centroidal momentum matrix along a velocity.
 
-    Wensing and Orin (2016), with rates of composite inertias, O(n). Leaves all that ``ccrba``
-    does. With it the momentum's rate is Ag a + dAg v.
+    Wensing and Orin (2016), with rates of composite inertias, O(n). Also computes all that
+    ``ccrba`` does. The rate of the momentum is Ag a + dAg v.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        dAg/dt about the moving centre of mass, in the axes of the root [kg/s, kg m/s, kg m2/s].
-        For one state it is ``data.dAg`` itself; for a batch a new array with the batch's axis in
-        front.
+        dAg/dt about the moving center of mass, expressed in the root frame [kg/s, kg m/s, kg m2/s].
+        For a single state, ``data.dAg``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _dccrba(model, data, threads, q, v)
 
 
 def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                         a: ArrayLike, *, threads: int = 1) -> Array:
-    """Rate of the momentum about the centre of mass: the external forces that a motion takes.
+    """Rate of the momentum about the center of mass: the external forces that a motion requires.
 
-    The sum of the bodies' rates, Featherstone, Rigid Body Dynamics Algorithms (2008), section
-    2.14; O(n). Gravity is not taken off: in free flight it is (m g, 0). Leaves ``data.hg``,
-    ``data.com``, ``data.vcom``, ``data.acom`` and ``data.mass``.
+    The sum of the rates of all bodies; Featherstone, Rigid Body Dynamics Algorithms (2008), section
+    2.14; O(n). Gravity is included: in free flight, the result is (m g, 0). Also computes
+    ``data.hg``, ``data.com``, ``data.vcom``, ``data.acom`` and ``data.mass``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6,) ndarray
-        Rate of linear and angular momentum in the axes of the root [N, N m]. For one state it is
-        ``data.dhg`` itself; for a batch a new array with the batch's axis in front.
+        Rate of linear and angular momentum, expressed in the root frame [N, N m]. For a single
+        state, ``data.dhg``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _momentum_rate(model, data, threads, q, v, a)

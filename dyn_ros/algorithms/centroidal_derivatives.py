@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of the momentum about the centre of mass, and of its rate.
+"""Derivatives of the momentum about the center of mass, and of its rate.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), with
-the composites of Singh, Russell and Wensing (2022): how all that a joint carries changes its
-momentum and its rate with the joint (rnea_derivatives.py, without gravity), brought to the centre
-of mass, which moves too.
+the composite quantities of Singh, Russell and Wensing (2022): derivatives of the momentum of each
+subtree and of its rate (rnea_derivatives.py, without gravity), shifted to the moving center of
+mass.
 """
 from ..model.fields import A, Q, V, field
 from ..model.layout import clear, idx_v, nallcolumns, ncolumns, njoints, nv, offset
@@ -62,15 +62,20 @@ from .rnea_derivatives import (
     velocity_columns_in_world,
 )
 
-DH_DQ = field("dh_dq", ("nv", 6), "Centroidal momentum by configuration.", True)
-DHDOT_DQ = field("dhdot_dq", ("nv", 6), "Its rate by configuration.", True)
-DHDOT_DV = field("dhdot_dv", ("nv", 6), "Its rate by velocity.", True)
-DHDOT_DA = field("dhdot_da", ("nv", 6), "Its rate by acceleration; the same as Ag.", True)
-DVCOM_DQ = field("dvcom_dq", ("nv", 3), "Velocity of the centre of mass by configuration, in the "
-                                        "world [m/s per rad, m].", True)
-DHDQ = field("dHdq", ("ncolumns", 6), "Momentum of all that a joint carries by q, in the world, "
-                                      "about its origin.", True)
-COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of all that a joint carries
+DH_DQ = field("dh_dq", ("nv", 6), "Derivative of the centroidal momentum with respect to "
+                                  "configuration.", True)
+DHDOT_DQ = field("dhdot_dq", ("nv", 6), "Derivative of its rate with respect to configuration.",
+                 True)
+DHDOT_DV = field("dhdot_dv", ("nv", 6), "Derivative of its rate with respect to velocity.", True)
+DHDOT_DA = field("dhdot_da", ("nv", 6), "Derivative of its rate with respect to acceleration; "
+                                        "equal to Ag.", True)
+DVCOM_DQ = field("dvcom_dq", ("nv", 3), "Derivative of the velocity of the center of mass with "
+                                        "respect to configuration, expressed in the world [m/s "
+                                        "per rad, m].", True)
+DHDQ = field("dHdq", ("ncolumns", 6), "Derivative of the momentum of a joint's subtree with "
+                                      "respect to q, expressed in the world, at its origin.",
+             True)
+COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of each joint's subtree
 
 
 @kernel
@@ -88,14 +93,14 @@ def move_bodies(r):
 
 @kernel
 def momentum_column(r, i, c, Y, h):
-    """How the momentum h of what joint i carries changes with its column c."""
+    """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
     return force_add(force_cross(load_column(r, J, i, c), h),
                      momentum(Y, load_column(r, PSID, i, c)))
 
 
 @kernel
 def force_columns(r):
-    """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot's."""
+    """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot."""
     clear_composites(r)
     clear(r.work, offset(r, COMPOSITE_MOMENTUM), 6)
     for i in range(njoints(r), 0, -1):
@@ -115,13 +120,13 @@ def force_columns(r):
 
 @kernel
 def about_com(r, columns, i, c, com):
-    """A column of forces or momenta, about the centre of mass."""
+    """A column of forces or momenta, about the center of mass."""
     return force_moved(scale(-1.0, com), load_force(r.work, columns_at(r, columns, i, c)))
 
 
 @kernel
 def less_shift(f, shift, total):
-    """f where the centre that ``total`` is about shifts."""
+    """Correct f for the motion of the center that ``total`` refers to."""
     return Force(f.linear, sub(f.angular, cross(shift, total.linear)))
 
 
@@ -194,58 +199,58 @@ _com_velocity_derivatives = Algorithm(
 
 def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
                            threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Derivatives of the momentum about the centre of mass and of its rate.
+    """Derivatives of the momentum about the center of mass and of its rate.
 
-    Carpentier and Mansard (2018); O(n). No gravity in them. The link on a fixed base does not
-    count. Leaves ``data.hg``, ``data.dhg``, ``data.com`` and ``data.mass``; and, column by column
-    in the world, about its origin: ``data.dHdq``, ``data.dFdq``, ``data.dFdv``, ``data.dFda`` (of
-    the momentum of all that a joint carries, and its rate, without gravity), ``data.J``,
-    ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``; also ``data.ov``
-    and ``data.oa``.
+    Carpentier and Mansard (2018); O(n). Gravity is not included. The link of a fixed base is
+    excluded. Also computes ``data.hg``, ``data.dhg``, ``data.com``, ``data.mass``, ``data.ov`` and
+    ``data.oa``, and, as columns expressed in the world at its origin: ``data.dHdq``, ``data.dFdq``,
+    ``data.dFdv``, ``data.dFda`` (derivatives of the momentum of each joint's subtree and of its
+    rate, without gravity), ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq`` and
+    ``data.dAdv``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     dh_dq : (6, nv) ndarray
-        Momentum (linear, angular) by column: along each velocity, on the tangent space [kg m/s,
-        kg m2/s per rad, m].
+        Derivative of the momentum (linear, angular); each column is along one velocity, in the
+        tangent space [kg m/s, kg m2/s per rad, m].
     dhdot_dq : (6, nv) ndarray
-        Its rate by configuration [N, N m per rad, m].
+        Derivative of its rate with respect to configuration [N, N m per rad, m].
     dhdot_dv : (6, nv) ndarray
-        By velocity [N, N m per rad/s, m/s].
+        Derivative of its rate with respect to velocity [N, N m per rad/s, m/s].
     dhdot_da : (6, nv) ndarray
-        By acceleration: the centroidal momentum matrix [kg, kg m, kg m2].
-        All about the centre of mass, in the axes of the root. For one state they are
-        ``data.dh_dq`` and so on themselves; for a batch new arrays with the batch's axis in
-        front.
+        Derivative of its rate with respect to acceleration: the centroidal momentum matrix
+        [kg, kg m, kg m2].
+        All are about the center of mass, expressed in the root frame. For a single state,
+        ``data.dh_dq`` and so on; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _centroidal_derivatives(model, data, threads, q, v, a)
 
 
 def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                              threads: int = 1) -> Array:
-    """Derivative of the velocity of the centre of mass by configuration.
+    """Derivative of the velocity of the center of mass with respect to configuration.
 
-    The linear part of ``centroidal_derivatives``' dh_dq over the mass; O(n). Leaves
+    The linear part of dh_dq of ``centroidal_derivatives`` divided by the mass; O(n). Also computes
     ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
     ``data.dAdv`` and ``data.ov``.
 
@@ -253,25 +258,25 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (3, nv) ndarray
-        By column: along each velocity, on the tangent space; in the axes of the root [m/s per
-        rad, m]. For one state it is ``data.dvcom_dq`` itself; for a batch a new array with the
-        batch's axis in front.
+        Each column is along one velocity, in the tangent space, and expressed in the root frame
+        [m/s per rad, m]. For a single state, ``data.dvcom_dq``; for a batch, a new array with a
+        leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _com_velocity_derivatives(model, data, threads, q, v)

@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Centres of mass, their velocities and accelerations, and Jacobians.
+"""Centers of mass, their velocities and accelerations, and Jacobians.
 
-All in the axes of the root; sums are about the first joint's origin (root_axes.py).
+All are expressed in the root frame; sums are about the first joint's origin (root_axes.py).
 """
 from collections import namedtuple
 
@@ -56,29 +56,30 @@ from .root_axes import (
     set_near_root,
 )
 
-COM = field("com", (3,), "Centre of mass, in the world [m].")
-VCOM = field("vcom", (3,), "Velocity of the centre of mass, in the world [m/s].")
-ACOM = field("acom", (3,), "Acceleration of the centre of mass, in the world [m/s2].")
-MASS = field("mass", (), "Mass of all that moves [kg].")
-SUBTREE_COM = field("subtree_com", ("rows", 3), "Centre of mass of each joint's subtree, in the "
-                                                "world [m].")
+COM = field("com", (3,), "Center of mass, expressed in the world [m].")
+VCOM = field("vcom", (3,), "Velocity of the center of mass, expressed in the world [m/s].")
+ACOM = field("acom", (3,), "Acceleration of the center of mass, expressed in the world [m/s2].")
+MASS = field("mass", (), "Mass of all moving links [kg].")
+SUBTREE_COM = field("subtree_com", ("rows", 3), "Center of mass of each joint's subtree, "
+                                                "expressed in the world [m].")
 SUBTREE_VCOM = field("subtree_vcom", ("rows", 3), "Its velocity [m/s].")
 SUBTREE_ACOM = field("subtree_acom", ("rows", 3), "Its acceleration [m/s2].")
 SUBTREE_MASS = field("subtree_mass", ("rows",), "Its mass [kg].")
-JCOM = field("Jcom", ("nv", 3), "Jacobian of the centre of mass, in the world.", transposed=True)
-SUBTREE_JCOM = field("subtree_Jcom", ("nv", 3), "The same of one joint's subtree.",
+JCOM = field("Jcom", ("nv", 3), "Jacobian of the center of mass, expressed in the world.",
+             transposed=True)
+SUBTREE_JCOM = field("subtree_Jcom", ("nv", 3), "The same for the subtree of one joint.",
                      transposed=True)
 SUBTREE = field("_subtree", ("rows", 10))
 
 Bodies = namedtuple("Bodies", "mass moment momentum force")
-# kg; kg m; Force and Force: of all bodies together, about the first joint's origin
+# kg; kg m; Force; Force: totals of all bodies, about the first joint's origin
 Subtree = namedtuple("Subtree", "mass moment momentum force")
 # kg; kg m about the joint's origin; kg m/s; N
 
 
 @kernel
 def sum_bodies(r):
-    """Outward pass: mass, first moment, momentum and its rate of all bodies together."""
+    """Outward pass: total mass, first moment, momentum and its rate of all bodies."""
     set_near_root(r)
     zero = zero3(load(r.work, offset(r, ORIGIN)))
     total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
@@ -98,7 +99,7 @@ def sum_bodies(r):
 
 @kernel
 def over_mass(x, mass):
-    """x / mass; zero of what has no mass."""
+    """x / mass, or zero without mass."""
     s = 0.0 * mass
     if all_above(mass, 0.0):
         s = 1.0 / mass
@@ -107,9 +108,9 @@ def over_mass(x, mass):
 
 @kernel
 def store_com(r, mass, moment):
-    """Leave data.com and data.mass; give the centre from the first joint's origin."""
+    """Store com and mass; return the center of mass relative to the first joint's origin."""
     o = load3(r.work, offset(r, ORIGIN))
-    c = scale(-1.0, o)                              # of no mass: the root's origin
+    c = scale(-1.0, o)                              # without mass: the root's origin
     if all_above(mass, 0.0):
         c = over_mass(moment, mass)
     store3(r.work, offset(r, COM), add(o, c))
@@ -147,7 +148,7 @@ def store_subtree(r, i, total):
 
 @kernel
 def place_subtrees(r):
-    """Outward pass: of each body alone, about its joint's origin."""
+    """Outward pass: quantities of each body, about its joint's origin."""
     set_near_root(r)
     for i in range(1, njoints(r) + 1):
         Y = place_body_near(r, i)
@@ -160,7 +161,7 @@ def place_subtrees(r):
 
 @kernel
 def sum_subtrees(r):
-    """Inward pass."""
+    """Inward pass: sums over the bodies of each subtree."""
     for i in range(njoints(r), 0, -1):
         p = parent(r, i)
         if p > 0:
@@ -181,7 +182,7 @@ def subtree_centers_kernel(r):
         m, moment, h, f = load_subtree(r, i)
         v = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * i)
         a = load_motion(r.work, offset(r, BODY_ACCELERATION) + 6 * i)
-        c, vc = zero3(m), v.linear                  # of no mass: the joint's origin
+        c, vc = zero3(m), v.linear                  # without mass: the joint's origin
         ac = add(a.linear, cross(v.angular, v.linear))
         if all_above(m, 0.0):
             c, vc, ac = over_mass(moment, m), over_mass(h, m), over_mass(f, m)
@@ -202,7 +203,7 @@ def add_to_column(r, field, k, x):
 
 @kernel
 def carried_columns(r, i, mass, jacobian):
-    """Of a joint that carries a part of the mass: the momentum of that part, over the mass."""
+    """Columns of a joint inside the subtree: the momentum of its part divided by the mass."""
     Y = composite(r, i)
     for c in range(ncolumns(r, i)):
         F = composite_column(r, i, c, Y)
@@ -211,7 +212,7 @@ def carried_columns(r, i, mass, jacobian):
 
 @kernel
 def carrying_columns(r, i, p, jacobian):
-    """Of a joint that carries the point at p from the first joint's origin: its velocity."""
+    """Columns of an ancestor: the velocity of the point at p from the first joint's origin."""
     zero = zero3(p[0])
     for c in range(ncolumns(r, i)):
         S = add_column(r, i, c, Motion(zero, zero), 1.0)
@@ -259,40 +260,40 @@ _subtree_jacobian = Algorithm("subtree_com_jacobian", subtree_com_jacobian_kerne
 def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
                    a: ArrayLike | None = None, *,
                    threads: int = 1) -> tuple[Array, Array, Array, Scalar]:
-    """Centre of mass of all that moves, its velocity and acceleration.
+    """Center of mass of all moving links, its velocity and acceleration.
 
     Sums over the bodies, Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n).
-    The link on a fixed base does not move and does not count.
+    The link of a fixed base is excluded.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     com, vcom, acom : (3,) ndarray
-        Position [m], velocity [m/s] and acceleration [m/s2], in the world; acom is the rate of
-        vcom, without gravity. For one state they are ``data.com`` and so on themselves; for a
-        batch new arrays with the batch's axis in front. Of a robot without mass: zeros.
+        Position [m], velocity [m/s] and acceleration [m/s2], expressed in the world; acom is the
+        rate of vcom and does not include gravity. Zeros if the robot has no mass. For a single
+        state, ``data.com`` and so on; for a batch, new arrays with a leading batch axis.
     mass : float, or (B,) ndarray
         [kg].
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _com(model, data, threads, q, v, a)
 
@@ -300,108 +301,108 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
 def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
                             a: ArrayLike | None = None, *,
                             threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Centre of mass of each joint's subtree, its velocity and acceleration.
+    """Center of mass of each joint's subtree, its velocity and acceleration.
 
-    The subtree of a joint is its body and all that hangs on it. Sums over the bodies,
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). All is told in the
-    world, in its axes and from its origin, unlike Pinocchio's ``data.com[j]``, ``vcom[j]`` and
-    ``acom[j]``, which are seen in the frame of joint j.
+    The subtree of a joint consists of its body and all descendants. Sums over the bodies,
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). All results are
+    expressed in the world, unlike Pinocchio's ``data.com[j]``, ``vcom[j]`` and ``acom[j]``, which
+    are expressed in the frame of joint j.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     com, vcom, acom : (njoints, 3) ndarray
-        Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The centre of a
-        subtree without mass is its joint's origin.
+        Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The center of mass of
+        a massless subtree is defined as its joint's origin.
     mass : (njoints,) ndarray
         [kg].
-        For one state they are ``data.subtree_com`` and so on themselves; for a batch new arrays
-        with the batch's axis in front.
+        For a single state, ``data.subtree_com`` and so on; for a batch, new arrays with a leading
+        batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _subtrees(model, data, threads, q, v, a)
 
 
 def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Jacobian of the centre of mass: vcom = Jcom v.
+    """Jacobian of the center of mass: vcom = Jcom v.
 
-    By composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot"
-    (2013): the linear rows of the centroidal momentum matrix over the mass; O(n).
+    Computed from composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid
+    robot" (2013): the linear rows of the centroidal momentum matrix divided by the mass; O(n).
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (3, nv) ndarray
-        In the world [m/rad, 1]. For one state it is ``data.Jcom`` itself; for a batch a new array
-        with the batch's axis in front. Of a robot without mass: zeros.
+        Expressed in the world [m/rad, 1]. For a single state, ``data.Jcom``; for a batch, a new
+        array with a leading batch axis. Zeros if the robot has no mass.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _jacobian(model, data, threads, q)
 
 
 def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int, *,
                          threads: int = 1) -> Array:
-    """Jacobian of the centre of mass of one joint's subtree: subtree_vcom[joint] = J v.
+    """Jacobian of the center of mass of one joint's subtree: subtree_vcom[joint] = J v.
 
-    A joint in the subtree moves a part of its mass; one on the way to the root moves the centre
-    as a point of the subtree. O(n).
+    A joint in the subtree moves part of its mass; an ancestor moves the center of mass as a point
+    fixed to the subtree. O(n).
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     joint : str or int
         Name or index in ``model.joint_names`` of the joint that carries the subtree.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (3, nv) ndarray
-        In the world [m/rad, 1]. For one state it is ``data.subtree_Jcom`` itself; for a batch a
-        new array with the batch's axis in front. The centre of a subtree without mass is its
-        joint's origin.
+        Expressed in the world [m/rad, 1]. For a single state, ``data.subtree_Jcom``; for a batch, a
+        new array with a leading batch axis. The center of mass of a massless subtree is defined as
+        its joint's origin.
 
     Raises
     ------
     ValueError
-        An unknown joint: lists those there are. Else names the argument, what was expected and
-        what came: shape, dtype, a number that is not finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint (lists the valid ones); names the argument, the expected and the actual value.
     """
     return _subtree_jacobian(model, data, threads, joint_selector(model, joint, 0), q)

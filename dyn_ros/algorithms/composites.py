@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Composite inertias: of every joint's subtree, the joints locked; and their rates.
+"""Composite inertias of the subtrees of all joints, with the joints locked, and their rates.
 
-In the axes of the root, each about its own joint's origin (root_axes.py). The rate of a rigid
-body's inertia has the form of an inertia without mass, whose first moment is the linear
-momentum; so rates move and add up as inertias do.
+They are expressed in the root frame, each about its own joint's origin (root_axes.py). The rate of
+a rigid body's inertia has the form of an inertia without mass, whose first moment is the linear
+momentum; rates are therefore transformed and summed like inertias.
 """
 from ..model.fields import Q, V, field
 from ..model.layout import clear, njoints, offset, parent, zero_unless_input
@@ -41,10 +41,10 @@ from .root_axes import (
     set_near_root,
 )
 
-YCRB = field("Ycrb", ("rows", 6, 6), "Inertia of each joint's subtree, joints locked, in the "
-                                     "joint's frame [kg, kg m, kg m2].")
-OYCRB = field("oYcrb", ("rows", 6, 6), "The same in the world.")
-DYCRB = field("dYcrb", ("rows", 6, 6), "doYcrb seen in the joint's frame.")
+YCRB = field("Ycrb", ("rows", 6, 6), "Inertia of each joint's subtree, with joints locked, "
+                                     "expressed in the joint frame [kg, kg m, kg m2].")
+OYCRB = field("oYcrb", ("rows", 6, 6), "The same, expressed in the world.")
+DYCRB = field("dYcrb", ("rows", 6, 6), "doYcrb, expressed in the joint frame.")
 DOYCRB = field("doYcrb", ("rows", 6, 6), "Rate of oYcrb [kg/s, kg m/s, kg m2/s].")
 COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
@@ -61,7 +61,10 @@ def composite_rate(r, i):
 
 @kernel
 def inertia_rate(Y, v):
-    """v x* Y - Y v x, of the sum of m (x.x - x x') over particles: by twice x dx/dt."""
+    """v x* Y - Y v x, the rate of the inertia Y of a body with velocity v.
+
+    Y is a sum of m (x.x - x x') over particles, whose rate contains x dx/dt twice.
+    """
     S, h, u = Y.rotational, Y.moment, v.linear
     W = product(skew(v.angular), (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
     d = 2.0 * dot(u, h)
@@ -73,7 +76,7 @@ def inertia_rate(Y, v):
 
 @kernel
 def place_bodies(r):
-    """Place all joints; leave each body's inertia."""
+    """Place all joints; store each body's inertia."""
     set_near_root(r)
     for i in range(1, njoints(r) + 1):
         store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body_near(r, i))
@@ -81,7 +84,7 @@ def place_bodies(r):
 
 @kernel
 def move_bodies(r):
-    """After ``place_bodies``: leave velocities and the rates of the bodies' inertias."""
+    """After ``place_bodies``: store velocities and the rates of the bodies' inertias."""
     for i in range(1, njoints(r) + 1):
         store_inertia(r.work, offset(r, COMPOSITE_RATE) + 10 * i,
                       inertia_rate(composite(r, i), body_velocity(r, i)))
@@ -89,7 +92,7 @@ def move_bodies(r):
 
 @kernel
 def sum_up(r, field):
-    """Inward pass: from inertias of bodies to those of subtrees; row 0 is the whole robot's."""
+    """Inward pass: sum the inertias of bodies to those of subtrees; row 0 is the whole robot."""
     clear(r.work, offset(r, field), 10)
     for i in range(njoints(r), 0, -1):
         Y = load_inertia(r.work, offset(r, field) + 10 * i)
@@ -100,7 +103,7 @@ def sum_up(r, field):
 
 @kernel
 def store_inertia_matrix(a, i, Y):
-    """The 6 x 6 matrix of an inertia: [m, -[h]; [h], S]."""
+    """Store the 6 x 6 matrix of an inertia: [m, -[h]; [h], S]."""
     S, h = Y.rotational, Y.moment
     H = skew(h)
     angular = (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz)
@@ -115,7 +118,7 @@ def store_inertia_matrix(a, i, Y):
 
 @kernel
 def store_composite(r, i, Y, local, world):
-    """An inertia about joint i's origin, in the joint's frame and in the world."""
+    """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
     R = load9(r.work, offset(r, ROTATION) + 9 * i)
     p = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
     store_inertia_matrix(r.work, offset(r, local) + 36 * i, inertia_rotated(transposed(R), Y))
@@ -140,39 +143,39 @@ _composites = Algorithm("composite_inertias", composite_inertias_kernel, (Q, V),
 
 def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *,
                        threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Inertia of all that each joint carries, with the joints in it locked, and its rate.
+    """Inertia of the subtree of each joint, with its joints locked, and its rate.
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices take
-    motions to momenta, both linear part first.
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices map motions
+    to momenta, with linear parts first.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     Ycrb, oYcrb : (njoints, 6, 6) ndarray
-        In each joint's frame, and in the world (its axes, its origin) [kg, kg m, kg m2].
+        Expressed in each joint frame, and in the world, at the respective origin [kg, kg m, kg m2].
     dYcrb, doYcrb : (njoints, 6, 6) ndarray
-        doYcrb is the rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies; dYcrb is the
-        same tensor in the joint's frame. So it is not the rate of Ycrb's numbers, which the
-        joint's own motion does not change [kg/s, kg m/s, kg m2/s].
-        For one state they are ``data.Ycrb`` and so on themselves; for a batch new arrays with
-        the batch's axis in front.
+        doYcrb is the rate of oYcrb, the sum of ov x* Y - Y ov x over the bodies; dYcrb is the same
+        tensor expressed in the joint frame. It is not the derivative of the entries of Ycrb, which
+        do not depend on the joint's own motion [kg/s, kg m/s, kg m2/s].
+        For a single state, ``data.Ycrb`` and so on; for a batch, new arrays with a leading batch
+        axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _composites(model, data, threads, q, v)

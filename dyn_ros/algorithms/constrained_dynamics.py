@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained dynamics in the terms that people think in: classical accelerations of frames."""
+"""Constrained dynamics in terms of classical accelerations of frames."""
 from ..model.fields import ALPHA, BETA, CONSTRAINTS, DESIRED, DIRECTIONS, F_EXT, TAU_IN, Q, V
 from ..model.layout import nconstraints, offset, zero_unless_input
 from ..model.types import ArrayLike, Data, Model
@@ -46,7 +46,7 @@ from .vereshchagin import (
 
 @kernel
 def turn_directions(r, n):
-    """alpha of run n: its directions, in the axes of the root."""
+    """alpha of run n: its directions, expressed in the root frame."""
     R, m = run_axes(r, n), nconstraints(r)
     for k in range(run_start(r, n), run_stop(r, n)):
         for part in range(2):
@@ -59,10 +59,10 @@ def turn_directions(r, n):
 
 @kernel
 def make_spatial(r, n):
-    """beta of run n: desired accelerations, the root's in them, as spatial ones.
+    """beta of run n: the desired accelerations, including that of the root, as spatial ones.
 
-    A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical one
-    (a + w x v, b).
+    A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
+    acceleration (a + w x v, b).
     """
     v = motion_moved(tip_translation(r, n),
                      load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * tip_joint(r, n)))
@@ -75,7 +75,7 @@ def make_spatial(r, n):
 
 @kernel
 def set_constraints(r):
-    """alpha and beta, after ``sweep_outward``."""
+    """Compute alpha and beta, after ``sweep_outward``."""
     zero_unless_input(r, DESIRED)
     for n in range(nruns(r)):
         turn_directions(r, n)
@@ -92,7 +92,7 @@ def constrained_dynamics_kernel(r):
 
 @kernel
 def projected_constrained_dynamics_kernel(r):
-    """Where mimic joints couple branches."""
+    """The kernel for models whose mimic joints couple branches."""
     zero_unless_input(r, TAU_IN)
     sweep_outward_projected(r)
     set_constraints(r)
@@ -113,54 +113,53 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
                          axes: Frames | None = None, singularity: Singularity = "relative",
                          tolerance: float | None = None, priority: Priority = "constraint",
                          threads: int = 1) -> ConstrainedMotion:
-    """Motion and torques that give frames a desired acceleration; none holds them still.
+    """Compute motion and torques for desired accelerations of frames, by default zero.
 
-    ``vereshchagin`` with classical accelerations, which gravity is no part of: a frame with
-    acceleration 0 along all directions goes on as it moves, or stays where it is.
+    Like ``vereshchagin``, but with classical accelerations, which do not include gravity: a frame
+    with acceleration 0 along all directions keeps its velocity, or stays at rest.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int, or sequence of these
-        The constrained frame, by name or index; or one for each direction. Any frame that some
-        joint moves.
+        The constrained frame, by name or index; or one for each direction. Any frame that a joint
+        moves.
     directions : (6, m) or (B, 6, m) array_like
-        In its columns what is constrained (linear, angular), at the frame's origin:
-        ``numpy.eye(6)`` is the whole pose, ``numpy.eye(6)[:, :3]`` the position. At most 36, at
-        most 6 of one frame.
+        The columns are the constrained directions (linear, angular) at the frame's origin:
+        ``numpy.eye(6)`` constrains the whole pose, ``numpy.eye(6)[:, :3]`` the position. At most 36
+        columns, and 6 per frame.
     accelerations : (m,) or (B, m) array_like, optional
-        Desired along each direction [m/s2, rad/s2]. Default: zeros.
+        Desired acceleration along each direction [m/s2, rad/s2]. Default: zeros.
     tau : (nv,) or (B, nv) array_like, optional
-        Torques and forces that the joints give anyway [N m, N]. Default: none.
+        Joint torques and forces that are applied in any case [N m, N]. Default: zeros.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
-        External wrenches (force, moment): for each frame's name in that frame's axes, at its
-        origin; or as an array for each joint's body, in the joint's frame, as for ``aba``
-        [N, N m].
+        External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
+        expressed in it; or as an array as for ``aba``.
     axes : str or int, or sequence of these, optional
-        Frame along whose axes the directions are, such as the constrained frame itself; or one
-        for each direction. Default: the root's axes.
+        Frame in which the directions are expressed, such as the constrained frame; or one for each
+        direction. Default: the root frame.
     singularity, tolerance, priority, threads
         As in ``vereshchagin``.
 
     Returns
     -------
     ConstrainedMotion
-        As ``vereshchagin``. The torques to send are ``tau`` plus
-        ``constraint_generalized_forces``. The wrench of the constraints on a frame is
+        As for ``vereshchagin``. The torques to send are ``tau`` plus
+        ``constraint_generalized_forces``. The constraints act on a frame with the wrench
         ``-directions @ nu``.
 
     Raises
     ------
     ValueError
-        As ``vereshchagin``; and for an unknown frame in ``axes`` or ``f_ext``.
+        As for ``vereshchagin``, or an unknown frame in ``axes`` or ``f_ext``.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     table = constraint_table(model, data, "frame", frame, axes, ("directions", directions),
                              singularity, tolerance, priority)

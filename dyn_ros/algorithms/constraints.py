@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a call specifies about its constraints besides their numbers: tips, policy, priority.
+"""The options of a constrained call: tips, policy, priority.
 
-A table of integers, made once for each way of calling and kept by ``Data``. Its address is an
-option of the call, whose caller holds the table until it returns. Constraints that follow each
-other on one tip form a run.
+They are stored in a table of integers, which is created once for each combination and cached in
+``Data``. The address of the table is an option of the call, and the caller holds a reference to
+the table until the call returns. Consecutive constraints on the same tip form a run.
 """
 import contextlib
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from .root_axes import ROTATION
 from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
 
 POLICY, TOLERANCE, OPPOSED, NRUNS, RUNS = range(5)
-TIP, AXES, STOP = range(3)                          # of a run: frames, and the constraint after it
+TIP, AXES, STOP = range(3)                          # of a run: frames, index of the next constraint
 RUN = 3
 EXTERNAL, FEEDFORWARD = 1, 2                        # bits of OPPOSED
 ROOT_AXES = -1
 
-POLICIES = {  # name -> number, tolerance unless another is given
+POLICIES = {  # name -> number, default tolerance
     "relative": (RELATIVE, 1e-12), "absolute": (ABSOLUTE, 1e-14), "damped": (DAMPED, 1e-6)}
 PRIORITIES = {  # name -> what the constraints oppose
     "constraint": EXTERNAL | FEEDFORWARD, "external_force": FEEDFORWARD, "feedforward": EXTERNAL,
@@ -76,14 +76,14 @@ def tip_joint(r, n):
 
 @kernel
 def tip_translation(r, n):
-    """From that joint's origin to the tip's, in the axes of the root."""
+    """From that joint's origin to that of the tip, expressed in the root frame."""
     R = load9(r.work, offset(r, ROTATION) + 9 * tip_joint(r, n))
     return rotate(R, frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
 
 
 @kernel
 def run_axes(r, n):
-    """From the axes of run n's directions to those of the root."""
+    """Rotation from the frame of the directions of run n to the root frame."""
     f = setting(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:
         return load9(r.work, offset(r, ROTATION))
@@ -92,30 +92,30 @@ def run_axes(r, n):
 
 
 class ConstrainedMotion(NamedTuple):
-    """What ``vereshchagin`` and ``constrained_dynamics`` find.
+    """The result of ``vereshchagin`` and ``constrained_dynamics``.
 
-    Of one state the arrays are views of ``Data``, which the next call writes over; of a batch new
-    arrays with one more axis in front. J is the Jacobian of the tips, alpha that of the
-    constraints' unit forces, M = U D U' the inertia matrix with U unit upper triangular.
+    For a single state, the arrays are views of ``Data``, which the next call overwrites; for a
+    batch, new arrays with a leading batch axis. J is the Jacobian of the tips, alpha the matrix
+    of unit constraint forces, and M = U D U' the inertia matrix with U unit upper triangular.
 
     Attributes
     ----------
     ddq : (nv,) ndarray
         Joint accelerations [rad/s2, m/s2].
     nu : (m,) ndarray
-        Lagrange multipliers: the constraints push their tips with -alpha nu [N, N m].
+        Lagrange multipliers: the constraints act on their tips with -alpha nu [N, N m].
     constraint_torques : (nv,) ndarray
-        KDL's, U^-1 (-J' alpha nu). Not what to send to the joints.
+        KDL's result, U^-1 (-J' alpha nu); do not send it to the joints.
     total_torque : (nv,) ndarray
-        KDL's, D ddq. No generalised force either.
+        KDL's result, D ddq; not a generalized force either.
     constraint_generalized_forces : (nv,) ndarray
-        -J' alpha nu, what to send to the joints: together with the feed-forward torques they
-        give ``ddq`` to the robot without constraints [N m, N].
+        -J' alpha nu, the torques to send to the joints: together with the feed-forward torques,
+        they produce ``ddq`` in the robot without constraints [N m, N].
     link_accelerations : (njoints, 6) ndarray
-        Spatial acceleration of each joint's body, with the root's acceleration in it, in the
-        root's axes at the joint's origin [m/s2, rad/s2].
+        Spatial acceleration of each joint's body, including the acceleration of the root,
+        expressed in the root frame at the joint's origin [m/s2, rad/s2].
     rank : int
-        How many constraints are independent; an (B,) array of a batch.
+        Number of independent constraints; a (B,) array for a batch.
     """
 
     ddq: Array
@@ -128,7 +128,7 @@ class ConstrainedMotion(NamedTuple):
 
 
 def as_motion(results: Sequence) -> ConstrainedMotion:
-    """The results of a kernel as they are returned."""
+    """Convert the results of a kernel to the public result."""
     ddq, nu, constraint, total, forces, accelerations, rank = results
     return ConstrainedMotion(ddq, nu, constraint, total, forces, accelerations,
                              rank.astype(int) if isinstance(rank, np.ndarray) else int(rank))
@@ -157,13 +157,13 @@ def _moving_index(model, name, frame):
     index = _index(model, frame)
     if model.tree.frames[index].parent < 0:
         moving = (known.name for known in model.tree.frames if known.parent >= 0)
-        raise ValueError(f"{name}: no joint moves {frame!r}; what joints move: "
+        raise ValueError(f"{name}: no joint moves {frame!r}; available: "
                          + ", ".join(moving))
     return index
 
 
 def _for_each(name, frames, m):
-    """A frame for each of m constraints."""
+    """Return a frame for each of m constraints."""
     if not isinstance(frames, tuple):
         return [frames] * m
     if len(frames) != m:
@@ -173,15 +173,15 @@ def _for_each(name, frames, m):
 
 
 def table(model, name, tip, axes, m, singularity, tolerance, priority):
-    """The integers that a kernel is told.
+    """Build the table of options for a kernel.
 
     Parameters
     ----------
     model : Model
     name : str
-        The argument that ``tip`` is, for messages.
+        Name of the argument ``tip``, for error messages.
     tip, axes : str or int or tuple of these
-        Frames, one for all constraints or one for each. None is the root's axes.
+        Frames, one for all constraints or one for each. None is the root frame.
     m : int
         Number of constraints.
     singularity, tolerance, priority
@@ -190,17 +190,17 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     Returns
     -------
     (n,) ndarray of int64
-        The tolerance is a float64 among them.
+        The tolerance is stored as a float64.
 
     Raises
     ------
     ValueError
-        For what is unknown (lists what there is) or too much.
+        An unknown name (lists the valid ones), or too many constraints.
     """
     policy, usual = _choice("singularity", singularity, POLICIES)
     opposed = _choice("priority", priority, PRIORITIES)
     if tolerance is not None and tolerance < 0.0:
-        raise ValueError(f"tolerance: expected no negative number, got {tolerance}")
+        raise ValueError(f"tolerance: expected a number >= 0, got {tolerance}")
     tips = [_moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
     turns = [ROOT_AXES if frame is None else _index(model, frame)
              for frame in _for_each("axes", axes, m)]
@@ -218,7 +218,7 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
 
 
 def _hashable(frames):
-    """Several frames as a tuple."""
+    """Convert several frames to a tuple."""
     if isinstance(frames, str):
         return frames
     try:
@@ -228,9 +228,10 @@ def _hashable(frames):
 
 
 def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
-    """The table of a call, found in ``Data`` or made; the caller must hold it during the call.
+    """The table of a call, cached in ``Data``; the caller must hold it during the call.
 
-    ``directions`` is the name and the value of the (6, m) argument; all else as in ``table``.
+    ``directions`` is the name and the value of the (6, m) argument; the others are as in
+    ``table``.
     """
     try:
         return data._tables[tip, axes, directions[1].shape[-1], singularity, tolerance, priority]
@@ -239,7 +240,7 @@ def constraint_table(model, data, name, tip, axes, directions, singularity, tole
     if tolerance is not None:
         tolerance = float(finite_array("tolerance", tolerance, ()))
     key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
-    kept = getattr(data, "_tables", {})             # not a Data: the call will report it
+    kept = getattr(data, "_tables", {})             # if it is not a Data, the call reports it
     with contextlib.suppress(KeyError, TypeError):
         return kept[key]
     numbers = table(model, name, *key)

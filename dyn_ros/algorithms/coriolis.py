@@ -3,9 +3,9 @@
 """Coriolis matrix.
 
 Echeandia and Wensing, "Numerical methods to compute the Coriolis matrix and Christoffel symbols
-for rigid-body systems" (2021), algorithm 1. In the axes of the root, about the first joint's
-origin: with the composite inertia Y and the Coriolis inertia B of what joint i carries, and j
-carrying i,
+for rigid-body systems" (2021), algorithm 1. Expressed in the root frame, about the first joint's
+origin: with the composite inertia Y and the Coriolis inertia B of the subtree of joint i, and j
+an ancestor of i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """
@@ -99,35 +99,34 @@ _coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,),
 
 def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                     threads: int = 1) -> Array:
-    """Coriolis matrix C: C v = nonlinear effects less gravity, and dM/dt = C + C'.
+    """Coriolis matrix C: C v = nonlinear effects without gravity, and dM/dt = C + C'.
 
-    Of the many matrices with C v right it is one for which dM/dt - 2 C is skew; where each joint
-    has one degree of freedom, it is that of the Christoffel symbols. Echeandia and Wensing
-    (2021), algorithm 1; O(n d) for a tree of depth d. Leaves ``data.J``, ``data.dJ``
-    and ``data.ov``.
+    C is not unique; for this one, dM/dt - 2 C is skew-symmetric. If all joints have one degree of
+    freedom, it is the matrix of the Christoffel symbols. Echeandia and Wensing (2021), algorithm 1;
+    O(n d) for a tree of depth d. Also computes ``data.J``, ``data.dJ`` and ``data.ov``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        Coriolis matrix [kg m2 rad/s, kg m/s]. For one state it is ``data.C`` itself; for a batch a
-        new array with the batch's axis in front.
+        Coriolis matrix [kg m2 rad/s, kg m/s]. For a single state, ``data.C``; for a batch, a new
+        array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _coriolis(model, data, threads, q, v)

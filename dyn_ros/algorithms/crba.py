@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint-space inertia matrix by the composite-rigid-body algorithm.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, in the axes of the root.
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, expressed in the root frame.
 """
 from ..model.fields import Q, field
 from ..model.layout import (
@@ -47,7 +47,7 @@ COMPOSITE = field("_composite", ("rows", 10))
 
 @kernel
 def composite_column(r, i, c, Y):
-    """Y S_c, the momentum of what joint i carries when it alone moves."""
+    """Y S_c, the momentum of the subtree of joint i if only its column c moves."""
     s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
     if kind(r, i) == REVOLUTE:
         u = load3(r.work, s)
@@ -60,7 +60,7 @@ def composite_column(r, i, c, Y):
 
 @kernel
 def inertia_matrix(r):
-    """Inward pass, after all bodies' inertias: leave M and the subtrees' inertias."""
+    """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees."""
     Y_, M_, n = offset(r, COMPOSITE), offset(r, M), nv(r)
     clear(r.work, Y_, 10)
     clear_matrix(r, M_)
@@ -101,28 +101,28 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Joint-space inertia matrix M, full and symmetric.
 
     Composite-rigid-body algorithm, Featherstone (2008), table 6.2; O(n d) for a tree of depth d.
-    ``model.armature`` is on the diagonal.
+    The diagonal includes ``model.armature``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        Inertia matrix [kg m2, kg m, kg]. For one state it is ``data.M`` itself; for a batch a
-        new array with the batch's axis in front.
+        Inertia matrix [kg m2, kg m, kg]. For a single state, ``data.M``; for a batch, a new array
+        with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _crba(model, data, threads, q)

@@ -20,9 +20,9 @@ from .algorithm import Algorithm
 from .bodies import joint_velocity
 from .kinematics import place_all
 
-KINETIC = field("kinetic_energy", (), "Kinetic energy, of the rotors too [J].")
+KINETIC = field("kinetic_energy", (), "Kinetic energy, including the rotors [J].")
 POTENTIAL = field("potential_energy", (), "Potential energy, -m g.com [J].")
-MECHANICAL = field("mechanical_energy", (), "Kinetic and potential energy [J].")
+MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy [J].")
 
 
 @kernel
@@ -36,7 +36,7 @@ def add_rotors(r, twice):
 
 @kernel
 def kinetic(r):
-    """After the joints' placement; leaves their velocities."""
+    """Kinetic energy, after the placement of the joints; stores their velocities."""
     clear(r.work, offset(r, JOINT_V), 6)
     twice = lift(0.0, load(r.work, offset(r, JOINT_V)))
     for i in range(1, njoints(r) + 1):
@@ -47,7 +47,7 @@ def kinetic(r):
 
 @kernel
 def potential(r):
-    """After the joints' placement."""
+    """Potential energy, after the placement of the joints."""
     g = constant3(r.floats, GRAVITY)
     total = lift(0.0, load(r.work, offset(r, OMI)))
     for i in range(1, njoints(r) + 1):
@@ -89,22 +89,22 @@ _mechanical = Algorithm("mechanical_energy", mechanical_energy_kernel, (Q, V),
 
 def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                    threads: int = 1) -> Scalar:
-    """Kinetic energy, v' M v / 2, of the rotors (``model.armature``) too.
+    """Kinetic energy, v' M v / 2, including the rotors (``model.armature``).
 
-    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n).
-    Leaves ``data.v``, ``data.liMi`` and ``data.oMi``.
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n). Also
+    computes ``data.v``, ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -114,26 +114,26 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _kinetic(model, data, threads, q, v)
 
 
 def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
-    """Potential energy in the field of gravity, -m g.com; zero with com at the root's origin.
+    """Potential energy in the gravity field, -m g.com; zero if com is at the root's origin.
 
-    O(n). The link on a fixed base does not count. Leaves ``data.liMi`` and ``data.oMi``.
+    O(n). The link of a fixed base is excluded. Also computes ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -143,30 +143,30 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _potential(model, data, threads, q)
 
 
 def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                       threads: int = 1) -> Scalar:
-    """Kinetic and potential energy together; it grows by the power of the joint torques.
+    """Sum of kinetic and potential energy; its rate is the power of the joint torques.
 
-    O(n). Leaves ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``, ``data.liMi`` and
-    ``data.oMi``.
+    O(n). Also computes ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``,
+    ``data.liMi`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _mechanical(model, data, threads, q, v)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Factorisation of the inertia matrix along the tree.
+"""Factorization of the inertia matrix along the tree.
 
 M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
 Dynamics Algorithms (2008), tables 6.3 to 6.5.
@@ -26,10 +26,11 @@ from .root_axes import load_column
 L = field("_L", ("nv", "nv"))        # L below the diagonal, D on it
 DIAGONAL_SIZE = field("_diagonal_size", ("nv",))
 DOUBTFUL = 1e-7
-"""A pivot this small, beside what the joint carries, may be rounding: singular.py looks.
+"""A smaller pivot, relative to the inertia of the subtree, may be a rounding error.
 
-About the root of a number's rounding: a pivot d, of inertias of size 1, multiplies rounding by up
-to 1 / d in the later ones, so that where none is doubtful, none is rounding.
+singular.py decides whether it is. The value is about the square root of the machine epsilon: a
+pivot d, for inertias of size 1, amplifies rounding errors of later pivots by up to 1 / d. If no
+pivot is below the threshold, none is a rounding error.
 """
 
 
@@ -41,7 +42,7 @@ def pivot(r, k):
 
 @kernel
 def diagonal_sizes(r):
-    """How large M's diagonal entries are where nothing cancels, after ``crba_kernel``."""
+    """Size of the diagonal entries of M without cancellation, after ``crba_kernel``."""
     clear(r.work, offset(r, DIAGONAL_SIZE), nv(r))
     for i in range(1, njoints(r) + 1):
         Y = load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
@@ -91,7 +92,7 @@ def solve_inward(r, x):
 
 @kernel
 def solve_outward(r, x):
-    """x <- L^-1 D^-1 x, the other half of M^-1 x."""
+    """x <- L^-1 D^-1 x, the second half of M^-1 x."""
     n, L_ = nv(r), offset(r, L)
     for i in range(n):
         x_i = load(r.work, x + i) / load(r.work, L_ + i * n + i)

@@ -3,12 +3,13 @@
 """Derivatives of a frame's velocity and spatial acceleration.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), section
-III, on the way from the frame to the root (frames.py). Where coordinate j moves all behind it
-along u, one who moves along sees its joint's parent, with v_p and a_p, turn by v_p x u; so there
+III, for the joints between the frame and the root (frames.py). If coordinate j moves its subtree
+along u, then in a frame that moves with the subtree, the motion v_p, a_p of the parent of its
+joint changes by v_p x u, a_p x u, so
 
     dv = v_p x u,  da = a_p x u + (v_p x u) x (v - v_p)
 
-and by velocity da = (v_p + v_j - v) x u with v_j of joint j's body.
+and with respect to velocity, da = (v_p + v_j - v) x u, with v_j the velocity of joint j's body.
 """
 from ..model.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ..model.frames import ReferenceFrame, frame_selector
@@ -35,16 +36,21 @@ from .frames import (
     walk,
 )
 
-V_DQ = field("v_partial_dq", ("nv", 6), "Of one frame's velocity by configuration.", True)
-V_DV = field("v_partial_dv", ("nv", 6), "Of one frame's velocity by velocity.", True)
-A_DQ = field("a_partial_dq", ("nv", 6), "Of one frame's acceleration by configuration.", True)
-A_DV = field("a_partial_dv", ("nv", 6), "Of one frame's acceleration by velocity.", True)
-A_DA = field("a_partial_da", ("nv", 6), "Of one frame's acceleration by acceleration.", True)
+V_DQ = field("v_partial_dq", ("nv", 6), "Derivative of the velocity of one frame with respect to "
+                                        "configuration.", True)
+V_DV = field("v_partial_dv", ("nv", 6), "Derivative of the velocity of one frame with respect to "
+                                        "velocity.", True)
+A_DQ = field("a_partial_dq", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to configuration.", True)
+A_DV = field("a_partial_dv", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to velocity.", True)
+A_DA = field("a_partial_da", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to acceleration.", True)
 
 
 @kernel
 def add_joint(r, j, T, v, a, v_j, v_p, a_p):
-    """Add joint j's columns to the derivatives; all motions in the frame's axes."""
+    """Add the columns of joint j to the derivatives; all motions are expressed in the frame."""
     for c in range(ncolumns(r, j)):
         k = idx_v(r, j) + c
         u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
@@ -97,47 +103,47 @@ _acceleration_derivatives = Algorithm(
 def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                frame: str | int, reference_frame: ReferenceFrame | int, *,
                                threads: int = 1) -> tuple[Array, Array]:
-    """Derivatives of ``frame_velocity`` by configuration and velocity.
+    """Derivatives of ``frame_velocity`` with respect to configuration and velocity.
 
-    Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. In
-    LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_velocity`` gives there.
-    Pinocchio's are those of WORLD brought to the frame's origin, as if that stayed in place:
-    ours by configuration are the same plus (w x u, 0) in each column, with the frame's angular
-    velocity w and the velocity u that the column gives its origin.
+    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED,
+    they are the exact derivatives of the result of ``frame_velocity``. Pinocchio's are those of
+    WORLD, shifted to the frame's origin as if it were fixed. The derivatives with respect to
+    configuration are Pinocchio's plus (w x u, 0) in each column, with the angular velocity w of the
+    frame and the velocity u of its origin along the column.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     v_partial_dq : (6, nv) ndarray
-        (linear, angular) by column: along each velocity, on the tangent space [m/s, rad/s per
-        rad, m].
+        Derivative of the velocity (linear, angular); each column is along one velocity, in the
+        tangent space [m/s, rad/s per rad, m].
     v_partial_dv : (6, nv) ndarray
-        The frame's Jacobian [m, rad per rad, m].
-        For one state they are ``data.v_partial_dq`` and ``data.v_partial_dv`` themselves; for a
-        batch new arrays with the batch's axis in front.
+        The Jacobian of the frame [m, rad per rad, m].
+        For a single state, ``data.v_partial_dq`` and ``data.v_partial_dv``; for a batch, new arrays
+        with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _velocity_derivatives(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v)
@@ -147,55 +153,56 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
                                    a: ArrayLike, frame: str | int,
                                    reference_frame: ReferenceFrame | int, *,
                                    threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Derivatives of ``frame_acceleration`` by configuration, velocity and acceleration.
+    """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
 
-    Carpentier and Mansard (2018), section III; O(d) for a frame behind d joints. No gravity in
-    them. In LOCAL_WORLD_ALIGNED they are the true derivatives of what ``frame_acceleration`` and
-    ``frame_velocity`` give there. Pinocchio's are those of WORLD brought to the frame's origin,
-    as if that stayed in place: ours by configuration are the same plus (w x u, 0) in each column
-    of v_partial_dq, with the frame's angular velocity w and the velocity u that the column gives
-    its origin; in a_partial_dq likewise with its angular acceleration. Leaves
-    ``data.v_partial_dv`` too.
+    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. Gravity is not
+    included. In LOCAL_WORLD_ALIGNED, they are the exact derivatives of the results of
+    ``frame_acceleration`` and ``frame_velocity``. Pinocchio's are those of WORLD, shifted to the
+    frame's origin as if it were fixed. The derivatives with respect to configuration are
+    Pinocchio's plus (w x u, 0) in each column of v_partial_dq, with the angular velocity w of the
+    frame and the velocity u of its origin along the column; in a_partial_dq, with its angular
+    acceleration instead. Also computes ``data.v_partial_dv``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     v_partial_dq : (6, nv) ndarray
-        Of the velocity, (linear, angular) by column: along each velocity, on the tangent space
-        [m/s, rad/s per rad, m].
+        Derivative of the velocity (linear, angular); each column is along one velocity, in the
+        tangent space [m/s, rad/s per rad, m].
     a_partial_dq : (6, nv) ndarray
-        Of the spatial acceleration [m/s2, rad/s2 per rad, m].
+        Derivative of the spatial acceleration with respect to configuration [m/s2, rad/s2 per
+        rad, m].
     a_partial_dv : (6, nv) ndarray
-        By velocity [m/s2, rad/s2 per rad/s, m/s].
+        With respect to velocity [m/s2, rad/s2 per rad/s, m/s].
     a_partial_da : (6, nv) ndarray
-        By acceleration: the frame's Jacobian [m, rad per rad, m].
-        For one state they are ``data.v_partial_dq`` and so on themselves; for a batch new arrays
-        with the batch's axis in front.
+        With respect to acceleration: the Jacobian of the frame [m, rad per rad, m].
+        For a single state, ``data.v_partial_dq`` and so on; for a batch, new arrays with a leading
+        batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _acceleration_derivatives(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v, a)

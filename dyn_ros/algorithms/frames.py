@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Velocity, acceleration, Jacobian and kinematic Hessian of one frame.
 
-All walk from the frame to the root, in the frame's axes: at each joint on the way the columns of
-the Jacobian are its motion subspace seen from the frame, and their rates follow from the frame's
-velocity relative to that joint. No joint beside the way is looked at. A joint counts as the
-frame that it has of its own.
+All functions traverse the joints from the frame to the root, expressed in the frame: the columns
+of the Jacobian are the motion subspaces expressed in the frame, and their rates follow from the
+velocity of the frame relative to each joint. Other joints are not visited. A joint is treated as
+its own frame.
 """
 from ..model.fields import FRAME, OMI, POINT, REFERENCE_FRAME, A, Q, V, field
 from ..model.frames import ReferenceFrame, frame_selector, joint_selector
@@ -50,22 +50,24 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import load
 from .algorithm import Algorithm
 
-IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the way to the root
+IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the joints that move the frame
 THEIR_RATE = field("_their_rate", ("ncolumns", 6))
-FRAME_VELOCITY = field("frame_velocity", (6,), "Of one frame [m/s, rad/s].")
-FRAME_ACCELERATION = field("frame_acceleration", (6,), "Spatial, of one frame [m/s2, rad/s2].")
+FRAME_VELOCITY = field("frame_velocity", (6,), "Velocity of one frame [m/s, rad/s].")
+FRAME_ACCELERATION = field("frame_acceleration", (6,), "Spatial acceleration of one frame [m/s2, "
+                                                       "rad/s2].")
 FRAME_CLASSICAL_ACCELERATION = field("frame_classical_acceleration", (6,),
-                                     "Of one frame [m/s2, rad/s2].")
-FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Of one frame.", True)
-FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6), "Of one frame.",
-                                      True)
-FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Of one frame; by row, column, velocity.")
+                                     "Classical acceleration of one frame [m/s2, rad/s2].")
+FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Jacobian of one frame.", True)
+FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6),
+                                      "Time derivative of the Jacobian of one frame.", True)
+FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Kinematic Hessian of one frame, indexed "
+                                                        "by row, column, velocity.")
 WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
 
 
 @kernel
 def first_joint(r):
-    """The joint that carries the frame in question."""
+    """The joint that carries the selected frame."""
     return frame_parent(r, option(r, FRAME))
 
 
@@ -76,7 +78,7 @@ def reference_frame(r):
 
 @kernel
 def start(r):
-    """Pose of the frame, or of the point that the caller gave, in its joint's frame."""
+    """Pose of the frame, or of the given point, in the frame of its joint."""
     like = load(r.work, offset(r, OMI))
     X = frame_placement(r, option(r, FRAME))
     X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
@@ -88,10 +90,11 @@ def start(r):
 
 @kernel
 def walk(r, moving):
-    """Leave the columns in the frame's axes; give its pose, velocity and acceleration there.
+    """Store the columns expressed in the frame; return its pose, velocity and acceleration.
 
-    The velocity relative to a joint counts those nearer to the frame: what the joint's own
-    columns, which are constant in its frame, turn and move with.
+    Velocity and acceleration are also expressed in the frame. The velocity relative to a joint
+    includes the joints between it and the frame, with which the columns of the joint, constant in
+    its own frame, change.
     """
     j, X = first_joint(r), start(r)
     zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
@@ -116,7 +119,7 @@ def walk(r, moving):
 
 @kernel
 def to_reference_frame(X, reference):
-    """What takes motions from the frame's axes to a reference frame, X being its pose."""
+    """Transformation of motions from the frame to a reference frame, with X the frame's pose."""
     if reference == WORLD:
         return X
     if reference == LOCAL:
@@ -128,7 +131,10 @@ def to_reference_frame(X, reference):
 
 @kernel
 def motion_of_axes(v, reference):
-    """How a reference frame moves away under numbers told in it, v being the frame's velocity."""
+    """Velocity of the frame relative to a reference frame, for the rates of vectors.
+
+    v is the velocity of the frame; both are expressed in the frame.
+    """
     if reference == WORLD:
         return v
     if reference == LOCAL:
@@ -193,7 +199,7 @@ def jacobian_time_variation_kernel(r):
 
 @kernel
 def add_to_hessian(r, k, x, m):
-    """Add to the derivative of column k by coordinate x."""
+    """Add to the derivative of column k with respect to coordinate x."""
     n = nv(r)
     for row in range(3):
         increase(r.work, offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
@@ -202,7 +208,7 @@ def add_to_hessian(r, k, x, m):
 
 @kernel
 def hessian_kernel(r):
-    """Moving coordinate x turns a column u further from the frame by -u_x x u, seen from there."""
+    """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
     X, _, _ = walk(r, False)
     T = to_reference_frame(X, reference_frame(r))
     clear(r.work, offset(r, FRAME_HESSIAN), 6 * nv(r) * nv(r))
@@ -243,37 +249,37 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
                    reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
     """Velocity of a frame.
 
-    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s, rad/s]. For one state it is ``data.frame_velocity`` itself; for
-        a batch a new array with the batch's axis in front.
+        (linear, angular) [m/s, rad/s]. For a single state, ``data.frame_velocity``; for a batch, a
+        new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _velocity(model, data, threads, frame_selector(model, frame, reference_frame),
                      q, v)
@@ -282,42 +288,42 @@ def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: 
 def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
                        frame: str | int, reference_frame: ReferenceFrame | int, *,
                        threads: int = 1) -> Array:
-    """Spatial acceleration of a frame, the rate of its velocity as a motion.
+    """Spatial acceleration of a frame, the derivative of its spatial velocity.
 
-    Featherstone (2008), section 2.10; O(d) for a frame behind d joints. No gravity in it. Leaves
-    ``data.frame_classical_acceleration`` too.
+    Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included. Also
+    computes ``data.frame_classical_acceleration``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]. For one state it is ``data.frame_acceleration``
-        itself; for a batch a new array with the batch's axis in front.
+        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_acceleration``; for a
+        batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _acceleration(model, data, threads, frame_selector(model, frame, reference_frame),
                          q, v, a)
@@ -329,41 +335,40 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
     """Acceleration of the frame's origin, and its angular acceleration.
 
     The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
-    behind d joints. No gravity in it. In WORLD of the point of the body that passes the world's
-    origin. Leaves ``data.frame_acceleration`` too.
+    at depth d. Gravity is not included. In WORLD, it is the acceleration of the point of the body
+    that coincides with the world's origin. Also computes ``data.frame_acceleration``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6,) ndarray
-        (linear, angular) [m/s2, rad/s2]. For one state it is
-        ``data.frame_classical_acceleration`` itself; for a batch a new array with the batch's
-        axis in front.
+        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_classical_acceleration``;
+        for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _classical(model, data, threads, frame_selector(model, frame, reference_frame),
                       q, v, a)
@@ -372,39 +377,39 @@ def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: Arra
 def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
                    reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
                    threads: int = 1) -> Array:
-    """Jacobian of a frame: times v it is the velocity.
+    """Jacobian of a frame; multiplied by v, it is the velocity of the frame.
 
-    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame, in its axes [m], that takes the place of its origin.
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        (linear, angular) by column; a mimic joint adds to its master's. For one state it is
-        ``data.frame_jacobian`` itself; for a batch a new array with the batch's axis in front.
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame),
                      q, offset)
@@ -413,44 +418,43 @@ def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                   frame: str | int, reference_frame: ReferenceFrame | int,
                                   offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Rate of change of ``frame_jacobian``, each number's own.
+    """Time derivative of the entries of ``frame_jacobian``.
 
-    Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
-    LOCAL_WORLD_ALIGNED the classical one. Featherstone (2008), section 2.10; O(d) for a frame
-    behind d joints. Leaves ``data.frame_jacobian`` too.
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    frame at depth d. Also computes ``data.frame_jacobian``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the frame, in its axes [m], that takes the place of its origin.
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        In the order and the axes of ``frame_jacobian``. For one state it is
-        ``data.frame_jacobian_time_variation`` itself; for a batch a new array with the batch's
-        axis in front.
+        In the order and the frame of ``frame_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _variation(model, data, threads, frame_selector(model, frame, reference_frame),
                       q, v, offset)
@@ -458,40 +462,39 @@ def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
 def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
-    """Kinematic Hessian of a frame: its Jacobian's derivative by q.
+    """Kinematic Hessian of a frame: the derivative of its Jacobian with respect to q.
 
-    H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is
-    along ``integrate(q, e_k)``; so its sum over k with v_k is the time variation. It is not
-    symmetric in j and k. O(d^2) for a frame behind d joints, also through joints of several
-    coordinates.
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. O(d^2) for a frame at depth d, also for joints with several coordinates.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the frame's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the frame's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv, nv) ndarray
-        By row (linear, angular), column of the Jacobian, coordinate. For one state it is
-        ``data.frame_hessian`` itself; for a batch a new array with the batch's axis in front.
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown frame or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _hessian(model, data, threads, frame_selector(model, frame, reference_frame),
                     q)
@@ -500,39 +503,39 @@ def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
 def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
                    reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
                    threads: int = 1) -> Array:
-    """Jacobian of a joint: times v it is the velocity.
+    """Jacobian of a joint; multiplied by v, it is the velocity of the joint frame.
 
-    Featherstone (2008), section 4.1; O(d) for a frame behind d joints.
+    Featherstone (2008), section 4.1; O(d) for a joint at depth d.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint, in its axes [m], that takes the place of its origin.
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        (linear, angular) by column; a mimic joint adds to its master's. For one state it is
-        ``data.frame_jacobian`` itself; for a batch a new array with the batch's axis in front.
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame),
                      q, offset)
@@ -541,44 +544,43 @@ def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
 def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                   joint: str | int, reference_frame: ReferenceFrame | int,
                                   offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Rate of change of ``joint_jacobian``, each number's own.
+    """Time derivative of the entries of ``joint_jacobian``.
 
-    Times v, plus the Jacobian times a, it is in WORLD and LOCAL the spatial acceleration and in
-    LOCAL_WORLD_ALIGNED the classical one. Featherstone (2008), section 2.10; O(d) for a joint
-    behind d joints. Leaves ``data.frame_jacobian`` too.
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    joint at depth d. Also computes ``data.frame_jacobian``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     offset : (3,) or (B, 3) array_like, optional
-        A point fixed to the joint, in its axes [m], that takes the place of its origin.
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv) ndarray
-        In the order and the axes of ``joint_jacobian``. For one state it is
-        ``data.frame_jacobian_time_variation`` itself; for a batch a new array with the batch's
-        axis in front.
+        In the order and the frame of ``joint_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _variation(model, data, threads, joint_selector(model, joint, reference_frame),
                       q, v, offset)
@@ -586,40 +588,39 @@ def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: Arr
 
 def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
-    """Kinematic Hessian of a joint: its Jacobian's derivative by q.
+    """Kinematic Hessian of a joint: the derivative of its Jacobian with respect to q.
 
-    H[i, j, k] is the derivative of entry i, j of the Jacobian by velocity coordinate k, that is
-    along ``integrate(q, e_k)``; so its sum over k with v_k is the time variation. It is not
-    symmetric in j and k. O(d^2) for a joint behind d joints, also through joints of several
-    coordinates.
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. O(d^2) for a joint at depth d, also for joints with several coordinates.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     joint : str or int
         Name or index of a joint.
     reference_frame : ReferenceFrame
-        WORLD: world's axes, about the world's origin. LOCAL: the joint's axes, about its origin.
-        LOCAL_WORLD_ALIGNED: world's axes, about the joint's origin.
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, nv, nv) ndarray
-        By row (linear, angular), column of the Jacobian, coordinate. For one state it is
-        ``data.frame_hessian`` itself; for a batch a new array with the batch's axis in front.
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit; an unknown joint or reference frame, with those
-        there are.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
     """
     return _hessian(model, data, threads, joint_selector(model, joint, reference_frame),
                     q)

@@ -1,10 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Jacobians of all joints in the world, and their first and second rates of change.
+"""Jacobians of all joints, expressed in the world, and their first and second time derivatives.
 
-Column c of a joint is its motion subspace S_c, which is constant in the joint's frame: seen
-from the world its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008,
-section 2.10).
+Column c of a joint is its motion subspace S_c, which is constant in the joint frame; expressed in
+the world, its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008, section 2.10).
 """
 from ..model.fields import OMI, A, Q, V, field
 from ..model.joints import joint_placement
@@ -22,14 +21,14 @@ from ..spatial.lanes import load
 from .algorithm import Algorithm
 from .kinematics import OA, OV, place_in_world, world_column
 
-J = field("J", ("ncolumns", 6), "Jacobian columns of all joints, in the world.", True)
-DJ = field("dJ", ("ncolumns", 6), "Rate of change of J.", True)
-DDJ = field("ddJ", ("ncolumns", 6), "Second rate of change of J.", True)
+J = field("J", ("ncolumns", 6), "Jacobian columns of all joints, expressed in the world.", True)
+DJ = field("dJ", ("ncolumns", 6), "Time derivative of J.", True)
+DDJ = field("ddJ", ("ncolumns", 6), "Second time derivative of J.", True)
 
 
 @kernel
 def place_columns(r, i):
-    """Leave joint i's placement and its columns of J."""
+    """Store the placement of joint i and its columns of J."""
     X = place_in_world(r, i, joint_placement(r, i))
     for c in range(ncolumns(r, i)):
         store_spatial(r.work, offset(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c, X))
@@ -37,7 +36,7 @@ def place_columns(r, i):
 
 @kernel
 def add_columns(r, i, m, columns, x):
-    """m plus joint i's columns of a field times its numbers of the field at offset x."""
+    """m plus the columns of joint i in a field, times its numbers in the field at offset x."""
     for c in range(ncolumns(r, i)):
         column = load_motion(r.work, offset(r, columns) + 6 * (idx_column(r, i) + c))
         m = motion_add(m, motion_scale(load(r.work, x + idx_v(r, i) + c), column))
@@ -46,7 +45,7 @@ def add_columns(r, i, m, columns, x):
 
 @kernel
 def move_columns(r, i):
-    """Leave ov and joint i's columns of dJ, after ``place_columns``."""
+    """Store ov and the columns of dJ of joint i, after ``place_columns``."""
     ov = add_columns(r, i, load_motion(r.work, offset(r, OV) + 6 * parent(r, i)), J, offset(r, V))
     store_spatial(r.work, offset(r, OV) + 6 * i, ov)
     for c in range(ncolumns(r, i)):
@@ -57,7 +56,7 @@ def move_columns(r, i):
 
 @kernel
 def accelerate_columns(r, i):
-    """Leave oa and joint i's columns of ddJ, after ``move_columns``."""
+    """Store oa and the columns of ddJ of joint i, after ``move_columns``."""
     oa = load_motion(r.work, offset(r, OA) + 6 * parent(r, i))
     oa = add_columns(r, i, add_columns(r, i, oa, J, offset(r, A)), DJ, offset(r, V))
     store_spatial(r.work, offset(r, OA) + 6 * i, oa)
@@ -103,103 +102,103 @@ _second_variation = Algorithm("joint_jacobians_second_time_variation",
 
 
 def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
-    """Jacobian columns of all joints, each told in the world.
+    """Jacobian columns of all joints, expressed in the world.
 
-    The columns of the joints on the way to a body, times their velocities, give the body's
-    velocity in the world: in its axes, about its origin. Featherstone (2008), section 4.1;
-    O(n). Leaves ``data.oMi`` too.
+    The columns of the joints that move a body, times their velocities, sum to the body's velocity,
+    expressed in the world at its origin. Featherstone (2008), section 4.1; O(n). Also computes
+    ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, n) ndarray
-        (linear, angular) by column, in the order of joints; n = nv plus one for each mimic
-        joint, whose column has its multiplier in it. For one state it is ``data.J`` itself; for
-        a batch a new array with the batch's axis in front.
+        Columns (linear, angular) in the order of the joints; n is nv plus the number of mimic
+        joints, whose columns include their multipliers. For a single state, ``data.J``; for a
+        batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _jacobians(model, data, threads, q)
 
 
 def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                                    threads: int = 1) -> Array:
-    """Rate of change of ``joint_jacobians``.
+    """Time derivative of ``joint_jacobians``.
 
-    Featherstone (2008), section 2.10: ov x S for each column; O(n). Leaves ``data.J``,
-    ``data.ov`` and ``data.oMi`` too.
+    Featherstone (2008), section 2.10: ov x S for each column; O(n). Also computes ``data.J``,
+    ``data.ov`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, n) ndarray
-        In the order and the axes of ``joint_jacobians``. For one state it is ``data.dJ``
-        itself; for a batch a new array with the batch's axis in front.
+        In the order and the frame of ``joint_jacobians``. For a single state, ``data.dJ``; for a
+        batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _variation(model, data, threads, q, v)
 
 
 def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                           a: ArrayLike, *, threads: int = 1) -> Array:
-    """Second rate of change of ``joint_jacobians``.
+    """Second time derivative of ``joint_jacobians``.
 
-    The rate of ov x S: oa x S + ov x (ov x S) for each column; O(n). Leaves ``data.dJ``,
-    ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi`` too.
+    The derivative of ov x S, oa x S + ov x (ov x S), for each column; O(n). Also computes
+    ``data.dJ``, ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (6, n) ndarray
-        In the order and the axes of ``joint_jacobians``. For one state it is ``data.ddJ``
-        itself; for a batch a new array with the batch's axis in front.
+        In the order and the frame of ``joint_jacobians``. For a single state, ``data.ddJ``; for a
+        batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _second_variation(model, data, threads, q, v, a)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where every joint is, how fast it moves and accelerates.
+"""Placements, velocities and accelerations of all joints.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
 """
@@ -47,19 +47,19 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
 from .algorithm import Algorithm
 
-JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration of each joint frame, in that frame "
+JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration of each joint frame, expressed in it "
                                     "[m/s2, rad/s2].")
-OV = field("ov", ("rows", 6), "Velocity of each joint frame, in the world [m/s, rad/s].")
-OA = field("oa", ("rows", 6), "Spatial acceleration of each joint frame, in the world "
+OV = field("ov", ("rows", 6), "Velocity of each joint frame, expressed in the world [m/s, rad/s].")
+OA = field("oa", ("rows", 6), "Spatial acceleration of each joint frame, expressed in the world "
                               "[m/s2, rad/s2].")
-OA_GF = field("oa_gf", ("rows", 6), "As oa, less gravity [m/s2, rad/s2].")
-OA_DRIFT = field("oa_drift", ("rows", 6), "As oa, of zero joint accelerations [m/s2, rad/s2].")
+OA_GF = field("oa_gf", ("rows", 6), "oa minus gravity [m/s2, rad/s2].")
+OA_DRIFT = field("oa_drift", ("rows", 6), "oa for zero joint accelerations [m/s2, rad/s2].")
 OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world [m].")
 
 
 @kernel
 def place_in_world(r, i, X):
-    """Leave joint i's placement in the world, X being that in its parent; give it."""
+    """Store and return the placement of joint i in the world, with X that in its parent."""
     oMi = compose(load_se3(r.work, offset(r, OMI) + 16 * parent(r, i)), X)
     store_se3(r.work, offset(r, OMI) + 16 * i, oMi)
     return oMi
@@ -67,7 +67,7 @@ def place_in_world(r, i, X):
 
 @kernel
 def place_joint(r, i):
-    """Leave joint i's placement in its parent and in the world; give the latter."""
+    """Store the placement of joint i in its parent and in the world; return the latter."""
     X = joint_placement(r, i)
     store_se3(r.work, offset(r, LIMI) + 16 * i, X)
     return place_in_world(r, i, X)
@@ -75,9 +75,9 @@ def place_joint(r, i):
 
 @kernel
 def world_column(r, i, c, X):
-    """Column c of joint i's motion subspace in the world, where X is the joint's placement.
+    """Column c of the motion subspace of joint i, placed at X, expressed in the world.
 
-    A mimic's multiplier is in it.
+    Includes the multiplier of a mimic joint.
     """
     if kind(r, i) == REVOLUTE:
         u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
@@ -121,7 +121,7 @@ def move_all(r):
 
 @kernel
 def subtract_gravity(r):
-    """a_gf and oa_gf from a and oa."""
+    """Compute a_gf and oa_gf from a and oa."""
     g = constant3(r.floats, GRAVITY)
     for i in range(1, njoints(r) + 1):
         R = load_se3(r.work, offset(r, OMI) + 16 * i).rotation
@@ -152,7 +152,7 @@ def bias_acceleration_kernel(r):
 
 @kernel
 def place_frames(r):
-    """Leave oMf, after oMi."""
+    """Store oMf, after oMi."""
     for f in range(nframes(r)):
         X = load_se3(r.work, offset(r, OMI) + 16 * frame_parent(r, f))
         store_se3(r.work, offset(r, OMF) + 16 * f, compose(X, frame_placement(r, f)))
@@ -180,23 +180,23 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
                        threads: int = 1) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Placement, velocity and acceleration of every joint frame.
 
-    Featherstone (2008), table 5.1, first loop; O(n). Leaves ``data.a_gf`` and ``data.oa_gf``
-    too, the accelerations less gravity.
+    Featherstone (2008), table 5.1, first loop; O(n). Also computes the accelerations minus gravity,
+    ``data.a_gf`` and ``data.oa_gf``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -204,18 +204,18 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         Placement of each joint frame in the world and in its parent joint's frame, homogeneous
         [m].
     v, a : (njoints, 6) ndarray
-        Velocity and spatial acceleration (linear, angular) of each joint frame, in that frame
+        Velocity and spatial acceleration (linear, angular) of each joint frame, expressed in it
         [m/s, rad/s; m/s2, rad/s2].
     ov, oa : (njoints, 6) ndarray
-        The same in the world: in its axes, about its origin.
-        For one state they are ``data.oMi`` and so on themselves; for a batch new arrays with
-        the batch's axis in front.
+        The same, expressed in the world at its origin.
+        For a single state, ``data.oMi`` and so on; for a batch, new arrays with a leading batch
+        axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _forward(model, data, threads, q, v, a)
 
@@ -223,44 +223,44 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
 def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
                                a: ArrayLike | None = None, *,
                                threads: int = 1) -> tuple[Array, Array]:
-    """Spatial accelerations of every joint frame less gravity, as rnea has them.
+    """Spatial accelerations of all joint frames minus gravity, as used in rnea.
 
-    Featherstone (2008), table 5.1, first loop; O(n). Leaves all that ``forward_kinematics`` does.
+    Featherstone (2008), table 5.1, first loop; O(n). Also computes all that ``forward_kinematics``
+    does.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame. Zero where it
-        is not given.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        default.
     a : (nv,) or (B, nv) array_like, optional
-        Acceleration [rad/s2, m/s2]. Zero where it is not given.
+        Acceleration [rad/s2, m/s2]. Zero by default.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     a_gf, oa_gf : (njoints, 6) ndarray
-        In each joint's frame, and in the world (its axes, its origin) [m/s2, rad/s2]. For one
-        state ``data.a_gf`` and ``data.oa_gf`` themselves; for a batch new arrays with the
-        batch's axis in front.
+        Expressed in each joint frame, and in the world at its origin [m/s2, rad/s2]. For a single
+        state, ``data.a_gf`` and ``data.oa_gf``; for a batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _less_gravity(model, data, threads, q, v, a)
 
 
 def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                       threads: int = 1) -> Array:
-    """Spatial acceleration that every joint frame has when no joint accelerates.
+    """Spatial acceleration of every joint frame for zero joint accelerations.
 
     Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).
 
@@ -268,25 +268,25 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (njoints, 6) ndarray
-        In the world: in its axes, about its origin [m/s2, rad/s2]. For one state it is
-        ``data.oa_drift`` itself; for a batch a new array with the batch's axis in front.
+        Expressed in the world at its origin [m/s2, rad/s2]. For a single state, ``data.oa_drift``;
+        for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _bias(model, data, threads, q, v)
 
@@ -294,28 +294,28 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Placement of every frame: joints, fixed joints and links.
 
-    Leaves ``data.oMi`` and ``data.liMi`` too.
+    Also computes ``data.oMi`` and ``data.liMi``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nframes, 4, 4) ndarray
-        Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For one
-        state it is ``data.oMf`` itself; for a batch a new array with the batch's axis in front.
+        Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For a single
+        state, ``data.oMf``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _placements(model, data, threads, q)

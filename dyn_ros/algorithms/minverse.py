@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse of the joint-space inertia matrix.
 
-With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column k of L^-T is
-what a unit force of joint k meets at each joint on its way to the root, in the articulated-body
+With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column k of L^-T consists
+of the torques that a unit force of joint k causes at its ancestors in the articulated-body
 algorithm: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 6.5 and 7.2, and
 Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
 """
@@ -59,13 +59,13 @@ from .root_axes import POSITION, from_parent, load_column
 MINV = field("Minv", ("nv", "nv"), "Inverse of the joint-space inertia matrix, full.")
 ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)     # V
 STEPS = field("_steps", ("nv", 13))                 # S, U and 1, all times D^-1/2
-PASSING = field("_passing", (6, "padded"))          # forces on their way, one column for each
+PASSING = field("_passing", (6, "padded"))          # forces propagated to the root, one per column
 UNIT = field("_unit", ("nv",))
 
 
 @kernel
 def store_steps(r):
-    """What a force meets at each velocity, told about the first joint's origin."""
+    """Store S, U and 1 of each velocity, about the first joint's origin."""
     for i in range(1, njoints(r) + 1):
         p = sub(from_parent(r, i), from_parent(r, 1))
         if parent(r, i) > 0:
@@ -101,7 +101,7 @@ def store_passing(r, k, count, f):
 
 @kernel
 def pass_inward(r):
-    """V, row by row from the tips: each velocity meets the forces of those behind it."""
+    """V, row by row from the tips, from the forces of the descendants of each velocity."""
     for j in range(nv(r) - 1, -1, -1):
         row, V_ = offset(r, STEPS) + 13 * j, offset(r, ROOT) + padded(r) * j
         end = velocity_end(r, j)
@@ -117,7 +117,7 @@ def pass_inward(r):
 
 @kernel
 def solve_for_root(r):
-    """V where mimic joints couple branches: after ``factor``."""
+    """V if mimic joints couple branches, after ``factor``."""
     for k in range(nv(r)):
         clear(r.work, offset(r, UNIT), nv(r))
         store(r.work, offset(r, UNIT) + k, 1.0)
@@ -139,19 +139,19 @@ def load_eight(a, i):
 
 @kernel
 def add_scaled_four(total, a, x):
-    """total + a x, both being four numbers."""
+    """total + a x, for four numbers each."""
     return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x, total[3] + a[3] * x)
 
 
 @kernel
 def add_scaled(total, a, x):
-    """total + a x, both being eight numbers."""
+    """total + a x, for eight numbers each."""
     return (add_scaled_four(total[:4], a[:4], x) + add_scaled_four(total[4:], a[4:], x))
 
 
 @kernel
 def store_rows(r, k, rows, columns, x):
-    """Write numbers below each other, from offset k of an nv x nv matrix to its end."""
+    """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k."""
     for t in range(len(x)):
         if t < rows:
             store_simd(r.work, k + nv(r) * t, columns, x[t])
@@ -159,7 +159,7 @@ def store_rows(r, k, rows, columns, x):
 
 @kernel
 def add_row(r, x, y, i, c, j):
-    """Row j's part of V' V in rows i to i + 3, in the columns c ... and their neighbours."""
+    """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ..."""
     row, k = offset(r, ROOT) + padded(r) * j + i, offset(r, ROOT) + padded(r) * j + c
     a = load_four(r.work, row)
     return (add_scaled_four(x, a, load_simd(r.work, k, LANES)),
@@ -168,7 +168,7 @@ def add_row(r, x, y, i, c, j):
 
 @kernel
 def store_part(r, i, c, x):
-    """Write rows i to i + 3 of M^-1 in column c and its neighbours; in a batch mirrored too."""
+    """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed."""
     n, W = nv(r), offset(r, MINV)
     store_rows(r, W + n * i + c, n - i, n - c, x)
     if holds_lanes(r.work):
@@ -179,10 +179,10 @@ def store_part(r, i, c, x):
 
 @kernel
 def square_root(r):
-    """V' V: four rows of it at a time, on and right of the diagonal; the rest mirrors it.
+    """V' V, four rows at a time, on and to the right of the diagonal; the rest by symmetry.
 
-    Rows i to i + 3 of V' are zero but there and on the way of i to the root. The joints on that
-    way which carry column c are the last ones of it.
+    Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. On the way
+    to the root, those that are also ancestors of column c come last.
     """
     n, V_, W, some = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
     for i in range(0, n, 4):
@@ -217,7 +217,7 @@ def inverse_after_elimination(r):
 
 @kernel
 def inverse_after_factor(r):
-    """Where mimic joints couple branches: after ``factor``."""
+    """The inverse if mimic joints couple branches, after ``factor``."""
     solve_for_root(r)
     square_root(r)
 
@@ -243,31 +243,31 @@ _minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,),
 def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Inverse of the joint-space inertia matrix, full and symmetric.
 
-    Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n2 d) for a tree of depth d.
-    ``model.armature`` counts. With mimic joints, which couple branches, by the factor of M.
+    Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.
+    Includes ``model.armature``. If mimic joints couple branches, M is factored instead.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        Inverse of M. For one state it is ``data.Minv`` itself; for a batch a
-        new array with the batch's axis in front.
+        Inverse of M. For a single state, ``data.Minv``; for a batch, a new array with a leading
+        batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     return _minverse(model, data, threads, q)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics by the recursive Newton-Euler algorithm, and what follows from it.
+"""Inverse dynamics by the recursive Newton-Euler algorithm, and related functions.
 
 Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
@@ -42,14 +42,14 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import constant, load
 from .algorithm import Algorithm
 
-TAU = field("tau", ("nv",), "Joint torques and forces of rnea and static_torque [N m, N].")
+TAU = field("tau", ("nv",), "Joint torques and forces from rnea and static_torque [N m, N].")
 NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
 G = field("g", ("nv",), "Gravity torques [N m, N].")
 
 
 @kernel
 def set_base(r):
-    """The universe is at rest and accelerates against gravity."""
+    """Set the universe to rest with an acceleration of minus gravity."""
     clear(r.work, offset(r, JOINT_V), 6)
     clear(r.work, offset(r, JOINT_A), 6)
     clear(r.work, offset(r, JOINT_F), 6)
@@ -59,7 +59,7 @@ def set_base(r):
 
 @kernel
 def transmit_forces(r, tau):
-    """Backward pass: forces add up towards the base; each joint takes its share, S' f."""
+    """Backward pass: sum the forces toward the base and compute the joint torques S' f."""
     clear(r.work, tau, nv(r))
     f = offset(r, JOINT_F)
     for i in range(njoints(r), 0, -1):
@@ -149,39 +149,39 @@ _static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
 
 def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
          f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
-    """Inverse dynamics: the joint torques of a motion, M a + nle - J' f_ext.
+    """Inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
 
-    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). ``model.armature``
-    counts. Leaves ``data.v``, ``data.a_gf`` and ``data.f``.
+    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Includes
+    ``model.armature``. Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For one state it is ``data.tau`` itself; for a batch a
-        new array with the batch's axis in front.
+        Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
+        array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _rnea(model, data, threads, q, v, a, f_ext)
 
@@ -190,31 +190,31 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
                       threads: int = 1) -> Array:
     """Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
 
-    Featherstone (2008), table 5.1; O(n). Leaves ``data.v``, ``data.a_gf`` and ``data.f``.
+    Featherstone (2008), table 5.1; O(n). Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For one state it is ``data.nle`` itself; for a batch a
-        new array with the batch's axis in front.
+        Joint torques and forces [N m, N]. For a single state, ``data.nle``; for a batch, a new
+        array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _nle(model, data, threads, q, v)
 
@@ -222,29 +222,29 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
 def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     """Gravity torques, the gradient of the potential energy: ``rnea`` at rest.
 
-    Featherstone (2008), table 5.1 with v = a = 0; O(n). Leaves ``data.a_gf`` and ``data.f``.
+    Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For one state it is ``data.g`` itself; for a batch a
-        new array with the batch's axis in front.
+        Joint torques and forces [N m, N]. For a single state, ``data.g``; for a batch, a new array
+        with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _gravity(model, data, threads, q)
 
@@ -253,31 +253,31 @@ def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
                   threads: int = 1) -> Array:
     """Torques that hold the robot still under gravity and external forces, g - J' f_ext.
 
-    Featherstone (2008), table 5.1 with v = a = 0; O(n). Leaves ``data.a_gf`` and ``data.f``.
+    Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv,) ndarray
-        Joint torques and forces [N m, N]. For one state it is ``data.tau`` itself; for a batch a
-        new array with the batch's axis in front.
+        Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
+        array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _static(model, data, threads, q, f_ext)

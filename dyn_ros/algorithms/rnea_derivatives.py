@@ -1,18 +1,17 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of inverse dynamics by configuration, velocity and acceleration.
+"""Derivatives of inverse dynamics with respect to configuration, velocity and acceleration.
 
 Singh, Russell and Wensing, "Efficient analytical derivatives of rigid-body dynamics using spatial
-vector algebra" (2022), after Carpentier and Mansard, "Analytical derivatives of rigid body
-dynamics algorithms" (2018). In the axes of the root, about the first joint's origin, so that no
-digits are lost far from the root; at the end what people see is brought to the world's origin. A
+vector algebra" (2022), based on Carpentier and Mansard, "Analytical derivatives of rigid body
+dynamics algorithms" (2018). Expressed in the root frame, about the first joint's origin, which
+preserves accuracy far from the root; public results are finally shifted to the world's origin. A
 column of a joint's motion subspace S has the rates psid = v x S and psidd = a x S + v x psid,
-with v and a of the joint's parent; what the joint carries acts through its composite inertia Y,
-Coriolis inertia B and force f. Each column meets the columns of its joint and of the joints on
-the way to the root:
+with v and a of the parent joint. The subtree enters through its composite inertia Y, Coriolis
+inertia B and force f. Each column is combined with those of its own joint and of its ancestors:
 
-    dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j carries i, or the same joint
-    dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j carries i
+    dtau_i/dq_j = S_i (B psid_j + Y psidd_j)                j is an ancestor of i, or i itself
+    dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i
     dtau_i/dv_j = S_i (B S_j + Y dAdv_j),  dtau_j/dv_i = S_j (B S_i + Y dAdv_i)
 """
 from ..model.fields import F_EXT, A, Q, V, field
@@ -79,26 +78,29 @@ from .rnea import TAU, external_force
 from .root_axes import ORIGIN, ROTATION, place_body_near, position, set_near_root
 from .root_axes import load_column as column_at_joint
 
-DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Joint torques by configuration [N m, N per rad, m].",
-                sparse=True)
-DTAU_DV = field("dtau_dv", ("nv", "nv"), "Joint torques by velocity [N m s, N s per rad, m].",
-                sparse=True)
-DG_DQ = field("dg_dq", ("nv", "nv"), "Gravity torques by configuration [N m, N per rad, m].",
-              sparse=True)
-PSID = field("psid", ("ncolumns", 6), "ov x J, with ov of the joint's parent.", True)
-PSIDD = field("psidd", ("ncolumns", 6), "oa_gf x J + ov x psid, of the joint's parent.", True)
+DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Derivative of the joint torques with respect to "
+                                         "configuration [N m, N per rad, m].", sparse=True)
+DTAU_DV = field("dtau_dv", ("nv", "nv"), "Derivative of the joint torques with respect to "
+                                         "velocity [N m s, N s per rad, m].", sparse=True)
+DG_DQ = field("dg_dq", ("nv", "nv"), "Derivative of the gravity torques with respect to "
+                                     "configuration [N m, N per rad, m].", sparse=True)
+PSID = field("psid", ("ncolumns", 6), "ov x J, with ov of the parent joint.", True)
+PSIDD = field("psidd", ("ncolumns", 6), "oa_gf x J + ov x psid, with oa_gf and ov of the parent "
+                                        "joint.", True)
 DVDQ = field("dVdq", ("ncolumns", 6),
-             "A carried body's velocity by q, moving with the column; the same as psid.", True)
+             "Derivative of the velocity of a body in the subtree with respect to q, in a frame "
+             "moving with the column; equal to psid.", True)
 DADQ = field("dAdq", ("ncolumns", 6),
-             "A carried body's acceleration by q, moving with the column: psidd without gravity.",
-             True)
+             "Derivative of the acceleration of a body in the subtree with respect to q, in a "
+             "frame moving with the column; equal to psidd without gravity.", True)
 DADV = field("dAdv", ("ncolumns", 6), "dJ + dVdq.", True)
-DFDA = field("dFda", ("ncolumns", 6), "Force on all that a joint carries by its acceleration, in "
-                                      "the world, about its origin.", True)
-DFDQ = field("dFdq", ("ncolumns", 6), "The same force by q; as the last algorithm has it, with "
-                                      "gravity or without.", True)
-DFDV = field("dFdv", ("ncolumns", 6), "The same force by velocity.", True)
-# Of each body, then of all that its joint carries, about the first joint's origin
+DFDA = field("dFda", ("ncolumns", 6), "Derivative of the force on a joint's subtree with respect "
+                                      "to the acceleration of the joint, expressed in the world, "
+                                      "at its origin.", True)
+DFDQ = field("dFdq", ("ncolumns", 6), "Derivative of this force with respect to q; with or "
+                                      "without gravity, depending on the last algorithm.", True)
+DFDV = field("dFdv", ("ncolumns", 6), "Derivative of this force with respect to velocity.", True)
+# Of each body, then of each joint's subtree, about the first joint's origin
 COMPOSITE_INERTIA = field("_oYcrb", ("rows", 10))
 COMPOSITE_CORIOLIS = field("_oBcrb", ("rows", 12))
 COMPOSITE_FORCE = field("_of", ("rows", 6))
@@ -106,7 +108,7 @@ COMPOSITE_FORCE = field("_of", ("rows", 6))
 
 @kernel
 def columns_at(r, field, i, c):
-    """Offset of column c of joint i in a field with a column for each of S."""
+    """Offset of column c of joint i in a field with the axis "ncolumns"."""
     return offset(r, field) + 6 * (idx_column(r, i) + c)
 
 
@@ -124,21 +126,21 @@ def store_column(r, field, i, c, m):
 
 @kernel
 def set_gravity(r):
-    """The universe accelerates against gravity."""
+    """Set the acceleration of the universe to minus gravity."""
     clear(r.work, offset(r, OA_GF), 6)
     store3(r.work, offset(r, OA_GF), scale(-1.0, constant3(r.floats, GRAVITY)))
 
 
 @kernel
 def set_near(r):
-    """The universe is at rest; about the first joint's origin."""
+    """Set the universe to rest, about the first joint's origin."""
     set_near_root(r)
     clear(r.work, offset(r, OV), 6)
 
 
 @kernel
 def place_columns(r, i):
-    """Leave joint i's columns of J; give the inertia of its body."""
+    """Store the columns of J of joint i; return the inertia of its body."""
     Y, p = place_body_near(r, i), position(r, i)
     for c in range(ncolumns(r, i)):
         store_column(r, J, i, c, motion_moved(scale(-1.0, p), column_at_joint(r, i, c)))
@@ -147,7 +149,7 @@ def place_columns(r, i):
 
 @kernel
 def velocity_columns(r, i):
-    """Leave psid and dAdv of joint i, after ``move_columns``."""
+    """Store psid and dAdv of joint i, after ``move_columns``."""
     ov = load_motion(r.work, offset(r, OV) + 6 * parent(r, i))
     for c in range(ncolumns(r, i)):
         psid = motion_cross(ov, load_column(r, J, i, c))
@@ -157,10 +159,10 @@ def velocity_columns(r, i):
 
 @kernel
 def acceleration_columns(r, i, acceleration, columns):
-    """Leave joint i's acceleration and a x S + v x psid, after ``velocity_columns``.
+    """Store the acceleration of joint i and a x S + v x psid, after ``velocity_columns``.
 
-    ``acceleration`` is OA or OA_GF, whose row of the universe is set; ``columns`` the field of
-    the result.
+    ``acceleration`` is OA or OA_GF, whose row for the universe is already set; ``columns`` is the
+    field of the result.
     """
     ov = load_motion(r.work, offset(r, OV) + 6 * parent(r, i))
     oa = load_motion(r.work, offset(r, acceleration) + 6 * parent(r, i))
@@ -177,7 +179,7 @@ def acceleration_columns(r, i, acceleration, columns):
 
 @kernel
 def store_body(r, i, acceleration, Y):
-    """Leave inertia, Coriolis inertia and force of the body of joint i; give its momentum."""
+    """Store inertia, Coriolis inertia and force of the body of joint i; return its momentum."""
     v = load_motion(r.work, offset(r, OV) + 6 * i)
     h = momentum(Y, v)
     f = force_add(momentum(Y, load_motion(r.work, offset(r, acceleration) + 6 * i)),
@@ -221,7 +223,7 @@ def outward(r):
 
 @kernel
 def clear_composites(r):
-    """Nothing is known yet of all bodies together, which is what the universe carries."""
+    """Clear the composites of the universe, which sum all bodies."""
     clear(r.work, offset(r, COMPOSITE_INERTIA), 10)
     clear(r.work, offset(r, COMPOSITE_CORIOLIS), 12)
     clear(r.work, offset(r, COMPOSITE_FORCE), 6)
@@ -229,7 +231,7 @@ def clear_composites(r):
 
 @kernel
 def composite_inertia(r, i):
-    """Y of what joint i carries, which its parent carries too."""
+    """Return Y of the subtree of joint i, and add it to that of its parent."""
     Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i)
     p = offset(r, COMPOSITE_INERTIA) + 10 * parent(r, i)
     store_inertia(r.work, p, inertia_add(load_inertia(r.work, p), Y))
@@ -238,7 +240,7 @@ def composite_inertia(r, i):
 
 @kernel
 def composite_coriolis(r, i):
-    """B of what joint i carries, which its parent carries too."""
+    """Return B of the subtree of joint i, and add it to that of its parent."""
     B = load_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i)
     p = offset(r, COMPOSITE_CORIOLIS) + 12 * parent(r, i)
     store_coriolis(r.work, p, coriolis_add(load_coriolis(r.work, p), B))
@@ -247,7 +249,7 @@ def composite_coriolis(r, i):
 
 @kernel
 def composite_force(r, field, i):
-    """Force on what joint i carries, or its momentum, which its parent carries too."""
+    """Return the force on the subtree of joint i, or its momentum, and add it to the parent's."""
     f = load_force(r.work, offset(r, field) + 6 * i)
     p = offset(r, field) + 6 * parent(r, i)
     store_spatial(r.work, p, force_add(load_force(r.work, p), f))
@@ -309,11 +311,11 @@ def inward(r):
         increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
 
 
-# --- in the world: what people see of one state
+# --- expressed in the world: public results of a single state
 
 @kernel
 def motions_in_world(r, field, count):
-    """Bring motions about the first joint's origin to the world's."""
+    """Shift motions from the first joint's origin to the world's origin."""
     if holds_lanes(r.work):
         return
     o = scale(-1.0, load3(r.work, offset(r, ORIGIN)))
@@ -323,7 +325,7 @@ def motions_in_world(r, field, count):
 
 @kernel
 def forces_in_world(r, field, count):
-    """Bring forces about the first joint's origin to the world's."""
+    """Shift forces from the first joint's origin to the world's origin."""
     if holds_lanes(r.work):
         return
     o = load3(r.work, offset(r, ORIGIN))
@@ -364,7 +366,7 @@ def rnea_derivatives_kernel(r):
 
 @kernel
 def statics_derivatives(r, dq):
-    """``outward`` and ``inward`` where nothing moves: psidd is -g x S, psid is zero."""
+    """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
     n = nv(r)
     set_near(r)
     set_gravity(r)
@@ -426,117 +428,115 @@ _static_derivatives = Algorithm(
 def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
                      f_ext: ArrayLike | None = None, *,
                      threads: int = 1) -> tuple[Array, Array, Array]:
-    """Derivatives of ``rnea``'s torques by configuration, velocity and acceleration.
+    """Derivatives of ``rnea`` with respect to configuration, velocity and acceleration.
 
-    Singh, Russell and Wensing (2022), after Carpentier and Mansard (2018); O(n d) for a tree of
-    depth d. ``model.armature`` counts. External forces stay as they are in the joints' frames.
-    Leaves ``data.tau`` and, column by column in the world, about its origin: ``data.J``,
-    ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``, ``data.dAdq``, ``data.dAdv``,
-    ``data.dFdq``, ``data.dFdv``, ``data.dFda``; also ``data.ov`` and ``data.oa_gf``.
+    Singh, Russell and Wensing (2022), based on Carpentier and Mansard (2018); O(n d) for a tree of
+    depth d. Includes ``model.armature``. External forces are constant in the joint frames. Also
+    computes ``data.tau``, ``data.ov`` and ``data.oa_gf``, and, as columns expressed in the world at
+    its origin: ``data.J``, ``data.dJ``, ``data.psid``, ``data.psidd``, ``data.dVdq``,
+    ``data.dAdq``, ``data.dAdv``, ``data.dFdq``, ``data.dFdv`` and ``data.dFda``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     dtau_dq : (nv, nv) ndarray
         [i, j] is the derivative of torque i along velocity j, the direction in which
-        ``Model.integrate`` moves q: on the tangent space [N m, N per rad, m].
+        ``Model.integrate`` moves q, in the tangent space [N m, N per rad, m].
     dtau_dv : (nv, nv) ndarray
-        By velocity [N m s, N s per rad, m].
+        With respect to velocity [N m s, N s per rad, m].
     M : (nv, nv) ndarray
-        By acceleration: the joint-space inertia matrix [kg m2, kg m, kg].
-        For one state they are ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M`` themselves; for
-        a batch new arrays with the batch's axis in front.
+        With respect to acceleration: the joint-space inertia matrix [kg m2, kg m, kg].
+        For a single state, ``data.dtau_dq``, ``data.dtau_dv`` and ``data.M``; for a batch, new
+        arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _rnea_derivatives(model, data, threads, q, v, a, f_ext)
 
 
 def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
                                     threads: int = 1) -> Array:
-    """Derivative of ``generalized_gravity`` by configuration.
+    """Derivative of ``generalized_gravity`` with respect to configuration.
 
-    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Leaves ``data.J``,
-    ``data.psidd`` and ``data.dFdq``.
+    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. Also computes
+    ``data.J``, ``data.psidd`` and ``data.dFdq``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per
-        rad, m]. For one state it is ``data.dg_dq`` itself; for a batch a new array with the
-        batch's axis in front.
+        [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
+        m]. For a single state, ``data.dg_dq``; for a batch, a new array with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _gravity_derivatives(model, data, threads, q)
 
 
 def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
                               threads: int = 1) -> Array:
-    """Derivative of ``static_torque`` by configuration.
+    """Derivative of ``static_torque`` with respect to configuration.
 
-    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces stay
-    as they are in the joints' frames. Leaves ``data.J``, ``data.psidd`` and
-    ``data.dFdq``.
+    Singh, Russell and Wensing (2022) at rest; O(n d) for a tree of depth d. External forces are
+    constant in the joint frames. Also computes ``data.J``, ``data.psidd`` and ``data.dFdq``.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     (nv, nv) ndarray
-        [i, j] is the derivative of torque i along velocity j, on the tangent space [N m, N per
-        rad, m]. For one state it is ``data.dtau_dq`` itself; for a batch a new array with the
-        batch's axis in front.
+        [i, j] is the derivative of torque i along velocity j, in the tangent space [N m, N per rad,
+        m]. For a single state, ``data.dtau_dq``; for a batch, a new array with a leading batch
+        axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _static_derivatives(model, data, threads, q, f_ext)

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second-order derivatives of inverse dynamics.
 
-After Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics: theory and
-implementation" (2022), upon the first order of rnea_derivatives.py. Along q_d all that column d
-carries moves with S_d, and besides v by psid_d, S_e not at all, psid_e by
-psid_d x S_e, psidd_e by psidd_d x S_e + 2 psid_d x psid_e; by Jacobi's identity so do the columns
-of d's own joint. What d carries has the composite inertia Y and the Coriolis inertia B, with
-the rates along q_d
+According to Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics:
+theory and implementation" (2022), based on the first order in rnea_derivatives.py. Along q_d, the
+subtree of column d moves with S_d. In addition, v changes by psid_d, S_e does not change, psid_e
+changes by psid_d x S_e, and psidd_e by psidd_d x S_e + 2 psid_d x psid_e; by Jacobi's identity,
+this also holds for the columns of d's own joint. The subtree of d has the composite inertia Y and
+the Coriolis inertia B, with the rates along q_d
 
     P = S_d x* Y - Y S_d x,  D = S_d x* B - B S_d x + B(Y, psid_d)
 
-Let d be carried by e and e by f. With dF/da_d = Y S_d, dF/dv_d, dF/dq_d of the first order, and
-F1 = S_e x* dF/da_d, F2 = P S_e, each entry is a product with columns of f:
+Let e be an ancestor of d, and f of e. With dF/da_d = Y S_d, dF/dv_d, dF/dq_d of the first order,
+and F1 = S_e x* dF/da_d, F2 = P S_e, each entry is a product with columns of f:
 
     dM_df/dq_e = F1 S_f,  dM_ef/dq_d = F2 S_f,  dM_de/dq_f = 0
     d2tau_d/dv_e dv_f = (F1 - F2) S_f = -d2tau_e/dv_d dv_f,  d2tau_f/dv_d dv_e = (F1 + F2) S_f
@@ -25,9 +25,9 @@ F1 = S_e x* dF/da_d, F2 = P S_e, each entry is a product with columns of f:
     F6 = psid_e x* Y S_d + P psid_e + S_e x* dF/dv_d
     F7 = D psid_e + P psidd_e + S_e x* dF/dq_d
 
-Columns of one joint take both roles, e before f and f before e. Then the entries in which the
-two differ hold for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f where e and f
-are of one joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f where d and e are.
+Columns of the same joint are used in both roles, e before f and f before e. Entries that differ
+between the roles are valid for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f if e
+and f are columns of the same joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f if d and e are.
 """
 from collections import namedtuple
 
@@ -82,10 +82,14 @@ from .rnea_derivatives import (
 )
 
 CUBE = ("nv", "nv", "nv")
-D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "dtau_dq by configuration: by torque, q, q.", sparse=True)
-D2TAU_DVDV = field("d2tau_dvdv", CUBE, "dtau_dv by velocity: by torque, v, v.", sparse=True)
-D2TAU_DQDV = field("d2tau_dqdv", CUBE, "dtau_dq by velocity: by torque, q, v.", sparse=True)
-D2TAU_DADQ = field("d2tau_dadq", CUBE, "M by configuration: by torque, a, q.", sparse=True)
+D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "Derivative of dtau_dq with respect to configuration, "
+                                       "indexed by torque, q, q.", sparse=True)
+D2TAU_DVDV = field("d2tau_dvdv", CUBE, "Derivative of dtau_dv with respect to velocity, indexed "
+                                       "by torque, v, v.", sparse=True)
+D2TAU_DQDV = field("d2tau_dqdv", CUBE, "Derivative of dtau_dq with respect to velocity, indexed "
+                                       "by torque, q, v.", sparse=True)
+D2TAU_DADQ = field("d2tau_dadq", CUBE, "Derivative of M with respect to configuration, indexed by "
+                                       "torque, a, q.", sparse=True)
 
 Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
 Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7")
@@ -109,7 +113,7 @@ def load_force_column(r, field, i, c):
 
 @kernel
 def outer_column(r, i, c):
-    """Column d and the rates of what it carries."""
+    """Column d, and the inertias of its subtree with their rates."""
     Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i)
     B = load_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i)
     S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
@@ -121,8 +125,11 @@ def outer_column(r, i, c):
 
 @kernel
 def forces(r, d, j, b, one_joint):
-    """F1 to F7 of column d and of column b of joint j; where both are of one joint, what F5 would
-    serve for does not exist, and it is Y S_d x S_e. Of F4, whose linear part is zero, the rest."""
+    """F1 to F7 for column d and column b of joint j.
+
+    If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
+    angular part, as its linear part is zero.
+    """
     S, psid = load_column(r, J, j, b), load_column(r, PSID, j, b)
     turned, rate = force_cross(psid, d.Fa), momentum(d.P, psid)
     F3 = force_sub(turned, rate)
@@ -139,7 +146,7 @@ def forces(r, d, j, b, one_joint):
 
 @kernel
 def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
-    """All entries of velocities d, e, f, the last of which is column a of joint k."""
+    """Store all entries for velocities d, e and f, where f is column a of joint k."""
     n = nv(r)
     qq, vv = offset(r, D2TAU_DQDQ), offset(r, D2TAU_DVDV)
     qv, aq = offset(r, D2TAU_DQDV), offset(r, D2TAU_DADQ)
@@ -186,10 +193,10 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 
 @kernel
 def second_order(r):
-    """After ``outward`` and ``inward``.
+    """The second-order derivatives, after ``outward`` and ``inward``.
 
-    Entries of columns on no common way to the root stay zero: a batch's work space, which no
-    caller can write to, keeps them.
+    Entries for columns in different branches are always zero. The work space of a batch is
+    private, so they stay zero there and need not be cleared.
     """
     if coupled(r) or not holds_lanes(r.work):
         for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
@@ -227,50 +234,51 @@ _second_order = Algorithm(
 def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                   a: ArrayLike, f_ext: ArrayLike | None = None, *,
                                   threads: int = 1) -> tuple[Array, Array, Array, Array]:
-    """Second-order derivatives of ``rnea``'s torques by configuration, velocity, acceleration.
+    """Second-order derivatives of ``rnea`` with respect to configuration, velocity, acceleration.
 
-    Singh, Russell and Wensing (2022), in closed form; O(n d2) for a tree of depth d. Derivatives
-    by acceleration and velocity, or acceleration twice, are zero. External forces stay as they
-    are in the joints' frames. Leaves all that ``rnea_derivatives`` does.
+    Singh, Russell and Wensing (2022), in closed form; O(n d^2) for a tree of depth d. Derivatives
+    with respect to acceleration and velocity, and twice with respect to acceleration, are zero.
+    External forces are constant in the joint frames. Also computes all that ``rnea_derivatives``
+    does.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m]. ``Model.external_forces`` brings it there from any frame.
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
     d2tau_dqdq : (nv, nv, nv) ndarray
         [i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction in which
-        ``Model.integrate`` moves q. Symmetric in j and k but for two directions of one floating
-        or planar joint, which do not commute: then the two differ by the derivative of torque
-        i along their bracket.
+        ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
+        floating or planar joint, which do not commute: the entries then differ by the derivative of
+        torque i along their Lie bracket.
     d2tau_dvdv : (nv, nv, nv) ndarray
-        [i, j, k]: of dtau_dv[i, j] by velocity k. Symmetric in j and k.
+        [i, j, k] is the derivative of dtau_dv[i, j] with respect to velocity k. Symmetric in j
+        and k.
     d2tau_dqdv : (nv, nv, nv) ndarray
-        [i, j, k]: of dtau_dq[i, j] by velocity k.
+        [i, j, k] is the derivative of dtau_dq[i, j] with respect to velocity k.
     d2tau_dadq : (nv, nv, nv) ndarray
-        [i, j, k]: of M[i, j] along velocity k. Symmetric in i and j.
-        Torques in N m or N, directions in rad or m. For one state they are ``data.d2tau_dqdq``
-        and so on themselves; for a batch new arrays with the batch's axis in front. Change
-        copies of them: where the tree makes an entry zero, no later call writes it.
+        [i, j, k] is the derivative of M[i, j] along velocity k. Symmetric in i and j. Torques in N
+        m or N, directions in rad or m. For a single state, ``data.d2tau_dqdq`` and so on; for a
+        batch, new arrays with a leading batch axis.
 
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit.
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
     """
     return _second_order(model, data, threads, q, v, a, f_ext)

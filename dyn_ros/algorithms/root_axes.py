@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies in the axes of the root, each about its own joint's origin.
+"""Bodies expressed in the root frame, each about its own joint's origin.
 
-In these coordinates inertias, forces and motions only move from joint to joint, they do not
-turn; and unlike in one common frame, no digits are lost on bodies far from the root. crba and
-aba work in them, and all that is about centres of mass: that takes the first joint's origin for
-the root's, so that a base far from it costs no digits either.
+In these coordinates, inertias, forces and motions are shifted between joints but not rotated, and
+unlike in a common frame, accuracy is preserved for bodies far from the root. They are used by
+crba, aba, and all functions for centers of mass. The latter use the first joint's origin instead
+of the root's, so that a distant base does not cost accuracy either.
 """
 from ..model.fields import A, V, field
 from ..model.joints import column, joint_placement
@@ -50,9 +50,9 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
 
-ROTATION = field("_oR", ("rows", 9))          # from the joint's axes to the root's
+ROTATION = field("_oR", ("rows", 9))          # from the joint frame to the root frame
 FROM_PARENT = field("_arm", ("rows", 3))              # from the parent's origin to the joint's
-COLUMNS = field("_columns", ("ncolumns", 6))  # S; of a revolute or prismatic joint 3 are used
+COLUMNS = field("_columns", ("ncolumns", 6))  # S; revolute and prismatic joints use 3 numbers
 BODY_VELOCITY = field("_velocity", ("rows", 6))
 BODY_ACCELERATION = field("_acceleration", ("rows", 6))
 ORIGIN = field("_first_origin", (3,))         # from the root's origin to the first joint's
@@ -68,7 +68,7 @@ def set_root(r):
 
 @kernel
 def place_body(r, i):
-    """Leave joint i's rotation, arm and motion subspace; give its body's inertia."""
+    """Store rotation, offset from the parent and motion subspace of joint i; return its inertia."""
     R_p = load9(r.work, offset(r, ROTATION) + 9 * parent(r, i))
     X = joint_placement(r, i)
     R = product(R_p, X.rotation)
@@ -137,7 +137,7 @@ def dot_column(r, i, c, f):
 
 @kernel
 def body_velocity(r, i):
-    """Leave and give joint i's velocity."""
+    """Store and return the velocity of joint i."""
     rates = offset(r, V) + idx_v(r, i)
     v = motion_moved(from_parent(r, i),
                      load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * parent(r, i)))
@@ -150,7 +150,7 @@ def body_velocity(r, i):
 
 @kernel
 def bias_acceleration(r, i, v):
-    """v x (S x) of joint i, whose velocity is v."""
+    """v x (S x) of joint i with velocity v."""
     rates = offset(r, V) + idx_v(r, i)
     a = cross_column(r, i, 0, v, load(r.work, rates))
     for c in range(1, ncolumns(r, i)):
@@ -160,7 +160,7 @@ def bias_acceleration(r, i, v):
 
 @kernel
 def body_acceleration(r, i, v):
-    """Leave and give joint i's spatial acceleration, without gravity; v is its velocity."""
+    """Store and return the spatial acceleration of joint i, without gravity; v is its velocity."""
     rates = offset(r, A) + idx_v(r, i)
     a = motion_moved(from_parent(r, i),
                      load_motion(r.work, offset(r, BODY_ACCELERATION) + 6 * parent(r, i)))
@@ -171,11 +171,11 @@ def body_acceleration(r, i, v):
     return a
 
 
-# --- from the first joint's origin
+# --- relative to the first joint's origin
 
 @kernel
 def set_near_root(r):
-    """The universe's origin is the first joint's, and it is at rest."""
+    """Place the universe at the first joint's origin, at rest."""
     set_root(r)
     clear(r.work, offset(r, ORIGIN), 3)
     clear(r.work, offset(r, POSITION), 3)
@@ -185,7 +185,7 @@ def set_near_root(r):
 
 @kernel
 def place_body_near(r, i):
-    """``place_body``, with arms and positions from the first joint's origin."""
+    """``place_body``, with offsets and positions relative to the first joint's origin."""
     Y = place_body(r, i)
     if i == 1:
         store3(r.work, offset(r, ORIGIN), from_parent(r, i))

@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Symmetric positive semidefinite systems A x = b, and what to do where A is singular.
+"""Symmetric positive semidefinite systems A x = b, with a choice of policies if A is singular.
 
-Factor L D L' first. Its inverse bounds how far A is from singular; only where that is too near,
-the singular values are computed, by one-sided Jacobi rotations (Hestenes 1958; Demmel and Veselic
-1992): the columns of A are turned in pairs until all are orthogonal, their lengths then are the
-singular values. Both run on lanes as they do on one number.
+A = L D L' is factored first, and its inverse bounds the smallest eigenvalue. Only if A is nearly
+singular are the singular values computed, by one-sided Jacobi rotations (Hestenes 1958; Demmel and
+Veselic 1992): pairs of columns of A are rotated until all are orthogonal; their norms are then the
+singular values. Both methods also run on lanes.
 """
 import math
 
@@ -20,8 +20,8 @@ FACTOR = field("_semidefinite_L", ("constraints", "constraints"))
 INVERSE = field("_semidefinite_Linv", ("constraints", "constraints"))
 PIVOTS = field("_semidefinite_Dinv", ("constraints",))
 RIGHT = field("_semidefinite_b", ("constraints",))
-ORTHOGONAL = 1e-14                   # cosine of the angle between columns that are left as they are
-SWEEPS = 40                          # there are 4 to 9
+ORTHOGONAL = 1e-14                   # largest cosine between columns regarded as orthogonal
+SWEEPS = 40                          # maximum; typically 4 to 9 are sufficient
 TINY = 1e-300
 
 
@@ -32,7 +32,7 @@ def absolute(x):
 
 @kernel
 def factor_semidefinite(r, A):
-    """L below the diagonal and the inverse pivots of A; a row of zeros has the inverse pivot 0."""
+    """L below the diagonal and the inverse pivots of A; the inverse pivot of a zero row is 0."""
     n, L, D = nconstraints(r), offset(r, FACTOR), offset(r, PIVOTS)
     for k in range(n):
         row = L + k * n
@@ -54,7 +54,7 @@ def factor_semidefinite(r, A):
 
 @kernel
 def trace_of_inverse(r):
-    """After ``factor_semidefinite``; at least the inverse of the smallest eigenvalue."""
+    """Upper bound on the inverse of the smallest eigenvalue, after ``factor_semidefinite``."""
     n, L, inverse, D = nconstraints(r), offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
     trace = lift(0.0, load(r.work, D))
     for k in range(n):
@@ -71,7 +71,7 @@ def trace_of_inverse(r):
 
 @kernel
 def solve_factored(r, x):
-    """x <- A^-1 x after ``factor_semidefinite``."""
+    """x <- A^-1 x, after ``factor_semidefinite``."""
     n, L, D = nconstraints(r), offset(r, FACTOR), offset(r, PIVOTS)
     for k in range(n):
         x_k = load(r.work, x + k)
@@ -96,7 +96,7 @@ def dot_rows(r, a, b):
 
 @kernel
 def orthogonalize(r, W):
-    """Turn pairs of rows of W until each is at right angles to all others."""
+    """Rotate pairs of rows of W until all are orthogonal."""
     n = nconstraints(r)
     for _ in range(SWEEPS):
         finished = True
@@ -132,7 +132,7 @@ def largest_length(r, W):
 
 @kernel
 def solve_singular(r, A, x, policy, tolerance):
-    """x <- the truncated or damped inverse of A, times x; gives the rank."""
+    """x <- the truncated or damped inverse of A, times x; return the rank."""
     n, W, b = nconstraints(r), offset(r, FACTOR), offset(r, RIGHT)
     for k in range(n * n):
         store(r.work, W + k, load(r.work, A + k))
@@ -160,11 +160,12 @@ def solve_singular(r, A, x, policy, tolerance):
 
 @kernel
 def solve_semidefinite(r, A, x, policy, tolerance):
-    """x <- A^-1 x by a policy; gives the rank.
+    """x <- A^-1 x, with a policy for a singular A; return the rank.
 
-    RELATIVE: eigenvalues up to ``tolerance`` times the largest count as zero, and so does their
-    inverse. ABSOLUTE: those up to ``tolerance``. DAMPED: the inverse of an eigenvalue e is
-    e / (e^2 + d^2), d being ``tolerance`` times the largest; the rank counts those above d.
+    RELATIVE: eigenvalues up to ``tolerance`` times the largest, and their inverses, are treated as
+    zero. ABSOLUTE: those up to ``tolerance``. DAMPED: the inverse of an eigenvalue e is
+    e / (e^2 + d^2), with d = ``tolerance`` times the largest; the rank is the number of
+    eigenvalues above d.
     """
     n = nconstraints(r)
     rank = lift(0.0, load(r.work, x))

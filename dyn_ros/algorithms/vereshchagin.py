@@ -1,14 +1,14 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained forward dynamics by Popov and Vereshchagin's algorithm.
+"""Constrained forward dynamics with the algorithm of Popov and Vereshchagin.
 
 Popov, Vereshchagin and Zenkevich (1978), Vereshchagin (1989); on trees, with several tips:
-Shakhimardanov (2015). Three sweeps, in the axes of the root: outward for the velocities, inward
-for the articulated-body inertias and, with them, the unit constraint forces, outward for the
-accelerations. Between the last two stands one small system for the constraint forces.
+Shakhimardanov (2015). Three sweeps, expressed in the root frame: outward for the velocities,
+inward for the articulated-body inertias and, with them, the unit constraint forces, outward for
+the accelerations. A small system for the constraint forces is solved before the last sweep.
 
 The inward sweep is an elimination of joints. With the inertia matrix M = U D U', U upper
-triangular, it leaves the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
+triangular, it computes the columns of U^-1 J' alpha, the diagonal D and U^-1 (tau - nle).
 """
 from ..model.fields import (
     ALPHA,
@@ -97,18 +97,19 @@ from .semidefinite import solve_semidefinite
 NU = field("_nu", ("constraints",))
 RANK = field("_rank", ())
 CONSTRAINT_TORQUES = field(
-    "constraint_torques", ("nv",), "KDL's, U^-1 (-J' alpha nu) with M = U D U'; no generalised "
-                                   "force [N m, N].")
+    "constraint_torques", ("nv",), "KDL's result, U^-1 (-J' alpha nu) with M = U D U'; not a "
+                                   "generalized force [N m, N].")
 TOTAL_TORQUE = field(
-    "total_torque", ("nv",), "KDL's, D ddq with M = U D U'; no generalised force [N m, N].")
+    "total_torque", ("nv",), "KDL's result, D ddq with M = U D U'; not a generalized force [N m, "
+                             "N].")
 CONSTRAINT_FORCES = field(
-    "constraint_generalized_forces", ("nv",), "Of the constraints, -J' alpha nu: what to send to "
-                                              "the joints [N m, N].")
-UNIT_FORCES = field("_unit_forces", ("constraints", 6))   # on their way to the root
+    "constraint_generalized_forces", ("nv",), "Generalized forces of the constraints, "
+                                              "-J' alpha nu, to send to the joints [N m, N].")
+UNIT_FORCES = field("_unit_forces", ("constraints", 6))   # being propagated to the root
 ELIMINATED = field("_eliminated", ("constraints", "nv"))  # rows of alpha' J U^-T
 COUPLING = field("_coupling", ("constraints", "constraints"))
 SCALED = field("_scaled", ("nv",))
-UNOPPOSED = field("_unopposed", ("nv",))      # U^-1 of the forces above the constraints
+UNOPPOSED = field("_unopposed", ("nv",))      # U^-1 of the forces not opposed by the constraints
 FORCE = field("_force_root", ("rows", 6))
 
 
@@ -130,7 +131,7 @@ def set_root_acceleration(r):
 
 @kernel
 def transmit_inward(r, tau):
-    """tau <- S' f of all that pushes beyond each joint, for the forces f on the bodies."""
+    """tau <- S' f, with f the sum of the forces on the bodies of each subtree."""
     clear(r.work, tau, nv(r))
     f_ = offset(r, FORCE)
     for i in range(njoints(r), 0, -1):
@@ -144,10 +145,10 @@ def transmit_inward(r, tau):
 
 @kernel
 def inward_forces(r, n, eliminating):
-    """The unit forces of run n from its tip to the root.
+    """Propagate the unit forces of run n from its tip to the root.
 
-    Each joint keeps its share. What it does not yield to goes on to the parent, and works on the
-    bias acceleration there.
+    Each joint stores its component. The rest is propagated to the parent, where it acts on the
+    bias acceleration.
     """
     E_, X_, b_ = offset(r, UNIT_FORCES), offset(r, ELIMINATED), offset(r, NU)
     p = tip_translation(r, n)
@@ -185,7 +186,7 @@ def eliminate(r):
 
 @kernel
 def eliminate_projected(r):
-    """The same where mimic joints couple branches: by the factor of M."""
+    """The same with the factor of M, if mimic joints couple branches."""
     clear(r.work, offset(r, ELIMINATED), nconstraints(r) * nv(r))
     a_, f_ = offset(r, LINK_ACCELERATION), offset(r, FORCE)
     for i in range(1, njoints(r) + 1):
@@ -209,7 +210,7 @@ def eliminate_projected(r):
 
 @kernel
 def unopposed_forces(r):
-    """External forces that the constraints leave alone, on each body, in the root's axes."""
+    """Store external forces that the constraints do not oppose, expressed in the root frame."""
     f_ = offset(r, FORCE)
     clear(r.work, f_, 6 * (njoints(r) + 1))
     if has_input(r, F_EXT) and setting(r, OPPOSED) & EXTERNAL == 0:
@@ -227,7 +228,7 @@ def add_unopposed_torques(r):
 
 @kernel
 def eliminate_unopposed(r):
-    """U^-1 of the forces that the constraints leave alone, joint by joint."""
+    """U^-1 of the forces that the constraints do not oppose, joint by joint."""
     y_, f_ = offset(r, UNOPPOSED), offset(r, FORCE)
     clear(r.work, y_, nv(r))
     if setting(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
@@ -249,7 +250,7 @@ def eliminate_unopposed(r):
 
 @kernel
 def eliminate_unopposed_projected(r):
-    """The same where mimic joints couple branches: by the factor of M."""
+    """The same with the factor of M, if mimic joints couple branches."""
     clear(r.work, offset(r, UNOPPOSED), nv(r))
     if setting(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
         return
@@ -261,7 +262,7 @@ def eliminate_unopposed_projected(r):
 
 @kernel
 def couple(r):
-    """alpha' J M^-1 J' alpha, and what the free motion has too much, alpha' a - beta."""
+    """alpha' J M^-1 J' alpha, and the error of the free motion, alpha' a - beta."""
     m, n = nconstraints(r), nv(r)
     X, C, z = offset(r, ELIMINATED), offset(r, COUPLING), offset(r, SCALED)
     for k in range(m):
@@ -282,7 +283,7 @@ def couple(r):
 
 @kernel
 def constrain(r):
-    """The constraint forces, and their share of each joint's rest force."""
+    """Solve for the constraint forces, and add their effect to the bias torques."""
     couple(r)
     store(r.work, offset(r, RANK), solve_semidefinite(
         r, offset(r, COUPLING), offset(r, NU), setting(r, POLICY), tolerance(r)))
@@ -298,7 +299,7 @@ def constrain(r):
 
 @kernel
 def accelerate_projected(r):
-    """Where mimic joints couple branches: ddq by the factor of M, then the bodies'."""
+    """If mimic joints couple branches: ddq from the factor of M, then body accelerations."""
     a_ = offset(r, LINK_ACCELERATION)
     for k in range(nv(r)):
         store(r.work, offset(r, DDQ) + k, load(r.work, offset(r, BIAS_TORQUE) + k))
@@ -326,7 +327,7 @@ def transmit_constraints(r):
 
 @kernel
 def store_torques(r):
-    """What is known once ddq and nu are."""
+    """Store the torques that follow from ddq and nu."""
     for j in range(nv(r)):
         store(r.work, offset(r, TOTAL_TORQUE) + j,
               load(r.work, offset(r, DDQ) + j) / load(r.work, offset(r, DINV) + j))
@@ -345,7 +346,7 @@ def solve_constrained(r):
 
 @kernel
 def solve_constrained_projected(r):
-    """The same where mimic joints couple branches: by the factor of M."""
+    """The same with the factor of M, if mimic joints couple branches."""
     eliminate_projected(r)
     eliminate_unopposed_projected(r)
     constrain(r)
@@ -362,7 +363,7 @@ def sweep_outward(r):
 
 @kernel
 def sweep_outward_projected(r):
-    """The same where mimic joints couple branches: after M and its factor."""
+    """The same after M and its factor, if mimic joints couple branches."""
     crba_kernel(r)
     factor(r)
     sweep_outward(r)
@@ -401,63 +402,64 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
                  f_ext: ArrayLike | None = None, ff_torques: ArrayLike | None = None, *,
                  singularity: Singularity = "relative", tolerance: float | None = None,
                  priority: Priority = "constraint", threads: int = 1) -> ConstrainedMotion:
-    """Accelerations under acceleration constraints, and the torques that meet them.
+    """Compute accelerations under acceleration constraints, and the torques that enforce them.
 
-    Popov and Vereshchagin's algorithm, O(n + m^3): of all motions for which the spatial
-    accelerations a of the tips obey alpha' a = beta, the one nearest to the free motion (Gauss's
-    principle of least constraint). KDL's ``ChainHdSolver_Vereshchagin`` on trees, with any base
-    and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov (2015).
-    ``model.armature`` counts. No constraint, or alpha = 0, is ``aba``. With mimic joints, which
-    couple branches, by M and its factor instead.
+    The algorithm of Popov and Vereshchagin, O(n + m^3): of all motions for which the spatial
+    accelerations a of the tips satisfy alpha' a = beta, it selects the one closest to the free
+    motion (Gauss's principle of least constraint). It extends KDL's ``ChainHdSolver_Vereshchagin``
+    to trees, any base and joints, several tips and inner links. Vereshchagin (1989); Shakhimardanov
+    (2015). Includes ``model.armature``. Without constraints, or with alpha = 0, the result is that
+    of ``aba``. If mimic joints couple branches, M is factored instead.
 
     Parameters
     ----------
     model : Model
     data : Data
-        Made for the model. Keeps the result, until the next call.
+        Created for this model. Holds the result until the next call.
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; of floating and planar joints in their own frame.
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     alpha : (6, m) or (B, 6, m) array_like
-        Unit constraint forces (force, moment) in its columns, in the root's axes at the tip's
-        origin. At most 36, at most 6 on one tip. A column of zeros constrains nothing.
+        The columns are unit constraint forces (force, moment), expressed in the root frame at the
+        tip's origin. At most 36 columns, and 6 per tip. A column of zeros is inactive.
     beta : (m,) or (B, m) array_like
-        What alpha' a shall be [m/s2, rad/s2]. a is the spatial acceleration of the tip in the
-        root's axes at the tip's origin, with the root's acceleration in it: beta = 0 along z
-        lets the tip fall, 9.81 holds it. ``constrained_dynamics`` takes classical accelerations
-        of the tip itself.
+        Desired value of alpha' a [m/s2, rad/s2], with a the spatial acceleration of the tip,
+        expressed in the root frame at the tip's origin, including the acceleration of the root:
+        along z, beta = 0 lets the tip fall, and 9.81 holds it. ``constrained_dynamics`` takes
+        classical accelerations of the tip instead.
     tip : str or int, or sequence of these
-        The frame that is constrained, by name or index; or one for each column of alpha. Any
-        frame that some joint moves, on inner links too.
+        The constrained frame, by name or index; or one for each column of alpha. Any frame that a
+        joint moves, also on inner links.
     root_acc : (6,) or (B, 6) array_like, optional
-        Spatial acceleration of the root (linear, angular), minus gravity in it [m/s2, rad/s2].
-        Default: minus ``model.gravity``.
+        Spatial acceleration of the root (linear, angular) minus gravity [m/s2, rad/s2]. Default:
+        minus ``model.gravity``.
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
-        External wrench on each joint's body (force, moment), in the joint's frame, at its
-        origin [N, N m], as everywhere in dyn_ros. ``Model.external_forces`` brings it there from
-        any frame. (KDL's is in the base's axes, at the origin of each segment's tip.)
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame. (KDL
+        expects it at the origin of each segment's tip, expressed in the base frame.)
     ff_torques : (nv,) or (B, nv) array_like, optional
-        Feed-forward joint torques and forces [N m, N]. Default: none.
+        Feed-forward joint torques and forces [N m, N]. Default: zeros.
     singularity : "relative", "absolute" or "damped"
-        What to do where constraints depend on each other or the robot cannot follow them: where
-        eigenvalues e of alpha' J M^-1 J' alpha are zero, or nearly so. "relative" leaves those up
-        to ``tolerance`` times the largest out, "absolute" those up to ``tolerance`` (with its
-        default KDL's policy). The others' constraints are met as well as possible, in the least
-        squares of alpha' a - beta, with the smallest nu. "damped" takes e / (e^2 + d^2) for 1 / e,
-        d being ``tolerance`` times the largest (damped least squares), so that near a singularity
-        constraints give way instead of asking for huge accelerations.
+        How to treat constraints that are dependent or that the robot cannot meet, for which
+        eigenvalues e of alpha' J M^-1 J' alpha are zero or nearly zero. "relative" drops those up
+        to ``tolerance`` times the largest, "absolute" those up to ``tolerance`` (with the default
+        tolerance, this is KDL's policy). The remaining constraints are met as well as possible, in
+        the least-squares sense of alpha' a - beta, with the smallest nu. "damped" replaces 1 / e
+        with e / (e^2 + d^2), where d is ``tolerance`` times the largest (damped least squares), so
+        that constraints are relaxed near a singularity instead of requiring very large
+        accelerations.
     tolerance : float, optional
         Default: 1e-12 for "relative", 1e-14 for "absolute", 1e-6 for "damped".
     priority : "constraint", "external_force", "feedforward" or "equal"
-        The motion is linear in what drives it (Schneider and Bruyninckx 2019), so the constraint
-        forces can answer to some of the drivers and leave others alone. "constraint": they
-        answer to all, the constraints are met whatever pushes (KDL's). "external_force": not to
-        ``f_ext``, whose push moves the tip as if there were no constraint, on top of beta.
-        "feedforward": the same of ``ff_torques``. "equal": of both. They always answer to
-        gravity and velocity.
+        The motion is linear in the forces that drive it (Schneider and Bruyninckx 2019), so the
+        constraint forces can oppose selected drivers only. "constraint": they oppose all of them,
+        and the constraints are always met (as in KDL). "external_force": they do not oppose
+        ``f_ext``, which accelerates the tip as without constraints, in addition to beta.
+        "feedforward": the same for ``ff_torques``. "equal": the same for both. Gravity and velocity
+        are always opposed.
     threads : int
-        How many threads share a batch.
+        Number of threads for a batch.
 
     Returns
     -------
@@ -469,11 +471,11 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     Raises
     ------
     ValueError
-        Names the argument, what was expected and what came: shape, dtype, a number that is not
-        finite, a quaternion that is not unit, an unknown tip (lists those there are), a tip that
-        no joint moves, more than 6 constraints on a tip, an unknown policy or priority.
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, an unknown
+        tip (lists the valid ones), a tip that no joint moves, more than 6 constraints on a tip, or
+        an unknown policy or priority; names the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) that moves no inertia.
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
     table = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
                              tolerance, priority)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF to a model, and the space where results are kept."""
+"""Robot models from URDF, and the data structure for results."""
 from .data import Data
 from .frames import ReferenceFrame
 from .model import Model

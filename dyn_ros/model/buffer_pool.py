@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Aligned memory, and memory of large results that is used again."""
+"""Aligned memory, and reuse of the memory of large results."""
 import math
 from collections.abc import Callable
 
@@ -9,19 +9,19 @@ import numpy as np
 from .types import Array
 
 _ALIGNMENT = 64                                     # bytes: one row of lanes
-_LARGE, _KEPT = 1 << 17, 1 << 30                    # bytes: of one result, of all that are free
-_MOST = 32                                          # free buffers: what a few calls take
+_LARGE, _KEPT = 1 << 17, 1 << 30                    # bytes: large result, most free memory kept
+_MOST = 32                                          # free buffers: enough for a few calls
 
 
 def aligned(new: Callable[[int], Array], count: int) -> Array:
-    """An array from ``new``, np.empty or np.zeros, that starts at a whole row of lanes."""
+    """Allocate an array with ``new``, np.empty or np.zeros, aligned to a row of lanes."""
     buffer = new(count + _ALIGNMENT // 8)
     start = (-buffer.ctypes.data % _ALIGNMENT) // 8
     return buffer[start:start + count]
 
 
 class _Loan:
-    """A buffer that an array uses; it returns to the pool when the last view is gone."""
+    """A buffer used by an array, returned to the pool when the last view is deleted."""
 
     def __init__(self, buffer: Array, shape: tuple[int, ...], free: dict[int, Array]) -> None:
         self._buffer, self._free = buffer, free
@@ -38,18 +38,18 @@ class _Loan:
 
 
 class BufferPool:
-    """New arrays for large results, in buffers of earlier ones that nothing refers to any more.
+    """Allocates large results in the buffers of earlier ones that are no longer referenced.
 
-    Fresh memory costs as much as the numbers in it: the system has to clear it. The last view
-    may go in any thread, also in the midst of ``array``: the dictionary of free buffers is only
-    ever changed by one step of the interpreter.
+    New memory takes as long as the computation of the numbers in it, because the system clears
+    it. The last view can be deleted in any thread, also during ``array``; the dictionary of free
+    buffers is therefore modified by atomic operations only.
     """
 
     def __init__(self) -> None:
-        self._free: dict[int, Array] = {}           # by identity, the latest last
+        self._free: dict[int, Array] = {}           # by identity, in order of return
 
     def array(self, shape: tuple[int, ...]) -> Array:
-        """An array of float64 with arbitrary numbers in it; a large one is aligned."""
+        """Return an uninitialized float64 array; large ones are aligned."""
         count = math.prod(shape)
         if 8 * count < _LARGE:
             return np.empty(shape)
@@ -59,7 +59,7 @@ class BufferPool:
         return np.asarray(_Loan(buffer, shape, self._free))
 
     def _taken(self, count: int) -> Array | None:
-        """A free buffer of that many numbers, or None."""
+        """Take a free buffer of that many numbers, or return None."""
         for key, buffer in reversed(list(self._free.items())):
             if buffer.size == count and self._free.pop(key, None) is not None:
                 return buffer

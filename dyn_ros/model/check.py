@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What is doubtful in a robot description: numbers that no body, or hardly one, can have.
+"""Plausibility checks of a robot description.
 
-The reader (urdf/) rejects what cannot be computed with. Here each link's inertia is held
-against physics and against the size of the link's own shapes.
+The reader (urdf/) rejects what cannot be used. This module compares the inertia of each link with
+physical limits and with the size of the link's shapes.
 """
 import math
 from typing import NamedTuple
@@ -13,18 +13,18 @@ import numpy as np
 from .inertia import LARGEST, rotational_fault
 from .urdf import children, parse_elements, parse_numbers, placement, read_urdf
 
-LIGHTEST, DENSEST = 5.0, 25e3        # kg/m3: a hollow shell; platinum and no air
-SMALLEST_PART = 0.02                 # of the link's size: a gyration radius below is a point
-TINY, HUGE = 1e-4, 20.0              # m: gyration radii of links that have no simple shape
+LIGHTEST, DENSEST = 5.0, 25e3        # kg/m3: a hollow shell; solid platinum
+SMALLEST_PART = 0.02                 # of the link's size; a smaller radius of gyration is a point
+TINY, HUGE = 1e-4, 20.0              # m: radii of gyration of links without simple shapes
 
 
 class Finding(NamedTuple):
-    """One doubtful thing.
+    """One finding.
 
     Attributes
     ----------
     where : str
-        Such as 'link "arm"'.
+        The element, such as 'link "arm"'.
     what : str
     advice : str
     """
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 
 def check_urdf(xml, root_joint=None):
-    """Look for doubtful masses, inertias and limits.
+    """Find implausible masses, inertias and limits.
 
     Parameters
     ----------
@@ -47,16 +47,16 @@ def check_urdf(xml, root_joint=None):
     Returns
     -------
     list of Finding
-        In the order of the description.
+        Findings in the order of the description.
 
     Raises
     ------
     UrdfError
-        The description cannot be used at all.
+        The description cannot be used.
     """
     tree = read_urdf(xml, root_joint)
     root = parse_elements(xml)
-    findings = [Finding("description", text, "correct it, or read what the reader takes instead")
+    findings = [Finding("description", text, "correct it, or verify what the reader assumes")
                 for text in tree.warnings if not text.startswith("inertia of link")]
     for link in children(root, "link"):
         findings += [Finding(f'link "{link.get("name")}"', what, advice)
@@ -70,7 +70,7 @@ def check_urdf(xml, root_joint=None):
 # --- a link
 
 def _link_findings(link):
-    """(what, advice) of a link's inertial element; the reader has checked that it is whole."""
+    """Yield (what, advice) for a link's inertial element, which the reader has validated."""
     inertial = _child(link, "inertial")
     if inertial is None:
         return
@@ -78,16 +78,17 @@ def _link_findings(link):
     rotational = _rotational(_child(inertial, "inertia"))
     if mass == 0.0:
         if rotational.any():
-            yield "has inertia, but no mass", "give <mass> its kilograms"
+            yield "has inertia, but no mass", "set <mass> in kg"
         return
     if not rotational.any():
-        yield ("has mass, but no rotational inertia: a point",
-               "give <inertia> about the center of mass, in kg m2")
+        yield ("has mass, but no rotational inertia, like a point mass",
+               "set <inertia>, about the center of mass in kg m2")
         return
     fault = rotational_fault(rotational)
     if fault:
-        yield (f"has an inertia that {fault}", "no body has it: <inertia> is about the center of "
-               "mass, in the axes of <inertial>'s <origin>; look for a changed order or a sign")
+        yield (f"has an inertia that {fault}", "this is not physical: <inertia> is about the "
+               "center of mass, in the axes of <inertial>'s <origin>; check the order and the "
+               "signs")
         return
     com = _placed(inertial)[:3, 3]
     yield from _size_findings(mass, com, rotational, _Shapes(link))
@@ -97,25 +98,25 @@ def _size_findings(mass, com, rotational, shapes):
     gyration = math.sqrt(max(0.0, 0.5 * float(np.trace(rotational)) / mass))
     if not shapes.known:
         if not TINY < gyration < HUGE:
-            yield (f"spreads its mass over {gyration:.3g} m (root mean square from the center)",
+            yield (f"spreads its mass over {gyration:.3g} m (RMS distance from its center)",
                    "is <inertia> in kg m2, and <mass> in kg?")
         return
     low, high = shapes.box
     size = 0.5 * np.linalg.norm(high - low)
     x, y, z = high - low
     solid = mass / 12.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
-    advice = ("is <inertia> in kg m2, about the center of mass? A solid box around its shapes "
-              f"would have ixx, iyy, izz = {', '.join(f'{i:.3g}' for i in solid)}")
+    advice = ("is <inertia> in kg m2, about the center of mass? A solid box around the shapes has "
+              f"ixx, iyy, izz = {', '.join(f'{i:.3g}' for i in solid)}")
     if gyration > size:
-        yield (f"spreads its mass over {gyration:.3g} m, further than its shapes reach from their "
-               f"middle, {size:.3g} m", advice)
+        yield (f"spreads its mass over {gyration:.3g} m; its shapes only extend {size:.3g} m from "
+               "their center", advice)
     elif gyration < SMALLEST_PART * size:
-        yield (f"has its mass within {gyration:.3g} m, nearly a point beside its shapes, which "
-               f"reach {size:.3g} m from their middle", advice)
+        yield (f"has its mass within {gyration:.3g} m, nearly a point mass; its shapes extend "
+               f"{size:.3g} m from their center", advice)
     outside = np.linalg.norm(np.maximum(np.maximum(low - com, com - high), 0.0))
     if outside > 0.1 * size:
-        yield (f"has its center of mass {outside:.3g} m outside of its shapes",
-               "<origin> of <inertial> is told in the link's frame, in m")
+        yield (f"has its center of mass {outside:.3g} m outside its shapes",
+               "<origin> of <inertial> is expressed in the link's frame, in m")
     density = mass / shapes.volume
     if not LIGHTEST < density < DENSEST:
         yield (f"has {mass:.3g} kg in shapes of {1e3 * shapes.volume:.3g} l: {density:.3g} kg/m3",
@@ -131,12 +132,12 @@ def _rotational(element):
 
 
 def _child(element, tag):
-    """The first child of a name, which is the one that is read, or None."""
+    """The first child with a name, which is the one that the reader uses, or None."""
     return next(iter(children(element, tag)), None)
 
 
 def _placed(element):
-    """The placement in an element's <origin>."""
+    """The placement specified by an element's <origin>."""
     origin = _child(element, "origin")
     words = {} if origin is None else origin.attrib
     return placement(*(parse_numbers(words.get(key, "0 0 0"), 3, LARGEST)
@@ -149,13 +150,13 @@ class _Shapes:
     Attributes
     ----------
     known : bool
-        Whether these are all shapes that it has, for eyes and for collisions: one at least, and
-        no mesh, whose simple shapes may only stand for a part.
+        Whether these are all visual and collision shapes of the link: at least one, and no
+        meshes.
     box : (low, high)
-        Corners of the box around them, in the link's frame [m].
+        Corners of their bounding box, in the link's frame [m].
     volume : float
-        Of those for eyes or of those for collisions, what is more [m3]; where two overlap it
-        counts twice.
+        Total of the visual or of the collision shapes, whichever is larger [m3]; overlaps count
+        twice.
     """
 
     def __init__(self, link):
@@ -169,7 +170,7 @@ class _Shapes:
                     corners += [X[:3, 3] - reach, X[:3, 3] + reach]
                     volumes[n] += volume
         except (IndexError, KeyError, TypeError, ValueError):
-            corners = []                # a mesh, or what only a viewer has to understand
+            corners = []                # a mesh, or a shape that only viewers understand
         self.volume = max(volumes)
         self.known = bool(corners) and self.volume > 0.0
         if self.known:
@@ -177,7 +178,7 @@ class _Shapes:
 
 
 def _extent(geometry):
-    """Half of a shape's edges, and its volume."""
+    """Half the edges of a shape's bounding box, and its volume."""
     def numbers(key, count=1):
         return parse_numbers(geometry.attrib[key], count, LARGEST)
 
@@ -201,8 +202,8 @@ def _joint_findings(joint):
         return
     if joint.lower == joint.upper:
         yield (f"cannot move: both limits are {joint.lower:g}",
-               "give <limit> lower and upper, or make it a fixed joint")
+               "set lower and upper of <limit>, or make it a fixed joint")
     for what, value, unit in (("effort", joint.effort, "N m or N"),
                               ("velocity", joint.velocity, "rad/s or m/s")):
         if value <= 0.0:
-            yield (f"has the {what} limit {value:g}", f"give <limit> its {what} in {unit}")
+            yield (f"has the {what} limit {value:g}", f"set {what} of <limit>, in {unit}")

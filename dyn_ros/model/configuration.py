@@ -1,16 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The space of configurations: how q moves along a velocity, and what lies between two q."""
+"""The configuration space: integration, difference and interpolation."""
 import numpy as np
 
 from ..spatial import lie
 from .inputs import as_array, require_sound
 
-_UNLIMITED = 1e4                     # rad, m: what is written for a limit that is none is larger
+_UNLIMITED = 1e4                     # rad, m: larger limits are regarded as unlimited
 
 
 def _together(model, **arguments):
-    """The checked arguments with one common leading axis, or none."""
+    """Check the arguments; return them with a common leading axis, or without one."""
     arrays = {name: as_array(model, name, axes, value)
               for name, (axes, value) in arguments.items()}
     for name, (array, _) in arrays.items():
@@ -25,13 +25,13 @@ def _together(model, **arguments):
 
 
 def _single(model):
-    """Indices into q and v of the coordinates that are plain numbers."""
+    """Indices into q and v of the joints with one coordinate."""
     pairs = [(q, v) for q, v, nq in zip(model.idx_q, model.idx_v, model.nqs) if nq == 1]
     return tuple(np.array(pairs, dtype=int).reshape(-1, 2).T)
 
 
 def _several(model, kind):
-    """Slices of q and v of every joint of a kind with several coordinates."""
+    """Slices of q and v of all joints of a kind that has several coordinates."""
     for joint, q, nq, v, nv in zip(model.tree.joints, model.idx_q, model.nqs, model.idx_v,
                                    model.nvs):
         if joint.kind == kind:
@@ -53,7 +53,7 @@ def _turn(angle, xy):
 
 
 def integrate(model, q, v):
-    """q moved along v for one unit of time."""
+    """Integrate v from q for one unit of time."""
     q, v = _together(model, q=(("nq",), q), v=(("nv",), v))
     moved = q.copy()
     iq, iv = _single(model)
@@ -91,7 +91,7 @@ def difference(model, q0, q1):
 
 
 def interpolate(model, q0, q1, u):
-    """The configuration at the fraction u of the way from q0 to q1."""
+    """Interpolate from q0 to q1 by the fraction u."""
     step = difference(model, q0, q1)
     expected = "u: expected a finite number, or one for each state of a batch"
     try:
@@ -105,7 +105,7 @@ def interpolate(model, q0, q1, u):
 
 
 def random_configuration(model, rng):
-    """A configuration inside the limits, (nq,); limits beyond 1e4 rad or m count as none."""
+    """A configuration inside the limits, (nq,); limits beyond 1e4 rad or m are ignored."""
     lower, upper = model.lower.copy(), model.upper.copy()
     for joint, start, nq in zip(model.tree.joints, model.idx_q, model.nqs):
         angle = {"revolute": start, "continuous": start, "planar": start + 2}.get(joint.kind)
@@ -115,7 +115,7 @@ def random_configuration(model, rng):
                 lower[k] = max(lower[k], min(-reach, upper[k] - 2.0 * reach))
             if upper[k] > _UNLIMITED:
                 upper[k] = min(upper[k], max(reach, lower[k] + 2.0 * reach))
-    q = rng.uniform(lower + 0.0, upper + 0.0)       # -0.0 becomes 0.0, or 0.0 to -0.0 is rejected
+    q = rng.uniform(lower + 0.0, upper + 0.0)       # uniform rejects 0.0 to -0.0
     for k in model._unit_quaternions:
         x = rng.standard_normal(4)
         q[k:k + 4] = x / np.linalg.norm(x)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Frames and joints by name or index, and the axes that vectors are expressed in."""
+"""Selection of a frame or joint, and of the frame in which vectors are expressed."""
 import enum
 
 import numpy as np
@@ -9,16 +9,16 @@ from .fields import REFERENCE_FRAME
 
 
 class ReferenceFrame(enum.IntEnum):
-    """Where spatial vectors of a frame are expressed, with Pinocchio's meanings.
+    """The frame and reference point of spatial vectors, as in Pinocchio.
 
     Attributes
     ----------
     WORLD
-        Axes of the world, about the world's origin.
+        Expressed in the world, at the world's origin.
     LOCAL
-        Axes of the frame, about its origin.
+        Expressed in the frame, at its origin.
     LOCAL_WORLD_ALIGNED
-        Axes of the world, about the frame's origin.
+        Expressed in the world, at the frame's origin.
     """
 
     WORLD = 0
@@ -27,17 +27,18 @@ class ReferenceFrame(enum.IntEnum):
 
 
 def frame_selectors(indices):
-    """What ``frame_selector`` and ``joint_selector`` look up.
+    """Build the lookup table of ``frame_selector`` and ``joint_selector``.
 
     Parameters
     ----------
     indices : dict of (str or int) to int
-        The index in the table of frames of what a caller may name.
+        Index in the table of frames, by the names and indices that callers can pass.
 
     Returns
     -------
     dict of (str or int, int) to int
-        With each reference frame, the options FRAME and REFERENCE_FRAME packed into one integer.
+        The options FRAME and REFERENCE_FRAME packed into one integer, by name or index and
+        reference frame.
     """
     return {(key, reference): i << REFERENCE_FRAME.bits | reference
             for key, i in indices.items() for reference in range(3)}
@@ -49,21 +50,21 @@ def frame_selector(model, frame, reference_frame):
     Raises
     ------
     ValueError
-        An unknown frame or reference frame; lists those there are.
+        An unknown frame or reference frame (lists the valid ones).
     """
     try:
         return model._frame_selectors[frame, reference_frame]
-    except (KeyError, TypeError):                   # not there; not hashable
+    except (KeyError, TypeError):                   # unknown; not hashable
         raise _unknown("frame", frame, model.frame_names, reference_frame) from None
 
 
 def joint_selector(model, joint, reference_frame):
-    """The same for a joint, which has a frame of its own.
+    """The same for a joint and its frame.
 
     Raises
     ------
     ValueError
-        An unknown joint or reference frame; lists those there are.
+        An unknown joint or reference frame (lists the valid ones).
     """
     try:
         return model._joint_selectors[joint, reference_frame]
@@ -72,7 +73,7 @@ def joint_selector(model, joint, reference_frame):
 
 
 def frame_number(model, frame):
-    """Index of a frame in ``frame_names``, by name or index; errors as of ``frame_selector``."""
+    """Index of a frame in ``frame_names``, by name or index; raises like ``frame_selector``."""
     return frame_selector(model, frame, ReferenceFrame.WORLD) >> REFERENCE_FRAME.bits
 
 
@@ -83,6 +84,6 @@ def _unknown(what, name, names, reference_frame):
             f"{', '.join(f'{known.name} {known.value}' for known in ReferenceFrame)}), "
             f"got {reference_frame!r:.80}")
     if isinstance(name, str):
-        return ValueError(f"no {what} named {name!r:.80}; there are: {', '.join(names)}")
+        return ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}")
     return ValueError(f"{what}: expected a name or an index from 0 to {len(names) - 1}, "
-                      f"got {name!r:.80}; there are: {', '.join(names)}")
+                      f"got {name!r:.80}; available: {', '.join(names)}")

@@ -1,42 +1,42 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What callers give: arrays of numbers, checked; an error says what was expected and what came."""
+"""Validation of array arguments; errors name the expected and the actual value."""
 import numpy as np
 
 from ..spatial.compiler import JIT
 from ..spatial.lie import UNIT_TOLERANCE
 from .fields import MAX_CONSTRAINTS
 
-_FLOAT64 = np.dtype(np.float64)      # compiled code knows this one; unpickled arrays have others
-# Less than compiled code takes, which rounds otherwise and has been asked before.
+_FLOAT64 = np.dtype(np.float64)      # compiled code compares identities; unpickled ones differ
+# Stricter than compiled code, which rounds differently and has already rejected the quaternion.
 _UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
 
 
 def as_array(model, name, axes, value):
-    """A float64 array for one state or a batch.
+    """Convert an argument to a float64 array for one state or a batch.
 
     Parameters
     ----------
     model : Model
     name : str
-        The argument's name, for messages.
+        Name of the argument, for error messages.
     axes : tuple
-        Of ints and "nq", "nv", "njoints": the shape for one state. A last "constraints" is any
-        number up to ``MAX_CONSTRAINTS``.
+        Shape for one state, as ints and "nq", "nv", "njoints". "constraints" as the last axis
+        allows any length up to ``MAX_CONSTRAINTS``.
     value : array_like
-        Of that shape, or with one more axis in front.
+        With this shape, or with an additional leading axis.
 
     Returns
     -------
     array : ndarray
         Contiguous, float64.
     batched : bool
-        Whether it has the axis in front.
+        Whether it has a leading axis.
 
     Raises
     ------
     ValueError
-        Wrong shape, or no real numbers.
+        Wrong shape, or a dtype that is not real.
     """
     shape = tuple(["m" if axis == "constraints" else getattr(model, axis)
                    if isinstance(axis, str) else axis for axis in axes])
@@ -60,7 +60,7 @@ def as_array(model, name, axes, value):
 
 
 def _expected(name, shape):
-    """What an argument should have been; the start of a message."""
+    """Return the beginning of an error message, with the expected shape."""
     inner = ", ".join(map(str, shape))
     most = f" (m at most {MAX_CONSTRAINTS})" if "m" in shape else ""
     return (f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
@@ -68,7 +68,7 @@ def _expected(name, shape):
 
 
 def finite_array(name, value, shape):
-    """A float64 array of one shape; ValueError where it is not that, or not finite."""
+    """Convert to a finite float64 array of one shape, or raise a ValueError."""
     numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
     expected = f"{name}: expected {numbers}"
     try:
@@ -83,7 +83,7 @@ def finite_array(name, value, shape):
 
 
 def require_sound(model, name, axes, array):
-    """ValueError where a number is not finite or a quaternion is not unit; None is fine."""
+    """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
     if array is None:
         return
     _require_finite(model, name, axes, array)
@@ -92,7 +92,7 @@ def require_sound(model, name, axes, array):
 
 
 def _coordinate(model, axes, index):
-    """What a number of an argument belongs to, in brackets; "" where nobody asks."""
+    """Return the coordinate or joint that a number belongs to, in parentheses, or ""."""
     if axes[0] == "njoints":
         return f" (joint {model.joint_names[index[-2]]!r})"
     if axes[0] == "nv":
@@ -124,4 +124,4 @@ def _require_unit_quaternions(model, name, array):
             raise ValueError(
                 f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}]"
                 f"{_coordinate(model, ('nq',), (k,))}, got length "
-                f"{np.sqrt(squares[index]):.9g}; normalise it")
+                f"{np.sqrt(squares[index]):.9g}; normalize it")

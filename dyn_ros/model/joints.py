@@ -1,10 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joints in kernels: placement, and the motion subspace S, which is constant in the joint's frame.
+"""Joints in kernels: placement and motion subspace S, which is constant in the joint frame.
 
-Every joint's S is a few columns of it: the axis for a revolute or prismatic joint, unit
-motions for a planar or floating one. Textbook formulas in S read the same for all of them:
-S x, S' f, and one column at a time.
+S has a few columns: the axis for a revolute or prismatic joint, unit motions for a planar or
+floating one. Textbook formulas in S apply to all types: S x, S' f, and single columns.
 """
 from ..spatial.algebra import (
     SE3,
@@ -67,14 +66,14 @@ COSINE = field("_cosine", ("rows",))
 
 @kernel
 def displacement(r, i, x):
-    """Angle or travel of joint i, which hangs on coordinate x: a mimic's is not x itself."""
+    """Angle or displacement of joint i with coordinate x; differs from x for a mimic joint."""
     row = constants(i)
     return constant(r.floats, row + RATIO) * x + constant(r.floats, row + SHIFT)
 
 
 @kernel
 def turn_joints(r):
-    """Sines and cosines for ``joint_placement`` of one state, several joints at a time."""
+    """Sines and cosines for ``joint_placement`` for one state, several joints at a time."""
     n, s, c = njoints(r), offset(r, SINE), offset(r, COSINE)
     for i in range(1, n + 1):
         x = load(r.work, offset(r, Q) + idx_q(r, i))
@@ -87,7 +86,11 @@ def turn_joints(r):
 
 @kernel
 def sine_and_cosine(r, i, x):
-    """Of revolute joint i's angle; a batch has its eight states to take at a time."""
+    """Sine and cosine of the angle of revolute joint i.
+
+    For one state, ``turn_joints`` has computed them; for a batch, they are computed here for
+    eight states at a time.
+    """
     if holds_lanes(r.work):
         return sincos(displacement(r, i, x))
     return load(r.work, offset(r, SINE) + i), load(r.work, offset(r, COSINE) + i)
@@ -95,10 +98,10 @@ def sine_and_cosine(r, i, x):
 
 @kernel
 def joint_placement(r, i):
-    """Pose of joint i's frame in its parent's.
+    """Pose of the frame of joint i in its parent's frame.
 
-    The rotation about an axis u with a constant rotation P before it is, after Rodrigues,
-    P uu' + sin P [u] + cos P (1 - uu'); its three matrices are constants of the model.
+    The rotation about an axis u after a constant rotation P is P uu' + sin P [u]
+    + cos P (1 - uu') (Rodrigues' formula); its three matrices are constants of the model.
     """
     row = constants(i)
     P = constant9(r.floats, row + PLACE)
@@ -130,7 +133,7 @@ def joint_placement(r, i):
 
 @kernel
 def several_times(r, i, n):
-    """S x of a planar or floating joint, whose numbers x start at offset n."""
+    """S x of a planar or floating joint, with x at offset n."""
     if kind(r, i) == PLANAR:
         x, zero = load3(r.work, n), zero3(load(r.work, n))
         return Motion((x[0], x[1], zero[0]), (zero[0], zero[0], x[2]))
@@ -139,7 +142,7 @@ def several_times(r, i, n):
 
 @kernel
 def add_subspace_times(r, i, m, x):
-    """m + S x, x being the offset of a field with nv numbers."""
+    """m + S x, with x the offset of a field with nv numbers."""
     n = x + idx_v(r, i)
     k = kind(r, i)
     if k == REVOLUTE:
@@ -153,7 +156,7 @@ def add_subspace_times(r, i, m, x):
 
 @kernel
 def cross_subspace_times(r, i, v, x):
-    """v x (S x), x being the offset of a field with nv numbers."""
+    """v x (S x), with x the offset of a field with nv numbers."""
     n = x + idx_v(r, i)
     k = kind(r, i)
     if k == REVOLUTE:
@@ -167,7 +170,7 @@ def cross_subspace_times(r, i, v, x):
 
 @kernel
 def add_subspace_transpose_times(r, i, f, x, step):
-    """x += S' f for the nv numbers that start at offset x and lie ``step`` apart."""
+    """x += S' f for the nv numbers at offset x with stride ``step``."""
     n = x + step * idx_v(r, i)
     k = kind(r, i)
     if k == REVOLUTE:
@@ -188,7 +191,7 @@ def add_subspace_transpose_times(r, i, f, x, step):
 
 @kernel
 def column(r, i, c):
-    """Column c of S, in plain floats, without a mimic's multiplier."""
+    """Column c of S, in plain floats, without the multiplier of a mimic joint."""
     k = kind(r, i)
     zero = (0.0, 0.0, 0.0)
     if k == REVOLUTE:

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Model: a robot's tree of joints with its constants packed for the kernels."""
+"""Model: the tree of joints of a robot, with constants packed for the kernels."""
 import copy
 from collections.abc import Mapping
 from os import PathLike
@@ -33,7 +33,7 @@ _KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
 
 
 def _joint_constants(joint):
-    """The row of floats of one joint (layout.PLACE ...)."""
+    """The row of floats for one joint (layout.PLACE ...)."""
     row = np.zeros(layout.FLOATS_ROW)
     R, u = joint.placement[:3, :3], joint.axis
     place = R
@@ -52,39 +52,40 @@ def _joint_constants(joint):
 
 
 class Model:
-    """A robot: its joints, frames and inertias. Made by ``from_urdf`` or ``from_urdf_file``.
+    """A robot: its joints, frames and inertias. Created with ``from_urdf`` or ``from_urdf_file``.
 
-    Joints and frames leave the universe out and are in Pinocchio's order: depth first, children
-    by joint name. Fixed joints are lumped into the joint that carries them; their frames stay.
+    Joints and frames exclude the universe and are in the order of Pinocchio: depth first,
+    children by joint name. Fixed joints are lumped into the joint that carries them; their
+    frames are kept.
 
     Attributes
     ----------
     name : str
         Name of the robot.
     njoints, nq, nv : int
-        Number of moving joints, of position numbers, of velocity numbers.
+        Number of moving joints, of numbers in q, and of numbers in v.
     joint_names : tuple of str, length njoints
-        Mimic joints are among them.
+        Includes mimic joints.
     velocity_names : tuple of str, length nv
-        The joint's name for a joint with one coordinate; with ``/linear_x`` and so on behind it
-        for planar and floating joints.
+        The joint's name for a joint with one coordinate; with a suffix such as ``/linear_x`` for
+        planar and floating joints.
     position_names : tuple of str, length nq
-        The same of the numbers in q, with ``/x`` and so on.
+        The same for the numbers in q, with suffixes such as ``/x``.
     frame_names : tuple of str
         Joints, fixed joints and links.
     idx_q, idx_v, nqs, nvs : tuple of int, length njoints
-        Where each joint's numbers start in q and v, and how many there are. A mimic joint has
-        none of its own and points to its master's.
+        Index of the first number of each joint in q and v, and count of its numbers. A mimic
+        joint has no numbers of its own and refers to those of its master.
     lower, upper : (nq,) ndarray
-        Position limits [rad, m]; infinite where there are none.
+        Position limits [rad, m]; infinite if unlimited.
     velocity_limit, effort_limit : (nv,) ndarray
-        [rad/s, m/s] and [N m, N]; infinite where there are none.
+        [rad/s, m/s] and [N m, N]; infinite if unlimited.
     total_mass : float
-        Of what moves [kg], payloads included; the fixed base link does not.
+        Mass of all moving links [kg], including payloads; excludes a fixed base link.
     warnings : tuple of str
-        What is odd in the robot's description.
+        Warnings about the robot description.
     tree : Tree
-        The description that it was made from.
+        The description that the model was created from.
     """
 
     njoints: int
@@ -106,8 +107,8 @@ class Model:
     warnings: tuple[str, ...]
 
     def __init__(self, tree: Tree, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
-        if hasattr(self, "_floats"):                # whose memory Data reads
-            raise TypeError(f"{self!r} is initialized already; make another Model")
+        if hasattr(self, "_floats"):                # Data refers to its memory
+            raise TypeError(f"{self!r} is already initialized; create another Model")
         self.tree = tree
         self.name = tree.name
         self.warnings = tuple(tree.warnings)
@@ -131,13 +132,13 @@ class Model:
         xml : str
             The URDF.
         root_joint : None, "floating" or "planar"
-            How the root link moves in the world; None: it does not.
+            How the root link moves in the world; None: it is fixed.
         gravity : (3,) array_like
-            [m/s2], in the root frame.
+            [m/s2], expressed in the root frame.
         mimic : "project" or "ignore"
-            Mimic joints follow their master, or are free joints.
+            Mimic joints follow their master, or are independent joints.
         strict : bool
-            Refuse what otherwise gives a warning.
+            Raise an error instead of adding a warning.
 
         Returns
         -------
@@ -146,7 +147,7 @@ class Model:
         Raises
         ------
         UrdfError
-            A ValueError that names what is wrong in the URDF.
+            The URDF cannot be used; a ValueError that names the element.
         """
         return cls(read_urdf(xml, root_joint, mimic, strict), gravity)
 
@@ -154,7 +155,10 @@ class Model:
     def from_urdf_file(cls, path: str | PathLike[str], root_joint: RootJoint = None,
                        gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
                        strict: bool = False) -> "Model":
-        """Read a robot from a URDF file, or from a pipe; all else as in ``from_urdf``."""
+        """Read a robot from a URDF file or a pipe.
+
+        The other parameters are those of ``from_urdf``.
+        """
         return cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
 
     def _number_coordinates(self, joints):
@@ -186,7 +190,7 @@ class Model:
             np.array, (lower, upper, velocity, effort))
 
     def _pack(self, joints):
-        """The tables of integers and floats that kernels read; see layout."""
+        """Create the tables of integers and floats that kernels read; see layout."""
         table = np.zeros((self.njoints + 1, layout.TREE_ROW), np.int64)
         rows = np.zeros((self.njoints + 1, layout.FLOATS_ROW))
         self._ncolumns = 0
@@ -201,7 +205,7 @@ class Model:
         self._velocity_tree = self._tree_of_velocities(joints)
         self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
                                   if joint.kind == "floating"]
-        numbered = list(enumerate(self.tree.frames))[::-1]      # the first of a name counts
+        numbered = list(enumerate(self.tree.frames))[::-1]      # the first of each name wins
         self._frame_indices = {frame.name: i for i, frame in numbered}
         self._frame_indices.update({frame.name: i for i, frame in numbered
                                     if frame.kind == "body"})
@@ -233,11 +237,10 @@ class Model:
         return np.concatenate([*tables, *lists])
 
     def _tree_of_velocities(self, joints):
-        """For each velocity the one before it on the way to the root, or -1; and the first one
-        behind it that does not have it on its way.
+        """For each velocity, its parent, or -1, and the end of its range of descendants.
 
-        M is sparse along this tree (Featherstone 2008, section 6.4). Mimic joints couple
-        branches: then the velocities stand in a single row.
+        M is sparse along this tree (Featherstone 2008, section 6.4). If mimic joints couple
+        branches, the velocities form a single chain.
         """
         parents = np.arange(-1, self.nv - 1)
         if not any(joint.mimic for joint in joints):
@@ -253,7 +256,7 @@ class Model:
 
     @property
     def gravity(self) -> Array:
-        """Gravity in the root frame, (3,) [m/s2]; settable."""
+        """Gravity, (3,) [m/s2], expressed in the root frame; settable."""
         return self._floats[:3]
 
     @gravity.setter
@@ -262,7 +265,7 @@ class Model:
 
     @property
     def armature(self) -> Array:
-        """Rotor inertia seen by each coordinate, (nv,) [kg m2, kg]; settable."""
+        """Rotor inertia reflected to each coordinate, (nv,) [kg m2, kg]; settable."""
         start = layout.ROWS + layout.FLOATS_ROW * (self.njoints + 1)
         return self._floats[start:start + self.nv]
 
@@ -272,15 +275,15 @@ class Model:
 
     @property
     def base_inertia(self) -> Inertia:
-        """Inertia of the fixed base link in the root frame, with the payloads on it.
+        """Inertia of the fixed base link and its payloads, expressed in the root frame.
 
-        It is in no total of the engine.
+        It is excluded from all totals.
         """
         return payload.body_inertia(self, -1)
 
     @property
     def inertias(self) -> tuple[Inertia, ...]:
-        """Inertia of each joint's body in the joint's frame, with the payloads on it; a tuple."""
+        """Inertia of each joint's body and its payloads, in the joint's frame; a tuple."""
         return tuple(payload.body_inertia(self, joint) for joint in range(self.njoints))
 
     @property
@@ -290,35 +293,36 @@ class Model:
 
     def set_payload(self, name: str, frame: str | int, mass: float, com: ArrayLike,
                     inertia: ArrayLike) -> None:
-        """Put a body on the link of a frame; every algorithm counts it from now on.
+        """Attach a body to the link of a frame. All algorithms include it.
 
-        There may be several; one of the same name is replaced. A payload on the fixed base counts
-        in ``base_inertia`` alone.
+        There can be several payloads; one of the same name is replaced. A payload on the fixed
+        base only affects ``base_inertia``.
 
         Parameters
         ----------
         name : str
-            To replace it and to clear it.
+            Identifies the payload.
         frame : str or int
-            Name or index of the frame in which the numbers are told; its link carries the body.
+            Name or index of the frame in which the parameters are expressed and whose link
+            carries the body.
         mass : float
             [kg], positive.
         com : (3,) array_like
             Center of mass in the frame [m].
         inertia : (3, 3) array_like
-            Rotational inertia about the center of mass, in the frame's axes [kg m2]: symmetric,
-            positive definite, no principal moment above the sum of the others.
+            Rotational inertia about the center of mass, expressed in the frame [kg m2]:
+            symmetric, positive definite, no principal moment above the sum of the others.
 
         Raises
         ------
         ValueError
-            An unknown frame (lists those there are), or numbers that no body has; the payloads
-            stay as they were.
+            An unknown frame (lists the valid ones), or an inertia that is not physical; the
+            payloads do not change.
         """
         payload.set_payload(self, name, frame, mass, com, inertia)
 
     def clear_payload(self, name: str | None = None) -> None:
-        """Take a payload off; the inertias are then exactly those without it.
+        """Remove a payload; the original inertias are restored exactly.
 
         Parameters
         ----------
@@ -328,7 +332,7 @@ class Model:
         Raises
         ------
         ValueError
-            No payload has this name; lists those there are.
+            No payload has this name (lists the valid ones).
         """
         payload.clear_payload(self, name)
 
@@ -342,28 +346,28 @@ class Model:
         return configuration.neutral(self)
 
     def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """Move a configuration along a velocity for one unit of time, on the joints' manifold.
+        """Integrate a velocity from a configuration for one unit of time, on the manifold.
 
         Parameters
         ----------
         q : (nq,) or (B, nq) array_like
         v : (nv,) or (B, nv) array_like
-            Velocity times duration: for planar and floating joints in their own frame.
+            Velocity times duration; for planar and floating joints expressed in the joint frame.
 
         Returns
         -------
         (nq,) or (B, nq) ndarray
-            Its quaternions are unit.
+            The quaternions are normalized.
 
         Raises
         ------
         ValueError
-            Names the argument, what was expected and what came.
+            An invalid argument; names it, the expected and the actual value.
         """
         return configuration.integrate(self, q, v)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
-        """The velocity that ``integrate`` takes from q0 to q1.
+        """The velocity with which ``integrate`` moves from q0 to q1.
 
         Parameters
         ----------
@@ -372,24 +376,24 @@ class Model:
         Returns
         -------
         (nv,) or (B, nv) ndarray
-            The rotations of planar and floating joints go the short way; continuous joints are
-            plain numbers.
+            Rotations of planar and floating joints are at most pi; the angles of continuous
+            joints are subtracted without wrapping.
 
         Raises
         ------
         ValueError
-            Names the argument, what was expected and what came.
+            An invalid argument; names it, the expected and the actual value.
         """
         return configuration.difference(self, q0, q1)
 
     def interpolate(self, q0: ArrayLike, q1: ArrayLike, u: float | ArrayLike) -> Array:
-        """The configuration at the fraction u of the way from q0 to q1.
+        """Interpolate from q0 to q1 by the fraction u.
 
         Parameters
         ----------
         q0, q1 : (nq,) or (B, nq) array_like
         u : float or (B,) array_like
-            0 gives q0, 1 gives q1.
+            0: q0, 1: q1.
 
         Returns
         -------
@@ -398,15 +402,15 @@ class Model:
         Raises
         ------
         ValueError
-            Names the argument, what was expected and what came.
+            An invalid argument; names it, the expected and the actual value.
         """
         return configuration.interpolate(self, q0, q1, u)
 
     def random_configuration(self, rng: np.random.Generator | None = None) -> Array:
         """A random configuration inside the position limits.
 
-        A turning joint without limits gets an angle in [-pi, pi), a sliding one a position in
-        [-1, 1) m; rotations are uniform.
+        For revolute joints without limits, the angle is in [-pi, pi); for prismatic ones, the
+        position is in [-1, 1) m. Rotations are uniformly distributed.
 
         Parameters
         ----------
@@ -419,13 +423,13 @@ class Model:
         return configuration.random_configuration(self, rng or np.random.default_rng())
 
     def external_forces(self, wrenches: Mapping[str, ArrayLike]) -> Array:
-        """External wrenches on frames, brought to the joints that carry them.
+        """Convert external wrenches on frames to wrenches on the joints that carry them.
 
         Parameters
         ----------
         wrenches : dict of str to (6,) array_like
-            For each frame's name the wrench (force, moment) on its link, in that frame's axes, at
-            its origin [N, N m]. One on the fixed base moves no joint and is left out.
+            By frame name, the wrench (force, moment) on the link of the frame, at its origin and
+            expressed in it [N, N m]. Wrenches on the fixed base have no effect and are ignored.
 
         Returns
         -------
@@ -435,7 +439,7 @@ class Model:
         Raises
         ------
         ValueError
-            An unknown frame (lists those there are), or not six finite numbers.
+            An unknown frame (lists the valid ones), or not six finite numbers.
         """
         f_ext = np.zeros((self.njoints, 6))
         for name, wrench in wrenches.items():
@@ -449,13 +453,13 @@ class Model:
         return f_ext
 
     def joint_index(self, name: str) -> int:
-        """Index of a joint in ``joint_names``; ValueError lists them where there is none."""
+        """Index of a joint in ``joint_names``; raises a ValueError if it is unknown."""
         return _index("joint", name, self.joint_names)
 
     def frame_index(self, name: str) -> int:
-        """Index of a frame in ``frame_names``; ValueError lists them where there is none.
+        """Index of a frame in ``frame_names``; raises a ValueError if it is unknown.
 
-        Where a joint and a link share the name, it is the link's.
+        If a joint and a link have the same name, the frame of the link is selected.
         """
         try:
             return self._frame_indices[name]
@@ -463,7 +467,7 @@ class Model:
             return _index("frame", name, self.frame_names)
 
     def __copy__(self) -> "Model":
-        """A model of its own: what is changed in one stays as it is in the other."""
+        """Return an independent model: changes to one do not affect the other."""
         return copy.deepcopy(self)
 
     def __repr__(self) -> str:
@@ -474,4 +478,4 @@ def _index(what, name, names):
     try:
         return names.index(name)
     except ValueError:
-        raise ValueError(f"no {what} named {name!r:.80}; there are: {', '.join(names)}") from None
+        raise ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}") from None

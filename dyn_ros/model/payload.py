@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads: bodies put on a robot's frames, and taken off again."""
+"""Payloads: bodies attached to frames of a robot."""
 from typing import NamedTuple
 
 import numpy as np
@@ -14,16 +14,19 @@ from .inputs import finite_array
 
 
 class Payload(NamedTuple):
-    """A body, on the joint that carries it."""
+    """A body, and the joint that carries it."""
 
     joint: int          # index in Tree.joints, -1 for the universe
     inertia: Inertia    # in that joint's frame
 
 
 def set_payload(model, name, frame, mass, com, inertia):
-    """Put a body on a frame, or replace the one of that name; a bad one changes nothing."""
+    """Attach a body to a frame, or replace the payload of that name.
+
+    An invalid payload changes nothing.
+    """
     if not isinstance(name, str) or not name:
-        raise ValueError(f"name: expected a text that names the payload, got {name!r:.80}")
+        raise ValueError(f"name: expected a non-empty string, got {name!r:.80}")
     payload = _payload(model, frame, mass, com, inertia)
     before = model._payloads.get(name, payload)
     model._payloads[name] = payload
@@ -31,7 +34,7 @@ def set_payload(model, name, frame, mass, com, inertia):
 
 
 def clear_payload(model, name):
-    """Take the payload of that name off, or all for None."""
+    """Remove the payload of that name, or all if None."""
     if name is None:
         taken = list(model._payloads.values())
         model._payloads.clear()
@@ -39,12 +42,12 @@ def clear_payload(model, name):
         taken = [model._payloads.pop(name)]
     else:
         there = ", ".join(model._payloads) or "none"
-        raise ValueError(f"no payload named {name!r:.80}; there are: {there}")
+        raise ValueError(f"no payload named {name!r:.80}; available: {there}")
     _compose(model, {payload.joint for payload in taken})
 
 
 def body_inertia(model, joint):
-    """Of what a joint carries, -1 being the fixed base, and of the payloads on it."""
+    """Inertia of the body of a joint, -1 for the fixed base, including its payloads."""
     own = model.tree.joints[joint].inertia if joint >= 0 else model.tree.base_inertia
     return sum(_on(model, joint), own)
 
@@ -57,14 +60,14 @@ def _payload(model, frame, mass, com, inertia):
         raise ValueError(f"mass: expected more than 0 kg, got {mass:g}")
     largest = max(mass, np.abs(com).max(), np.abs(inertia).max())
     if largest > LARGEST:
-        raise ValueError(f"mass, com, inertia: too large to compute with: {mass:g} kg at {com} m; "
+        raise ValueError(f"mass, com, inertia: too large: {mass:g} kg at {com} m; "
                          f"expected numbers of at most {LARGEST:g}, got {largest:g}")
     if not np.array_equal(inertia, inertia.T):
         raise ValueError(f"inertia: expected a symmetric matrix, got {inertia.tolist()}")
     fault = rotational_fault(inertia)
     if not fault and np.linalg.eigvalsh(inertia)[0] <= 0.0:
-        fault = ("is not positive definite; a small ball of radius r, say, has 0.4 m r^2 about "
-                 "each axis")
+        fault = ("is not positive definite; a small sphere of radius r, for example, has "
+                 "0.4 m r^2 about each axis")
     if fault:
         raise ValueError(f"inertia: of the payload {fault}")
     index = frame_number(model, frame)
@@ -78,10 +81,10 @@ def _on(model, joint):
 
 
 def _compose(model, joints):
-    """Make the inertias of these joints anew: what the description says and the payloads.
+    """Recompute the inertias of these joints from the description and the payloads.
 
-    Packed inertias, about the joint's origin, are just added; and always from the description on,
-    so that nothing remains of what was taken off.
+    Packed inertias, about the joint's origin, are summed, always starting from the description,
+    so that removed payloads leave no rounding errors.
     """
     for joint in joints:
         if joint >= 0:

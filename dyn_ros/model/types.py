@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the annotations of public functions say."""
+"""Types for the annotations of public functions."""
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..spatial.types import Array as Array
@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from .data import Data as Data
     from .model import Model as Model
 else:
-    # By name alone: a kernel's module that imported them would be compiled again whenever the
-    # reader of descriptions changed.
+    # By name only, so that kernels do not depend on the module that reads descriptions.
     Data, Model = "Data", "Model"
 
-# A float for one state, (B,) for a batch: the types of the arguments do not tell which.
+# A float for one state, (B,) for a batch, which cannot be inferred from the argument types.
 Scalar: TypeAlias = Any

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that share a batch, kept for the next one."""
+"""Worker threads for batches."""
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -12,22 +12,22 @@ Result = TypeVar("Result")
 class WorkerThreads:
     """Threads that wait for work.
 
-    They are kept for the next batch: a new one begins on the processor that starts it and costs
-    a short batch more than it saves. A forked process has none of its parent's.
+    They are kept for the next batch: starting a thread takes longer than it saves for a short
+    batch. A forked process starts its own threads.
     """
 
     def __init__(self) -> None:
         self._process, self._count = os.getpid(), 0
         self._executor: ThreadPoolExecutor | None = None
-        self._parts: list[Future] = []              # what they work on
+        self._parts: list[Future] = []              # of the current batch
 
     def share(self, part: Callable[[int], Result], starts: Sequence[int]) -> list[Result]:
-        """What ``part`` returns for each start: the first one here, each other in a thread."""
+        """Call ``part`` for each start: the first in this thread, the others in workers."""
         executor = self._at_least(len(starts) - 1)
         try:
             self._parts = [executor.submit(part, start) for start in starts[1:]]
             results = [part(starts[0])] + [other.result() for other in self._parts]
-        except BaseException:                       # Ctrl-C: no part may run on in the next batch
+        except BaseException:                       # Ctrl-C: no part may continue in the next batch
             self._end_parts()
             raise
         self._parts = []
@@ -42,7 +42,7 @@ class WorkerThreads:
         return self._executor
 
     def _end_parts(self) -> None:
-        """Wait for what still runs of an interrupted batch; another Ctrl-C may end the waiting."""
+        """Wait for the remaining parts of an interrupted batch; Ctrl-C interrupts the wait."""
         if self._parts:
             for part in self._parts:
                 part.cancel()

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The vocabulary: numbers, spatial algebra on them, and the values that people hold."""
+"""Number types, spatial algebra for kernels, and the public value types."""
 from .derivative import TransformDerivative, TransformSecondDerivative
 from .inertia import ArticulatedBodyInertia, Inertia
 from .se3 import SE3

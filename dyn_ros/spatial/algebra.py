@@ -1,8 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Spatial algebra on tuples for kernels, linear part first, in either number type.
+"""Spatial algebra on tuples for kernels, with the linear part first, for floats and lanes.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts exchanged.
+Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with linear and angular parts
+exchanged.
 """
 from collections import namedtuple
 
@@ -13,7 +14,7 @@ Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its ti
 Force = namedtuple("Force", "linear angular")            # N, N m; or momentum
 SE3 = namedtuple("SE3", "rotation translation")          # row-major 9 numbers; m
 Inertia = namedtuple("Inertia", "mass moment rotational")
-# kg; mass times centre of mass, kg m; Symmetric about the frame's origin, kg m2
+# kg; mass times center of mass, kg m; Symmetric about the frame's origin, kg m2
 ArticulatedInertia = namedtuple("ArticulatedInertia", "linear cross angular")
 # force = [linear cross; cross' angular] motion: Symmetric, row-major 9 numbers, Symmetric
 Symmetric = namedtuple("Symmetric", "xx xy yy xz yz zz")
@@ -110,14 +111,14 @@ def transposed(A):
 
 @kernel
 def skew(a):
-    """The matrix of a x."""
+    """The cross-product matrix [a]."""
     zero = lift(0.0, a[0])
     return zero, -a[2], a[1], a[2], zero, -a[0], -a[1], a[0], zero
 
 
 @kernel
 def quaternion_rotation(x, y, z, w):
-    """Rotation matrix of a quaternion of any length but zero."""
+    """Rotation matrix of a quaternion of any nonzero norm."""
     s = 2.0 / (x * x + y * y + z * z + w * w)
     return (1.0 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w),
             s * (x * y + z * w), 1.0 - s * (x * x + z * z), s * (y * z - x * w),
@@ -201,27 +202,27 @@ def force_scale(s, f):
 
 @kernel
 def power(f, m):
-    """f . m, the same from either side."""
+    """The scalar product f . m."""
     return dot(f.linear, m.linear) + dot(f.angular, m.angular)
 
 
 @kernel
 def to_child(X, m):
-    """A motion of the parent frame, seen in the child frame placed at X."""
+    """Transform a motion from the parent frame to the child frame placed at X."""
     return Motion(rotate_back(X.rotation, sub(m.linear, cross(X.translation, m.angular))),
                   rotate_back(X.rotation, m.angular))
 
 
 @kernel
 def to_parent(X, f):
-    """A force of the child frame placed at X, seen in the parent frame."""
+    """Transform a force from the child frame placed at X to the parent frame."""
     linear = rotate(X.rotation, f.linear)
     return Force(linear, add(rotate(X.rotation, f.angular), cross(X.translation, linear)))
 
 
 @kernel
 def motion_to_parent(X, m):
-    """A motion of the child frame placed at X, seen in the parent frame."""
+    """Transform a motion from the child frame placed at X to the parent frame."""
     angular = rotate(X.rotation, m.angular)
     return Motion(add(rotate(X.rotation, m.linear), cross(X.translation, angular)), angular)
 
@@ -238,13 +239,13 @@ def force_rotated(R, f):
 
 @kernel
 def motion_moved(p, m):
-    """A motion about the origin to which p leads from its own."""
+    """Shift the reference point of a motion by p."""
     return Motion(add(m.linear, cross(m.angular, p)), m.angular)
 
 
 @kernel
 def force_moved(p, f):
-    """A force about an origin that p leads to its own from."""
+    """Shift the reference point of a force by -p."""
     return Force(f.linear, add(f.angular, cross(p, f.linear)))
 
 
@@ -257,7 +258,7 @@ def compose(X, Y):
 
 @kernel
 def inverse(X):
-    """The parent frame's placement in the child frame placed at X."""
+    """The inverse placement X^-1."""
     return SE3(transposed(X.rotation), scale(-1.0, rotate_back(X.rotation, X.translation)))
 
 
@@ -265,7 +266,7 @@ def inverse(X):
 
 @kernel
 def momentum(Y, v):
-    """Y v of a rigid body."""
+    """The momentum Y v of a rigid body."""
     return Force(add(scale(Y.mass, v.linear), cross(v.angular, Y.moment)),
                  add(symmetric_times(Y.rotational, v.angular), cross(Y.moment, v.linear)))
 
@@ -283,7 +284,7 @@ def inertia_rotated(R, Y):
 
 @kernel
 def inertia_moved(p, Y):
-    """A rigid-body inertia about an origin that p leads to its own from."""
+    """Shift the reference point of a rigid-body inertia by -p."""
     m, h, S = Y
     k = add(h, scale(m, p))                         # S - [p] [h] - [h] [p] - m [p] [p]
     return Inertia(m, k, Symmetric(
@@ -295,7 +296,7 @@ def inertia_moved(p, Y):
 
 @kernel
 def articulated(Y):
-    """The rigid body Y as an articulated-body inertia."""
+    """Convert a rigid-body inertia Y to an articulated-body inertia."""
     h = Y.moment
     m, zero = lift(Y.mass, h[0]), lift(0.0, h[0])
     return ArticulatedInertia(Symmetric(m, zero, m, zero, zero, m), (
@@ -344,7 +345,7 @@ def articulated_rotated(R, Y):
 
 @kernel
 def articulated_moved(p, Y):
-    """An articulated-body inertia about an origin that p leads to its own from."""
+    """Shift the reference point of an articulated-body inertia by -p."""
     A, B, C = Y                                     # N = B - A [p]; C - B' [p] + [p] N
     N = (B[0] - A.xy * p[2] + A.xz * p[1], B[1] + A.xx * p[2] - A.xz * p[0],
          B[2] - A.xx * p[1] + A.xy * p[0],
@@ -364,10 +365,11 @@ def articulated_moved(p, Y):
 
 @kernel
 def coriolis_inertia(Y, v, p):
-    """u -> v x* (Y u) - Y (v x u) + u x* (Y v) of a body Y with velocity v, linear momentum p.
+    """The operator u -> v x* (Y u) - Y (v x u) + u x* (Y v) of a body Y.
 
-    On each particle m at x acts the force 2 m u.angular x dx/dt. So the operator's momentum is
-    2 p and its angular part 2 (tr K - K), K being the sum of m dx/dt x'.
+    The body has velocity v and linear momentum p. The operator corresponds to the force
+    2 m u.angular x dx/dt on each particle of mass m at x. Its momentum is therefore 2 p, and its
+    angular part 2 (tr K - K), with K the sum of m dx/dt x'.
     """
     J, h, u, w = Y.rotational, scale(2.0, Y.moment), v.linear, scale(2.0, v.angular)
     half = 0.5 * symmetric_trace(J)                 # the sum of m x x' is tr J / 2 - J
@@ -401,7 +403,7 @@ def coriolis_times(B, m):
 
 @kernel
 def coriolis_transpose_times(B, m):
-    """B' m, whose linear part is zero: the angular part."""
+    """The angular part of B' m; its linear part is zero."""
     return add(cross(B.momentum, m.linear), rotate_back(B.angular, m.angular))
 
 
@@ -455,14 +457,14 @@ def load_force(a, i):
 
 @kernel
 def store_spatial(a, i, m):
-    """A motion or a force."""
+    """Store a motion or a force."""
     store3(a, i, m.linear)
     store3(a, i + 3, m.angular)
 
 
 @kernel
 def load_se3(a, i):
-    """A placement, of which a work space holds the homogeneous matrix."""
+    """Load a placement, which a work space stores as a homogeneous matrix."""
     return SE3((load(a, i), load(a, i + 1), load(a, i + 2),
                 load(a, i + 4), load(a, i + 5), load(a, i + 6),
                 load(a, i + 8), load(a, i + 9), load(a, i + 10)),

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of placements that people hold: iDynTree's TransformDerivative, and a second one.
+"""Value types for derivatives of placements: iDynTree's TransformDerivative, and a second one.
 
-The numbers of either are a rotation's and a translation's, so the algebra of placements
-composes them too.
+Both consist of a rotation part and a translation part, so the algebra of placements applies to
+them.
 """
 from typing import TypeAlias, TypeVar, overload
 
@@ -21,18 +21,18 @@ Transformed: TypeAlias = Motion | Force | ArticulatedBodyInertia | Inertia
 
 
 def _hat(motion):
-    """[w]x and v: the rows of a twist's 4 x 4 matrix, but its last one."""
+    """[w] and v: the first three rows of a twist's 4 x 4 matrix."""
     motion = require("twist", motion, Motion)._tuple
     return al.SE3(al.skew(motion.angular), motion.linear)
 
 
 def _after(X, D):
-    """The rows of the product of a placement's 4 x 4 matrix and a derivative's."""
+    """The first three rows of the product of the 4 x 4 matrices of a placement and a derivative."""
     return al.SE3(al.product(X.rotation, D.rotation), al.rotate(X.rotation, D.translation))
 
 
 def _total(*terms):
-    """Of placements' numbers."""
+    """The sum of tuples of a rotation and a translation part."""
     return al.SE3(*(tuple(map(sum, zip(*parts))) for parts in zip(*terms)))
 
 
@@ -56,12 +56,12 @@ class _Derivative(Value):
 
     @classmethod
     def zero(cls: type[D]) -> D:
-        """The derivative of what stands still."""
+        """The derivative of a constant placement."""
         return cls(np.zeros((3, 3)), np.zeros(3))
 
     @classmethod
     def from_homogeneous(cls: type[D], matrix: ArrayLike) -> D:
-        """The derivative with a 4 x 4 matrix, whose last row must be zeros.
+        """Create from a 4 x 4 matrix, whose last row must be zeros.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class _Derivative(Value):
         Raises
         ------
         ValueError
-            Wrong shape, a number that is not finite, another last row.
+            Wrong shape, a number that is not finite, or a last row other than zeros.
         """
         H = numbers("matrix", matrix, (4, 4))
         if H[3].any():
@@ -88,9 +88,9 @@ class _Derivative(Value):
         return frozen(self._tuple.translation, 3)
 
     def as_homogeneous(self) -> Array:
-        """(4, 4) ndarray: derivative of the homogeneous matrix; ``np.asarray`` gives the same.
+        """(4, 4) ndarray: derivative of the homogeneous matrix, as returned by ``np.asarray``.
 
-        Its last row is zeros. (iDynTree's page prints a 1 there; its numbers have zeros too.)
+        The last row is zeros, as in iDynTree, whose documentation shows a 1 there.
         """
         H = np.zeros((4, 4))
         H[:3, :3], H[:3, 3] = self.rotation, self.translation
@@ -138,44 +138,45 @@ def _adjoint_wrench(D, moment):
 
 
 def _cross_rotation(p, R):
-    """[p]x R as an array."""
+    """[p] R as an array."""
     return np.array(al.product(al.skew(p), R))
 
 
 class TransformDerivative(_Derivative):
-    """The derivative of a placement X of b in a, by time or by anything else.
+    """The derivative of a placement X of b in a, with respect to time or any other variable.
 
-    All of iDynTree's class of this name, and more. Most methods need X itself.
+    Provides all methods of iDynTree's class of this name, and more. Most methods also take X.
 
     Parameters
     ----------
     rotation : (3, 3) array_like
-        Derivative of X's rotation matrix [1/s]. Any matrix: no tangent is asked for.
+        Derivative of X's rotation matrix [1/s]. It need not be tangent to the rotations.
     translation : (3,) array_like
         Derivative of X's translation [m/s].
 
     Raises
     ------
     ValueError
-        Wrong shape, a number that is not finite.
+        Wrong shape, or a number that is not finite.
 
     Notes
     -----
     ``dX * Y`` is the derivative of X Y with Y constant, ``Y * dX`` that of Y X;
-    ``dX + dZ``, ``dX - dZ``, ``-dX``, ``2 * dX``; ``np.asarray(dX)`` is the 4 x 4 matrix.
+    ``dX + dZ``, ``dX - dZ``, ``-dX`` and ``2 * dX`` are linear combinations;
+    ``np.asarray(dX)`` is the 4 x 4 matrix.
     """
 
     __slots__ = ()
 
     @classmethod
     def from_body_twist(cls, X: SE3, twist: Motion) -> "TransformDerivative":
-        """From the velocity of b in its own axes: X [v].
+        """Create from the velocity of b expressed in b: X [v].
 
         Parameters
         ----------
         X : SE3
         twist : Motion
-            Relative velocity of b, in the axes of b, about b's origin; Pinocchio's LOCAL.
+            Velocity of b relative to a, expressed in b, at b's origin (LOCAL in Pinocchio).
 
         Returns
         -------
@@ -185,13 +186,13 @@ class TransformDerivative(_Derivative):
 
     @classmethod
     def from_world_twist(cls, X: SE3, twist: Motion) -> "TransformDerivative":
-        """From the velocity of b in the axes of a: [v] X.
+        """Create from the velocity of b expressed in a: [v] X.
 
         Parameters
         ----------
         X : SE3
         twist : Motion
-            Relative velocity of b, in the axes of a, about a's origin; Pinocchio's WORLD.
+            Velocity of b relative to a, expressed in a, at a's origin (WORLD in Pinocchio).
 
         Returns
         -------
@@ -202,7 +203,7 @@ class TransformDerivative(_Derivative):
     @classmethod
     def of_composition(cls, X: SE3, dX: "TransformDerivative", Y: SE3,
                        dY: "TransformDerivative") -> "TransformDerivative":
-        """The derivative of X Y where both move: dX Y + X dY.
+        """The derivative of X Y if both vary: dX Y + X dY.
 
         Parameters
         ----------
@@ -250,8 +251,9 @@ class TransformDerivative(_Derivative):
     def derivative_of_inverse(self, X: SE3) -> "TransformDerivative":
         """Derivative of X^-1: -X^-1 dX X^-1.
 
-        Rotation -R' dR R', translation -R' (dR (-R' p) + dp): right also where dR is no tangent
-        of R, of which the derivative of R' = R^-1 is then this, not dR'.
+        The rotation part is -R' dR R', the translation part -R' (dR (-R' p) + dp). This is also
+        valid if dR is not tangent at R; then -R' dR R' is the derivative of R^-1 and differs
+        from dR'.
 
         Parameters
         ----------
@@ -285,10 +287,11 @@ class TransformDerivative(_Derivative):
         Returns
         -------
         Motion, Force or ArticulatedBodyInertia
-            Of a Motion the adjoint's derivative times it, a Motion (iDynTree's page says a force
-            vector); of a Force the wrench adjoint's derivative times it; of an inertia I
-            dXw I Xw' + Xw I dXw' with Xw the wrench adjoint on both sides (iDynTree's page writes
-            the motion's adjoint on the right; with that one it would not be symmetric).
+            For a Motion, the derivative of the adjoint times the motion, a Motion (iDynTree's
+            documentation states a force vector); for a Force, the derivative of the wrench
+            adjoint times the force; for an inertia I, dXw I Xw' + Xw I dXw' with the wrench
+            adjoint Xw on both sides (iDynTree's documentation has the motion adjoint on the
+            right, with which the result would not be symmetric).
         """
         if isinstance(other, Motion):
             return Motion(self.as_adjoint(X) @ np.asarray(other))
@@ -299,7 +302,7 @@ class TransformDerivative(_Derivative):
 
 
 class TransformSecondDerivative(_Derivative):
-    """The second derivative of a placement X of b in a, by time or by anything else.
+    """The second derivative of a placement X of b in a, with respect to time or any variable.
 
     Parameters
     ----------
@@ -311,12 +314,12 @@ class TransformSecondDerivative(_Derivative):
     Raises
     ------
     ValueError
-        Wrong shape, a number that is not finite.
+        Wrong shape, or a number that is not finite.
 
     Notes
     -----
     ``ddX * Y`` is the second derivative of X Y with Y constant, ``Y * ddX`` that of Y X; sums
-    and multiples as of a TransformDerivative.
+    and multiples are as for a TransformDerivative.
     """
 
     __slots__ = ()
@@ -324,13 +327,14 @@ class TransformSecondDerivative(_Derivative):
     @classmethod
     def from_body_twist(cls, X: SE3, twist: Motion,
                         acceleration: Motion) -> "TransformSecondDerivative":
-        """From velocity and acceleration of b in its own axes: X ([v] [v] + [a]).
+        """Create from velocity and acceleration of b expressed in b: X ([v] [v] + [a]).
 
         Parameters
         ----------
         X : SE3
         twist, acceleration : Motion
-            Spatial, of b relative to a, in the axes of b, about b's origin; Pinocchio's LOCAL.
+            Spatial velocity and acceleration of b relative to a, expressed in b, at b's origin
+            (LOCAL in Pinocchio).
 
         Returns
         -------
@@ -342,13 +346,14 @@ class TransformSecondDerivative(_Derivative):
     @classmethod
     def from_world_twist(cls, X: SE3, twist: Motion,
                          acceleration: Motion) -> "TransformSecondDerivative":
-        """From velocity and acceleration of b in the axes of a: ([v] [v] + [a]) X.
+        """Create from velocity and acceleration of b expressed in a: ([v] [v] + [a]) X.
 
         Parameters
         ----------
         X : SE3
         twist, acceleration : Motion
-            Spatial, of b relative to a, in the axes of a, about a's origin; Pinocchio's WORLD.
+            Spatial velocity and acceleration of b relative to a, expressed in a, at a's origin
+            (WORLD in Pinocchio).
 
         Returns
         -------
@@ -361,7 +366,7 @@ class TransformSecondDerivative(_Derivative):
     def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: "TransformSecondDerivative",
                        Y: SE3, dY: TransformDerivative,
                        ddY: "TransformSecondDerivative") -> "TransformSecondDerivative":
-        """The second derivative of X Y where both move: ddX Y + 2 dX dY + X ddY.
+        """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY.
 
         Parameters
         ----------
@@ -455,7 +460,8 @@ class TransformSecondDerivative(_Derivative):
         Returns
         -------
         Motion, Force or ArticulatedBodyInertia
-            Of an inertia I: ddXw I Xw' + 2 dXw I dXw' + Xw I ddXw'.
+            As for a TransformDerivative; for an inertia I,
+            ddXw I Xw' + 2 dXw I dXw' + Xw I ddXw'.
         """
         if isinstance(other, Motion):
             return Motion(self.as_adjoint(X, dX) @ np.asarray(other))

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Inertias that people hold: of rigid and of articulated bodies."""
+"""Value types for inertias of rigid and articulated bodies."""
 from collections import namedtuple
 from typing import Any
 
@@ -24,15 +24,14 @@ from .vectors import Force, Motion
 
 _Body = namedtuple("_Body", "mass com rotational")   # Symmetric, about the center of mass
 _ORIGIN = (0.0, 0.0, 0.0)
-_ROUNDING = 1e-9                     # of a principal moment, as a part of the largest one
+_ROUNDING = 1e-9                     # of a principal moment, relative to the largest one
 
 
 def _about_com(Y):
-    """The body of a kernel's inertia, which is about the frame's origin."""
+    """Convert a kernel's inertia, which is about the frame's origin, to a body."""
     if Y.mass == 0.0:
         if any(Y.moment):
-            raise ValueError(f"expected a body with a center of mass, got mass 0 and a first "
-                             f"moment of {Y.moment} kg m")
+            raise ValueError(f"expected a zero first moment for mass 0, got {Y.moment} kg m")
         return _Body(0.0, _ORIGIN, Y.rotational)
     com = tuple(h / Y.mass for h in Y.moment)
     back = al.scale(-1.0, com)
@@ -42,7 +41,7 @@ def _about_com(Y):
 class Inertia(Value):
     """Inertia of a rigid body in a frame.
 
-    It may be any numbers; ``inconsistencies`` tells whether a body can have them.
+    The values need not be physical; ``inconsistencies`` checks this.
 
     Parameters
     ----------
@@ -51,17 +50,19 @@ class Inertia(Value):
     com : (3,) array_like
         Center of mass [m].
     rotational : (3, 3) array_like
-        Symmetric, about the center of mass, in the frame's axes [kg m2].
+        Rotational inertia about the center of mass, expressed in the frame [kg m2]; symmetric.
 
     Raises
     ------
     ValueError
-        Wrong shape, a number that is not finite, not symmetric: says how far off.
+        Wrong shape, a number that is not finite, or a matrix that is not symmetric; states the
+        deviation.
 
     Notes
     -----
-    ``I + J`` is both bodies as one, ``I * v`` the momentum, ``np.asarray(I)`` the 6 x 6 matrix
-    about the frame's origin, ``X.act(I)`` the inertia in the frame that X places this one in.
+    ``I + J`` is the inertia of both bodies together, ``I * v`` the momentum, and
+    ``np.asarray(I)`` the 6 x 6 matrix about the frame's origin. For an inertia in frame b,
+    ``X_ab.act(I)`` is the inertia in frame a.
     """
 
     __slots__ = ()
@@ -73,23 +74,23 @@ class Inertia(Value):
 
     @classmethod
     def zero(cls) -> "Inertia":
-        """The inertia of nothing."""
+        """The zero inertia."""
         return cls(0.0, np.zeros(3), np.zeros((3, 3)))
 
     @classmethod
     def from_dynamic_parameters(cls, parameters: ArrayLike) -> "Inertia":
-        """The body of the ten parameters in which the equations of motion are linear.
+        """Create from the ten dynamic parameters, in which the equations of motion are linear.
 
         Parameters
         ----------
         parameters : (10,) array_like
             m [kg], m cx, m cy, m cz [kg m], Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin
-            [kg m2]: Pinocchio's order.
+            [kg m2], in Pinocchio's order.
 
         Raises
         ------
         ValueError
-            Wrong shape, a number that is not finite, no mass but a first moment.
+            Wrong shape, a number that is not finite, or a first moment without mass.
         """
         m, hx, hy, hz, *S = flat("parameters", parameters, (10,))
         return cls._of(_about_com(al.Inertia(m, (hx, hy, hz), al.Symmetric(*S))))
@@ -158,12 +159,12 @@ class Inertia(Value):
         return frozen(unpack(self._tuple.rotational), (3, 3))
 
     def _about(self, origin):
-        """The kernels' inertia, about a point."""
+        """The inertia about a point, as in kernels."""
         m, c, S = self._tuple
         return al.inertia_moved(al.sub(c, origin), al.Inertia(m, _ORIGIN, S))
 
     def dynamic_parameters(self) -> Array:
-        """(10,) ndarray: what ``from_dynamic_parameters`` takes."""
+        """(10,) ndarray: the dynamic parameters, as for ``from_dynamic_parameters``."""
         m, h, S = self._about(_ORIGIN)
         return np.array([m, *h, *S])
 
@@ -189,22 +190,22 @@ class Inertia(Value):
                               al.rotate_symmetric(X.rotation, S)))
 
     def vxi(self, v: Motion) -> Array:
-        """(6, 6) ndarray: v x* I of a velocity."""
+        """(6, 6) ndarray: v x* I for a velocity v."""
         return require("v", v, Motion).as_cross_force() @ self._numbers()
 
     def ivx(self, v: Motion) -> Array:
-        """(6, 6) ndarray: I v x of a velocity."""
+        """(6, 6) ndarray: I v x for a velocity v."""
         return self._numbers() @ require("v", v, Motion).as_cross()
 
     def variation(self, v: Motion) -> Array:
         """(6, 6) ndarray: v x* I - I v x, the rate of change of the inertia of a body with
-        velocity v in a frame that stands still; Featherstone (2008), section 2.13."""
+        velocity v, expressed in a fixed frame; Featherstone (2008), section 2.13."""
         return self.vxi(v) - self.ivx(v)
 
     def pseudo_inertia(self) -> Array:
         """Second moments of the mass about the origin, [integral of r r' dm, m c; m c', m].
 
-        Wensing, Kim and Slotine (2018): positive definite for every body that is not flat.
+        Positive definite for every body that is not planar; Wensing, Kim and Slotine (2018).
 
         Returns
         -------
@@ -220,17 +221,18 @@ class Inertia(Value):
         return P
 
     def inconsistencies(self) -> tuple[str, ...]:
-        """Why no body can have these numbers.
+        """Return the reasons why the inertia is not physical.
 
-        The mass has to be positive, the rotational inertia about the center of mass positive
-        definite, and none of its principal moments larger than the sum of the other two (as
-        large is a flat plate; rounding of 1e-9 of the largest is let pass): then, and only then,
-        some density of mass that is nowhere negative has this inertia.
+        The mass must be positive, the rotational inertia about the center of mass positive
+        definite, and none of its principal moments larger than the sum of the other two
+        (equality holds for a flat plate; a rounding error of 1e-9 of the largest moment is
+        tolerated). These conditions are necessary and sufficient for a nonnegative mass density
+        with this inertia to exist.
 
         Returns
         -------
         tuple of str
-            A reason each; none where a body can.
+            One text per reason; empty if the inertia is physical.
         """
         reasons = []
         if self.mass <= 0.0:
@@ -240,14 +242,14 @@ class Inertia(Value):
             reasons.append("the rotational inertia about the center of mass is not positive "
                            f"definite: its smallest principal moment is {low:.6g} kg m2")
         if high > low + middle + _ROUNDING * max(abs(low), abs(high)):
-            reasons.append("the rotational inertia about the center of mass breaks the triangle "
+            reasons.append("the rotational inertia about the center of mass violates the triangle "
                            f"inequality: its principal moment {high:.6g} kg m2 is larger than the "
                            f"sum of the others, {low:.6g} + {middle:.6g} kg m2")
         return tuple(reasons)
 
 
 class ArticulatedBodyInertia(Value):
-    """Any symmetric inertia that maps motions to forces; Featherstone (2008), chapter 7.
+    """A symmetric inertia that maps motions to forces; Featherstone (2008), chapter 7.
 
     Parameters
     ----------
@@ -257,11 +259,13 @@ class ArticulatedBodyInertia(Value):
     Raises
     ------
     ValueError
-        Wrong shape, a number that is not finite, not symmetric: says how far off.
+        Wrong shape, a number that is not finite, or a matrix that is not symmetric; states the
+        deviation.
 
     Notes
     -----
-    ``A + B``, ``A - B``, ``A * motion`` a Force, ``np.asarray(A)`` the matrix.
+    ``A + B`` and ``A - B`` are inertias, ``A * motion`` is a Force, and ``np.asarray(A)`` is the
+    matrix.
     """
 
     __slots__ = ()
@@ -274,12 +278,12 @@ class ArticulatedBodyInertia(Value):
 
     @classmethod
     def zero(cls) -> "ArticulatedBodyInertia":
-        """The inertia of nothing."""
+        """The zero inertia."""
         return cls(np.zeros((6, 6)))
 
     @property
     def matrix(self) -> Array:
-        """(6, 6) ndarray, read-only; ``np.asarray`` gives a copy."""
+        """(6, 6) ndarray, read-only; ``np.asarray`` returns a copy."""
         return frozen(self._numbers(), (6, 6))
 
     def _numbers(self) -> Array:

@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of the engine: one float64, or ``LANES`` of them that move as one.
+"""The number types of the engine: a float64, or ``LANES`` of them in one vector.
 
-A kernel is written once in ordinary arithmetic. Compiled for a work space of floats it
-serves one robot state; compiled for a work space of lanes it serves ``LANES`` states at once,
-each operation one vector instruction. Run without Numba (``NUMBA_DISABLE_JIT=1``) the same
-source works on Python's floats.
+A kernel is written once, in ordinary arithmetic. Compiled for a work space of floats, it
+computes one robot state; compiled for a work space of lanes, it computes ``LANES`` states at
+once, with one vector instruction per operation. Without Numba (``NUMBA_DISABLE_JIT=1``), the
+same source runs on Python floats.
 """
 import ctypes
 import math
@@ -24,7 +24,7 @@ LANES = 8
 
 
 class LanesType(types.Type):
-    """Numba's type of ``LANES`` float64 numbers."""
+    """The Numba type of ``LANES`` float64 numbers."""
 
     def __init__(self):
         super().__init__(name=f"float64x{LANES}")
@@ -125,7 +125,7 @@ def load_lane(typing, a, i, lane):
 
 @intrinsic
 def store_lane(typing, a, i, lane, x):
-    """Write what ``load_lane`` reads."""
+    """Store a number; the counterpart of ``load_lane``."""
     def codegen(context, builder, sig, args):
         builder.store(args[3], _in_lane(builder, *args[:3]))
         return context.get_dummy_value()
@@ -165,7 +165,7 @@ def _store(typing, a, i, x):
 
 
 def _elementwise(name, types_of_arguments):
-    """Typing and code of the LLVM intrinsic ``llvm.NAME`` on either number type."""
+    """Typing and code of the LLVM intrinsic ``llvm.NAME`` for either number type."""
     number = lanes if lanes in types_of_arguments else types.float64
 
     def codegen(context, builder, sig, args):
@@ -214,7 +214,7 @@ def _select_above(typing, a, b, x, y):
 
 
 def _first(builder, count):
-    """Which of ``LANES`` numbers are among the first ``count``."""
+    """Mask of the first ``count`` of ``LANES`` numbers."""
     i64 = ir.IntType(64)
     numbers = ir.Constant(ir.VectorType(i64, LANES), list(range(LANES)))
     undefined = ir.Constant(ir.VectorType(i64, LANES), ir.Undefined)
@@ -224,7 +224,7 @@ def _first(builder, count):
 
 
 def _masked(builder, name, result, args):
-    """Call an intrinsic that reads or writes some of ``LANES`` neighbours."""
+    """Call an intrinsic that reads or writes some of ``LANES`` adjacent numbers."""
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(result, [arg.type for arg in args]),
         f"llvm.masked.{name}.v{LANES}f64.p0")
@@ -255,7 +255,7 @@ def _store_simd(typing, a, i, count, x):
 
 
 def _transposed(builder, block):
-    """``LANES`` vectors, rows and columns exchanged: swaps of ever larger blocks."""
+    """Transpose ``LANES`` vectors by swapping blocks of increasing size."""
     block, distance = list(block), 1
     while distance < LANES:
         for n in range(LANES):
@@ -273,7 +273,7 @@ def _transposed(builder, block):
 
 
 def _array_rows(context, builder, array_type, array, i, j):
-    """Pointers to the numbers from column j on in ``LANES`` rows of an array, from row i on."""
+    """Pointers to column j of ``LANES`` rows of an array, starting at row i."""
     array = context.make_array(array_type)(context, builder, array)
     for lane in range(LANES):
         row = builder.add(i, context.get_constant(types.intp, lane))
@@ -323,68 +323,68 @@ def _scatter_tile(past_caches):
 scatter_tile = _scatter_tile(False)
 """Copy rows k ... of a work space of lanes to array[i : i + LANES, j : j + LANES]."""
 scatter_tile_past_caches = _scatter_tile(True)
-"""The same straight to memory, for what the caches cannot hold: whole lines of them only."""
+"""The same with nontemporal stores, for results larger than the caches; whole cache lines only."""
 
 
 @intrinsic
 def finish_stores(typing):
-    """What went past the caches is seen before anything that is stored later."""
+    """Order nontemporal stores before later ones."""
     def codegen(context, builder, sig, args):
         builder.fence("seq_cst")
         return context.get_dummy_value()
     return types.none(), codegen
 
 
-# What kernels call. The bodies here run when Numba is switched off, on NumPy arrays; compiled,
-# a and its like are bare pointers, which cost nothing to pass on.
+# Functions for kernels. These bodies run without Numba, on NumPy arrays; in compiled code,
+# arguments such as a are plain pointers, which are free to pass.
 
 def integers_at(address):
-    """The integers, of 64 bits, that start at an address."""
+    """Pointer to the 64-bit integers at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_int64))
 
 
 def floats_at(address):
-    """The floats that start at an address."""
+    """Pointer to the floats at an address."""
     return ctypes.cast(int(address), ctypes.POINTER(ctypes.c_double))
 
 
 def load(a, i):
-    """Number i of integers, floats or a work space; no bound is checked."""
+    """Load number i of integers, floats or a work space, without a bounds check."""
     return a[i]
 
 
 def store(a, i, x):
-    """Write what ``load`` reads."""
+    """Store number i; the counterpart of ``load``."""
     a[i] = x
 
 
 def constant(a, i):
-    """Number i of what no kernel writes to; no bound is checked."""
+    """Load number i of constant data, without a bounds check."""
     return a[i]
 
 
 def lift(value, like):
-    """A constant as the number type of ``like``, so that both branches of an if agree."""
+    """Convert a constant to the number type of ``like``, so that both branches of an if agree."""
     return np.float64(value) if isinstance(like, np.float64) else value
 
 
 def all_above(a, b):
-    """Whether a > b, in every lane; NaN is above nothing."""
+    """Whether a > b in every lane; false for NaN."""
     return bool(np.all(a > b))
 
 
 def select_above(a, b, x, y):
-    """x where a > b, else y, lane by lane."""
+    """x if a > b, otherwise y, for each lane."""
     return x if a > b else y
 
 
 def rint(x):
-    """The nearest whole number."""
+    """The nearest integer, as a float."""
     return np.rint(x)
 
 
 def fma(a, b, c):
-    """a b + c, without the product's rounding."""
+    """a b + c with a single rounding."""
     rounded = np.float64(a) * b + c
     if not np.isfinite(rounded):
         return rounded
@@ -397,22 +397,22 @@ def sqrt(x):
 
 
 def holds_lanes(a):
-    """Whether a work space is one of lanes: a batch's, of which only the results leave it."""
+    """Whether the work space consists of lanes, as for a batch."""
     return False
 
 
 def simd_width(a):
-    """How many neighbours in a work space move as one: ``LANES`` of one state, 1 of lanes."""
+    """Number of adjacent entries processed together: ``LANES`` for one state, 1 for lanes."""
     return 1
 
 
 def load_simd(a, i, count):
-    """Numbers i, i + 1, ... of a work space as one number: ``neighbours(a)``, at most ``count``."""
+    """Load up to ``count`` of ``simd_width(a)`` numbers of a work space, from number i on."""
     return a[i]
 
 
 def store_simd(a, i, count, x):
-    """Write what ``load_simd`` reads."""
+    """Store up to ``count`` numbers; the counterpart of ``load_simd``."""
     a[i] = x
 
 
@@ -506,14 +506,14 @@ def _(a, i, count, x):
 _SIN = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(1, 10))
 _COS = tuple((-1) ** n / math.factorial(2 * n) for n in range(1, 11))
 _PI_HIGH, _PI_LOW = 3.141592653589793116, 1.2246467991473532e-16
-_FARTHEST = 1e14                                # beyond, k is not sure to be the nearest number
+_FARTHEST = 1e14                                # beyond, k may not be the nearest integer
 
 
 @kernel
 def sincos(x):
-    """(sin x, cos x), to 2e-16: x = k pi + r with |r| <= pi/2, then Taylor's series in r^2.
+    """(sin x, cos x), accurate to 2e-16.
 
-    NaN for an x of 1e14 or more.
+    x = k pi + r with |r| <= pi/2, followed by Taylor series in r^2. NaN if |x| is 1e14 or more.
     """
     k = rint(x * (1.0 / _PI_HIGH))
     r = fma(k, -_PI_LOW, fma(k, -_PI_HIGH, x))

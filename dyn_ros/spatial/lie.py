@@ -2,18 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exponential and logarithm of rotations and rigid motions, on NumPy arrays.
 
-Any number of batch axes in front.
+Arrays can have any number of leading batch axes. Rotations are quaternions (x y z w); velocities
+are (linear, angular), expressed in the moving frame.
 
-Rotations are quaternions (x y z w), velocities are (linear, angular) in the moving frame.
-Sola, Deray and Atchuthan (2018), appendices A to D; the coefficients' series near zero are
-Taylor's.
+Sola, Deray and Atchuthan (2018), appendices A to D; coefficients near zero use Taylor series.
 """
 from math import factorial
 
 import numpy as np
 
-UNIT_TOLERANCE = 1e-6                # on the square of a quaternion's length
-_SMALL = 1e-2                        # below it four terms are exact to 1e-16
+UNIT_TOLERANCE = 1e-6                # of the squared norm of a quaternion
+_SMALL = 1e-2                        # below this, four terms are accurate to 1e-16
 _JEXP = [[(-1) ** k * (k - shift) / factorial(2 * k + odd) for k in range(first, first + 9)]
          for shift, first in ((2, 1), (1, 2)) for odd in (0, 1)]
 
@@ -26,7 +25,7 @@ def _series(x2, *coefficients):
 
 
 def _divided(small, series, exact):
-    """The series where the angle is small, the exact formula elsewhere."""
+    """The series for small angles, the exact formula for others."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(small, series, exact())
 
@@ -44,14 +43,14 @@ def conjugate(q):
 
 
 def rotate(q, a):
-    """Vectors a, (..., 3), turned by unit quaternions q, (..., 4)."""
+    """Rotate vectors a, (..., 3), by unit quaternions q, (..., 4)."""
     u, w = q[..., :3], q[..., 3:]
     t = 2.0 * np.cross(u, a)
     return a + w * t + np.cross(u, t)
 
 
 def _ratio(x, y, limit):
-    """x / y, and the limit where y is zero."""
+    """x / y, or the limit if y is zero."""
     return np.divide(x, y, out=np.full_like(y, limit), where=y > 0.0)
 
 
@@ -63,7 +62,7 @@ def quaternion_exp(w):
 
 
 def quaternion_log(q):
-    """Rotation vectors, (..., 3), no longer than pi, of unit quaternions, (..., 4)."""
+    """Rotation vectors, (..., 3), of norm pi at most, of unit quaternions, (..., 4)."""
     q = np.where(q[..., 3:] < 0.0, -q, q)
     n = np.linalg.norm(q[..., :3], axis=-1, keepdims=True)
     return _ratio(2.0 * np.arctan2(n, q[..., 3:]), n, 2.0) * q[..., :3]
@@ -72,7 +71,7 @@ def quaternion_log(q):
 def matrix_quaternion(R):
     """Unit quaternions, (..., 4), w >= 0, of rotation matrices, (..., 3, 3).
 
-    Each row of 4 q q' is a multiple of q; the longest one is exact at every angle.
+    Each row of 4 q q' is a multiple of q; the longest one is accurate for every angle.
     """
     x, y, z = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
     squares = np.stack([x - y - z, y - z - x, z - x - y, x + y + z], axis=-1)   # 4 q_i^2 - 1
@@ -116,8 +115,8 @@ def se3_log(p, q):
 def se3_jexp(twist):
     """Right Jacobians (..., 6, 6) of exp: exp(x + dx) = exp(x) exp(J dx), to first order.
 
-    Bullo and Murray (1995): the sum over (-ad)^k / (k + 1)! as a polynomial in ad, which has
-    degree 5 at most.
+    Bullo and Murray (1995): the series of (-ad)^k / (k + 1)!, reduced to a polynomial in ad of
+    degree 5.
     """
     x2 = np.sum(twist[..., 3:] ** 2, -1)[..., None, None]
     x = np.sqrt(x2)
@@ -144,7 +143,7 @@ def se3_jlog(twist):
 
 
 def _ad(twist):
-    """The matrices of twist x."""
+    """The matrices ad, with ad m = twist x m."""
     v, w = twist[..., :3], twist[..., 3:]
     eye, ad = np.eye(3), np.zeros((*twist.shape, 6))
     ad[..., :3, :3] = ad[..., 3:, 3:] = np.cross(w[..., None, :], eye).swapaxes(-1, -2)
@@ -159,7 +158,7 @@ def se2_exp(twist):
 
 
 def se2_log(pose):
-    """Planar twists (..., 3) of (x, y, angle), (..., 3); the angle's short way round."""
+    """Planar twists (..., 3) of (x, y, angle), (..., 3); the angle is wrapped to [-pi, pi]."""
     half = 0.5 * pose[..., 2:]
     zero = np.zeros_like(half)
     q = np.concatenate([zero, zero, np.sin(half), np.cos(half)], -1)

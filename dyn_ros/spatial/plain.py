@@ -1,15 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels' algebra as plain Python: the same source, run on tuples of floats, not compiled."""
+"""The algebra of the kernels as plain Python: the same source, run uncompiled on floats."""
 from types import FunctionType, SimpleNamespace
 
 from . import algebra as _algebra
 
 
 def interpreted(module):
-    """A module's names, with its kernels as Python functions that call each other.
+    """Return a module's names, with its kernels as Python functions that call each other.
 
-    Where Numba is switched off, they are that already.
+    If Numba is disabled, the kernels already are Python functions.
     """
     names = dict(vars(module))
     for name, value in vars(module).items():

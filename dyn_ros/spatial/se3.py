@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Placements that people hold."""
+"""The value type for placements."""
 from typing import TYPE_CHECKING, TypeVar, overload
 
 import numpy as np
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=Value)
 
-_ROTATION_TOLERANCE = 1e-9           # on the numbers of R' R
+_ROTATION_TOLERANCE = 1e-9           # of the entries of R' R
 
 
 def _rotation(value):
-    """Nine numbers of a rotation: a matrix or one of SciPy's."""
+    """The nine numbers of a rotation, from a matrix or a SciPy Rotation."""
     if hasattr(value, "as_matrix"):
         value = value.as_matrix()
     R = numbers("rotation", value, (3, 3))
     off = np.abs(R.T @ R - np.eye(3)).max()
     if off > _ROTATION_TOLERANCE:
         raise ValueError(
-            f"rotation: expected a rotation matrix, got one with R' R off the identity by "
-            f"{off:.3g} (allowed: {_ROTATION_TOLERANCE:g}); scipy.spatial.transform.Rotation."
-            f"from_matrix makes the nearest rotation of it, and SE3 takes that")
+            f"rotation: expected a rotation matrix, got a matrix for which R' R differs from the "
+            f"identity by {off:.3g} (tolerance: {_ROTATION_TOLERANCE:g}); use "
+            f"scipy.spatial.transform.Rotation.from_matrix to get the nearest rotation")
     if np.linalg.det(R) < 0.0:
         raise ValueError("rotation: expected a rotation matrix, got a reflection "
                          "(its determinant is -1)")
@@ -39,22 +39,23 @@ def _rotation(value):
 class SE3(Value):
     """The placement of a frame in another one: a rotation and a translation.
 
-    It brings what is said in the placed frame to the other one: ``X * y`` or ``X.act(y)`` for
-    points, placements, motions, forces, inertias and transform derivatives. ``X_ab * X_bc`` is
-    the placement of c in a.
+    It transforms from the placed frame to the other one: ``X * y`` or ``X.act(y)`` for points,
+    placements, motions, forces, inertias and transform derivatives. ``X_ab * X_bc`` is the
+    placement of c in a.
 
     Parameters
     ----------
     rotation : (3, 3) array_like or scipy.spatial.transform.Rotation
-        Its columns are the placed frame's axes. Off a rotation by at most 1e-9 in any number of
-        R' R.
+        Its columns are the axes of the placed frame. The entries of R' R may differ from the
+        identity by at most 1e-9.
     translation : (3,) array_like
         The placed frame's origin [m].
 
     Raises
     ------
     ValueError
-        Wrong shape, a number that is not finite, no rotation: says how far off.
+        Wrong shape, a number that is not finite, or a matrix that is not a rotation; states the
+        deviation.
     """
 
     __slots__ = ()
@@ -66,12 +67,12 @@ class SE3(Value):
 
     @classmethod
     def identity(cls) -> "SE3":
-        """The placement of a frame in itself."""
+        """The identity placement."""
         return cls(np.eye(3))
 
     @classmethod
     def from_homogeneous(cls, matrix: ArrayLike) -> "SE3":
-        """The placement of a 4 x 4 matrix [R p; 0 1].
+        """Create from a 4 x 4 matrix [R p; 0 1].
 
         Parameters
         ----------
@@ -80,7 +81,7 @@ class SE3(Value):
         Raises
         ------
         ValueError
-            As for the class; or the last row is not 0 0 0 1.
+            As for the class, or the last row is not 0 0 0 1.
         """
         H = numbers("matrix", matrix, (4, 4))
         if np.abs(H[3] - [0.0, 0.0, 0.0, 1.0]).max() > 1e-12:
@@ -90,35 +91,35 @@ class SE3(Value):
     @classmethod
     def from_quaternion(cls, quaternion: ArrayLike,
                         translation: ArrayLike = (0.0, 0.0, 0.0)) -> "SE3":
-        """The placement with the rotation of a unit quaternion.
+        """Create from a unit quaternion and a translation.
 
         Parameters
         ----------
         quaternion : (4,) array_like
-            (x y z w). It is normalised; its squared length may be off 1 by 1e-6.
+            (x y z w). It is normalized; its squared norm may differ from 1 by 1e-6.
         translation : (3,) array_like
             [m]
 
         Raises
         ------
         ValueError
-            Wrong shape, a number that is not finite, a quaternion that is not unit.
+            Wrong shape, a number that is not finite, or a quaternion that is not unit.
         """
         q = numbers("quaternion", quaternion, (4,))
         if not abs(q @ q - 1.0) < lie.UNIT_TOLERANCE:
             raise ValueError(f"quaternion: expected a unit quaternion (x y z w), got length "
-                             f"{np.linalg.norm(q):.9g}; normalise it")
+                             f"{np.linalg.norm(q):.9g}; normalize it")
         return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()),
                               flat("translation", translation, (3,))))
 
     @classmethod
     def exp(cls, motion: ArrayLike) -> "SE3":
-        """Where a frame comes to that starts here and moves with a body-fixed velocity for 1 s.
+        """The placement reached from the identity with a constant body-fixed twist for 1 s.
 
         Parameters
         ----------
         motion : Motion or (6,) array_like
-            Twist in the moving frame's axes [m, rad].
+            Twist expressed in the moving frame [m, rad].
 
         Returns
         -------
@@ -146,7 +147,7 @@ class SE3(Value):
     def log(self) -> Motion:
         """The inverse of ``exp``, with an angle of at most pi.
 
-        At pi itself the axis can point either way; one is taken.
+        At pi, the sign of the axis is arbitrary.
 
         Returns
         -------
@@ -176,7 +177,7 @@ class SE3(Value):
         return frozen(self._tuple.translation, 3)
 
     def as_homogeneous(self) -> Array:
-        """(4, 4) ndarray [R p; 0 1]; ``np.asarray`` gives the same."""
+        """(4, 4) ndarray [R p; 0 1], as returned by ``np.asarray``."""
         H = np.eye(4)
         H[:3, :3], H[:3, 3] = self.rotation, self.translation
         return H
@@ -193,17 +194,17 @@ class SE3(Value):
         return Rotation.from_quat(self.as_quaternion())
 
     def as_adjoint(self) -> Array:
-        """(6, 6) ndarray [R [p]R; 0 R]: what ``act`` does to a motion's numbers."""
+        """(6, 6) ndarray [R [p]R; 0 R]: the matrix by which ``act`` transforms a motion."""
         R, p = self._tuple
         return blocks(R, al.product(al.skew(p), R), ZERO, R)
 
     def as_adjoint_wrench(self) -> Array:
-        """(6, 6) ndarray [R 0; [p]R R]: what ``act`` does to a force's numbers."""
+        """(6, 6) ndarray [R 0; [p]R R]: the matrix by which ``act`` transforms a force."""
         R, p = self._tuple
         return blocks(R, ZERO, al.product(al.skew(p), R), R)
 
     def inverse(self) -> "SE3":
-        """The placement of the other frame in this one."""
+        """The inverse: the placement of the other frame in the placed one."""
         return self._of(al.inverse(self._tuple))
 
     @overload
@@ -213,17 +214,17 @@ class SE3(Value):
     def act(self, other: ArrayLike) -> Array: ...
 
     def act(self, other: Value | ArrayLike) -> Value | Array:
-        """Bring what is said in the placed frame to the frame that it is placed in.
+        """Transform from the placed frame to the frame in which it is placed.
 
         Parameters
         ----------
         other : SE3, Motion, Force, Inertia, ArticulatedBodyInertia, TransformDerivative, \
 TransformSecondDerivative or (..., 3) array_like
-            An array is one point or many [m].
+            An array contains one point or several [m].
 
         Returns
         -------
-        Of the same class, or (..., 3) ndarray
+        The same class, or (..., 3) ndarray
         """
         if isinstance(other, Value):
             return other._placed(self._tuple)
@@ -248,15 +249,15 @@ TransformSecondDerivative or (..., 3) array_like
         return self._of(al.compose(X, self._tuple))
 
     def interpolate(self, other: "SE3", u: float) -> "SE3":
-        """The placement at the fraction u of the way to another one, with a constant twist.
+        """Interpolate to another placement with a constant twist.
 
-        X exp(u log(X^-1 Y)): a screw motion, by at most half a turn.
+        X exp(u log(X^-1 Y)), a screw motion of at most half a turn.
 
         Parameters
         ----------
         other : SE3
         u : float
-            0 here, 1 there; beyond these the motion goes on.
+            0: this placement, 1: the other one; other values extrapolate.
 
         Returns
         -------

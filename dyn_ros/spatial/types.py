@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What annotations say of numbers."""
+"""Types for annotations of numbers."""
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 
 class SupportsArray(Protocol):
-    """What ``np.asarray`` makes numbers of: an array, or a value of this package."""
+    """Anything that ``np.asarray`` converts to numbers: an array, or a value of this package."""
 
     def __array__(self) -> NDArray[np.floating | np.integer | np.bool_]: ...
 
 
 Array: TypeAlias = NDArray[np.float64]
-# numpy.typing.ArrayLike lets texts pass
+# numpy.typing.ArrayLike accepts strings
 ArrayLike: TypeAlias = (
     SupportsArray | Sequence[float] | Sequence[SupportsArray] | Sequence[Sequence[float]]
     | Sequence[Sequence[SupportsArray]] | Sequence[Sequence[Sequence[float]]])

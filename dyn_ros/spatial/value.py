@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What all values that people hold have in common."""
+"""The base of all public value types."""
 import math
 from typing import Any, ClassVar, TypeVar
 
@@ -15,19 +15,19 @@ V = TypeVar("V", bound="Value")
 
 
 def numbers(name: str, value: ArrayLike | float, shape: tuple[int, ...]) -> Array:
-    """A new float64 array of finite numbers.
+    """Return a new float64 array of finite numbers.
 
     Parameters
     ----------
     name : str
-        What it is, for messages.
+        Name of the value in error messages.
     value : array_like
     shape : tuple of int
 
     Raises
     ------
     ValueError
-        Wrong shape, no real numbers, or a number that is not finite.
+        Wrong shape, a dtype that is not real, or a number that is not finite.
     """
     expected = f"{name}: expected shape {shape}" if shape else f"{name}: expected a number"
     try:
@@ -46,19 +46,19 @@ def numbers(name: str, value: ArrayLike | float, shape: tuple[int, ...]) -> Arra
 
 
 def flat(name: str, value: ArrayLike, shape: tuple[int, ...]) -> tuple[float, ...]:
-    """The same as a tuple of Python's floats, row by row."""
+    """The same as ``numbers``, as a tuple of Python floats in row-major order."""
     return tuple(numbers(name, value, shape).ravel().tolist())
 
 
 def require(name: str, value: object, kind: type[T]) -> T:
-    """TypeError where a value is of another class."""
+    """Raise a TypeError for a value of another class."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
     return value
 
 
 def symmetric(name: str, matrix: Array) -> Array:
-    """The symmetric part of a square matrix; ValueError where there is another."""
+    """Return the symmetric part of a matrix; raise a ValueError if it is not symmetric."""
     off = np.abs(matrix - matrix.T).max()
     if off > 1e-9 * np.abs(matrix).max():
         raise ValueError(f"{name}: expected a symmetric matrix, got one that differs from its "
@@ -67,14 +67,14 @@ def symmetric(name: str, matrix: Array) -> Array:
 
 
 def frozen(part: ArrayLike, shape: int | tuple[int, ...]) -> Array:
-    """A read-only array of a kernel's tuple."""
+    """Convert a kernel's tuple to a read-only array."""
     array = np.array(part).reshape(shape)
     array.setflags(write=False)
     return array
 
 
 def pack(S):
-    """A symmetric 3 x 3 array as the kernels' six numbers."""
+    """Convert a symmetric 3 x 3 array to the six numbers of the kernels."""
     S = S.tolist()
     return al.Symmetric(S[0][0], S[0][1], S[1][1], S[0][2], S[1][2], S[2][2])
 
@@ -85,14 +85,14 @@ def unpack(S):
 
 
 def blocks(A: ArrayLike, B: ArrayLike, C: ArrayLike, D: ArrayLike) -> Array:
-    """The 6 x 6 array [A B; C D] of 3 x 3 matrices of nine numbers."""
+    """The 6 x 6 array [A B; C D] of four 3 x 3 matrices, each given as nine numbers."""
     rows = np.array([A, B, C, D]).reshape(2, 2, 3, 3)
     return rows.swapaxes(1, 2).reshape(6, 6)
 
 
 _NUMBERS = (int, float, np.integer, np.floating)
 ZERO = (0.0,) * 9
-"""The 3 x 3 matrix of zeros."""
+"""The 3 x 3 zero matrix."""
 
 
 def _text(array):
@@ -102,21 +102,22 @@ def _text(array):
 
 
 class Value:
-    """Numbers that never change, held as the tuple that the kernels' algebra works on.
+    """Immutable numbers, stored as the tuple that the algebra of the kernels uses.
 
-    ``np.asarray(x)`` is a new array of them, ``==`` asks for the same numbers, ``isclose`` for
-    nearly the same. There is no hash: numbers that should be equal seldom are, bit by bit.
+    ``np.asarray(x)`` returns a new array, ``==`` compares exactly, and ``isclose`` compares
+    within tolerances. Values are not hashable, because computed numbers are rarely equal bit by
+    bit.
     """
 
     __slots__ = ("_tuple",)
     __hash__ = None  # type: ignore[assignment]
     _shown: ClassVar[tuple[str, ...]]
     _tuple: Any
-    __array_ufunc__ = None                          # NumPy leaves 2.0 * x to the class
+    __array_ufunc__ = None                          # NumPy defers 2.0 * x to the class
 
     @classmethod
     def _of(cls: type[V], parts: Any) -> V:
-        """The value of a kernel's tuple, unchecked."""
+        """Create a value from a kernel's tuple, without checks."""
         value = object.__new__(cls)
         object.__setattr__(value, "_tuple", parts)
         return value
@@ -125,7 +126,7 @@ class Value:
         object.__setattr__(self, "_tuple", parts)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} never changes; make another one")
+        raise AttributeError(f"{type(self).__name__} is immutable; create a new one")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
@@ -147,7 +148,8 @@ class Value:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError(f"the array of a {type(self).__name__} is always a new one")
+            raise ValueError(f"a {type(self).__name__} cannot be converted to an array without "
+                             "a copy")
         return self._numbers().astype(dtype or np.float64, copy=False)
 
     def __eq__(self, other: object) -> bool:
@@ -156,10 +158,10 @@ class Value:
         return self._tuple == other._tuple
 
     def isclose(self: V, other: V, rtol: float = 1e-9, atol: float = 1e-12) -> bool:
-        """Whether another value of this class has nearly the same numbers.
+        """Whether another value of this class is equal within tolerances.
 
-        Each part (a vector, a matrix) is looked at by itself: the largest difference in it may
-        be ``atol`` plus ``rtol`` times its largest number.
+        In each part (a vector, a matrix), the largest difference may be ``atol`` plus ``rtol``
+        times the largest magnitude.
 
         Parameters
         ----------
@@ -185,12 +187,12 @@ def _close(a, b, rtol, atol):
 
 
 def scalar(factor: object) -> float | None:
-    """A finite number to multiply by, or None where it is no number."""
+    """Return a finite number to multiply by, or None if the factor is not a number."""
     return require_finite("factor", factor) if isinstance(factor, _NUMBERS) else None
 
 
 def require_finite(name: str, value: object) -> float:
-    """A finite Python float."""
+    """Return a finite Python float, or raise a ValueError."""
     if not isinstance(value, _NUMBERS) or not math.isfinite(value):
         raise ValueError(f"{name}: expected a finite number, got {value!r:.80}")
     return float(value)

@@ -1,8 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Spatial vectors that people hold: motions and forces.
+"""Value types for spatial vectors: motions and forces.
 
-Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with the parts exchanged.
+Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with linear and angular parts
+exchanged.
 """
 from typing import Any, ClassVar, TypeVar, overload
 
@@ -34,7 +35,7 @@ class _Vector(Value):
 
     @classmethod
     def zero(cls: type[V]) -> V:
-        """The one of six zeros."""
+        """The zero vector."""
         return cls(np.zeros(6))
 
     @property
@@ -84,20 +85,21 @@ class Motion(_Vector):
     Parameters
     ----------
     vector : (6,) array_like
-        Linear part [m/s], of the body-fixed point that is at the frame's origin, then angular
-        part [rad/s]; or the linear part alone, (3,).
+        Linear part [m/s], the velocity of the body-fixed point at the frame's origin, then
+        angular part [rad/s]; or only the linear part, (3,).
     angular : (3,) array_like, optional
-        Angular part, where ``vector`` has none.
+        Angular part, if ``vector`` has three numbers.
 
     Raises
     ------
     ValueError
-        Wrong shape, a number that is not finite.
+        Wrong shape, or a number that is not finite.
 
     Notes
     -----
-    ``a + b``, ``a - b``, ``-a``, ``2 * a``, ``a / 2``; ``np.asarray(a)`` is the six numbers.
-    An acceleration here is spatial: the classical acceleration of the origin has w x v more.
+    ``a + b``, ``a - b``, ``-a``, ``2 * a`` and ``a / 2`` are Motions; ``np.asarray(a)`` returns
+    the six numbers. Accelerations are spatial; the classical acceleration of the origin has the
+    additional term w x v.
     """
 
     __slots__ = ()
@@ -111,26 +113,26 @@ class Motion(_Vector):
     def cross(self, other: "Force") -> "Force": ...
 
     def cross(self, other: "Motion | Force") -> "Motion | Force":
-        """v x m of a Motion, or v x* f of a Force; Featherstone (2008), section 2.9.
+        """v x m for a Motion, or v x* f for a Force; Featherstone (2008), section 2.9.
 
-        It is the rate of change of what stands still in a frame that moves with v.
+        This is the rate of change of a vector that is constant in a frame with velocity v.
 
         Parameters
         ----------
         other : Motion or Force
-            In the same frame.
+            Expressed in the same frame.
 
         Returns
         -------
         Motion or Force
-            Of the same class as ``other``.
+            The class of ``other``.
         """
         if isinstance(other, Motion):
             return Motion._of(al.motion_cross(self._tuple, other._tuple))
         return Force._of(al.force_cross(self._tuple, require("other", other, Force)._tuple))
 
     def dot(self, force: "Force") -> float:
-        """Power [W] of a Force on this velocity, both in the same frame."""
+        """Power [W] of a Force at this velocity, both expressed in the same frame."""
         return al.power(require("force", force, Force)._tuple, self._tuple)
 
     def as_cross(self) -> Array:
@@ -153,18 +155,19 @@ class Force(_Vector):
     Parameters
     ----------
     vector : (6,) array_like
-        Force [N], then moment about the frame's origin [N m]; or the force alone, (3,).
+        Force [N], then moment about the frame's origin [N m]; or only the force, (3,).
     angular : (3,) array_like, optional
-        Moment, where ``vector`` has none.
+        Moment, if ``vector`` has three numbers.
 
     Raises
     ------
     ValueError
-        Wrong shape, a number that is not finite.
+        Wrong shape, or a number that is not finite.
 
     Notes
     -----
-    ``f + g``, ``f - g``, ``-f``, ``2 * f``, ``f / 2``; ``np.asarray(f)`` is the six numbers.
+    ``f + g``, ``f - g``, ``-f``, ``2 * f`` and ``f / 2`` are Forces; ``np.asarray(f)`` returns
+    the six numbers.
     """
 
     __slots__ = ()
@@ -172,7 +175,7 @@ class Force(_Vector):
     _add, _scale = staticmethod(al.force_add), staticmethod(al.force_scale)
 
     def dot(self, motion: Motion) -> float:
-        """Power [W] of this force on a velocity, both in the same frame."""
+        """Power [W] of this force at a velocity, both expressed in the same frame."""
         return al.power(self._tuple, require("motion", motion, Motion)._tuple)
 
     def _placed(self, X):

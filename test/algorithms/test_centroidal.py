@@ -582,7 +582,7 @@ def test_bad_arrays_are_named(name, batched):
 @pytest.mark.parametrize("joint", ["nowhere", -1, 99, None, 1.5, [0]])
 def test_an_unknown_joint(joint):
     pair = peer.pair("panda")
-    with pytest.raises(ValueError, match="joint.*there are: panda_joint1, "):
+    with pytest.raises(ValueError, match="joint.*available: panda_joint1, "):
         dyn_ros.subtree_com_jacobian(pair.model, pair.data, pair.state()[0], joint)
 
 

@@ -406,7 +406,7 @@ def test_an_unknown_frame_or_reference_frame(name):
     pair = peer.pair("panda")
     motions = pair.state()[:3 if "acceleration" in name else 2]
     function = getattr(dyn_ros, name)
-    with pytest.raises(ValueError, match="nowhere.*there are: .*panda_link5"):
+    with pytest.raises(ValueError, match="nowhere.*available: .*panda_link5"):
         function(pair.model, pair.data, *motions, "nowhere", 0)
     with pytest.raises(ValueError, match="reference_frame.*LOCAL_WORLD_ALIGNED 2.*got 3"):
         function(pair.model, pair.data, *motions, "panda_link5", 3)

@@ -620,7 +620,7 @@ def test_wrenches_on_one_joint_add_up_and_the_base_takes_its_own():
 
 
 @pytest.mark.parametrize("wrenches, message", [
-    ({"no_such": np.zeros(6)}, "no frame named 'no_such'; there are: .*panda_link5"),
+    ({"no_such": np.zeros(6)}, "no frame named 'no_such'; available: .*panda_link5"),
     ({"panda_link5": np.zeros(3)}, "wrench on panda_link5: expected 6 finite numbers"),
     ({"panda_link5": [0, 0, np.nan, 0, 0, 0]}, "wrench on panda_link5"),
 ])

@@ -567,7 +567,7 @@ BAD = {
     "short beta": (spoiled("beta", np.zeros(5)), r"same number of constraints.*alpha: 6.*beta: 5"),
     "beta a number": (spoiled("beta", 1.0), r"beta: expected shape \(m,\)"),
     "no beta": (spoiled("beta", None), r"beta: expected"),
-    "unknown tip": (spoiled("tip", "hand"), r"no frame named 'hand'; there are: .*tool0"),
+    "unknown tip": (spoiled("tip", "hand"), r"no frame named 'hand'; available: .*tool0"),
     "tip out of range": (spoiled("tip", 1000), r"frame: expected a name or an index.*tool0"),
     "no tip": (spoiled("tip", None), r"frame: expected a name or an index.*tool0"),
     "tip a fraction": (spoiled("tip", 0.5), r"frame: expected a name or an index.*tool0"),
@@ -575,7 +575,7 @@ BAD = {
     "tips too few": (spoiled("tip", ["tool0"] * 5), r"tip: expected one frame, or one for each of "
                                                     r"the 6 constraints, got 5"),
     "tip on the base": (spoiled("tip", "base_link"),
-                        r"tip: no joint moves 'base_link'; what joints move: .*tool0"),
+                        r"tip: no joint moves 'base_link'; available: .*tool0"),
     "seven on one tip": (lambda given: {**given, "alpha": np.ones((6, 7)), "beta": np.ones(7)},
                          r"tip: expected at most 6 constraints on a tip, got 7 on 'tool0'"),
     "seven on one of two tips": (lambda given: {
@@ -592,7 +592,7 @@ BAD = {
     "unknown priority": (spoiled("priority", 1),
                          r"priority: expected 'constraint', 'external_force', 'feedforward', "
                          r"'equal', got 1"),
-    "negative tolerance": (spoiled("tolerance", -1e-3), r"tolerance: expected no negative number"),
+    "negative tolerance": (spoiled("tolerance", -1e-3), r"tolerance: expected a number >= 0"),
     "tolerance not finite": (spoiled("tolerance", np.nan), r"tolerance: expected a finite number"),
     "tolerance a list": (spoiled("tolerance", [1e-3]), r"tolerance: expected a finite number"),
 }

@@ -67,7 +67,7 @@ def test_the_size_is_that_of_all_shapes_where_they_are_placed():
     assert [finding.what for finding in found] == [], found
     reach = 0.5 * np.linalg.norm([1.0, 0.2, 4.2])
     (finding,) = check_urdf(robot(shape=shapes, mass="30", inertia=diagonal(200, 200, 1)))
-    assert f"reach from their middle, {reach:.3g} m" in finding.what
+    assert f"extend {reach:.3g} m from their center" in finding.what
 
 
 def test_the_advice_has_the_inertia_of_a_solid_box():
@@ -96,7 +96,7 @@ def test_a_shape_may_be_turned_in_any_way(rpy):
                                                             f'<origin rpy="{rpy}"/><geometry>')
     (finding,) = check_urdf(robot(shape=shape, mass="100", inertia=diagonal(200, 200, 200)))
     reach = np.linalg.norm(np.max(corners, axis=0))
-    assert f"reach from their middle, {reach:.3g} m" in finding.what
+    assert f"extend {reach:.3g} m from their center" in finding.what
     sides = 2.0 * np.max(corners, axis=0)
     solid = 100.0 / 12.0 * (sides @ sides - sides ** 2)
     assert finding.advice.endswith(", ".join(f"{moment:.3g}" for moment in solid))

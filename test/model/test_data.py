@@ -362,7 +362,8 @@ def test_copies_of_a_model_share_nothing():
 def test_a_model_is_initialized_once():
     pair = peer.new_pair("panda")
     expected = gravity(pair)
-    with pytest.raises(TypeError, match=r"Model\('panda'.*\) is initialized already; make another"):
+    expected_error = r"Model\('panda'.*\) is already initialized; create another"
+    with pytest.raises(TypeError, match=expected_error):
         pair.model.__init__(peer.pair("solo12").model.tree)
     assert np.array_equal(gravity(pair), expected)
 

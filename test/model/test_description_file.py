@@ -76,7 +76,8 @@ def test_a_pipe_without_an_end(pipe, written, count):
         keep = os.open(pipe, os.O_RDWR)
         os.write(keep, written)
     begin = time.monotonic()
-    with pytest.raises(UrdfError, match=f"brought {count} characters and no end within 0.3 s; st"):
+    expected = f"delivered {count} characters and was not closed within 0.3 s; start"
+    with pytest.raises(UrdfError, match=expected):
         read_description(pipe, timeout=0.3)
     assert 0.25 < time.monotonic() - begin < 5.0
     if written:

@@ -414,8 +414,8 @@ ALL = ("get_jacobian", "get_frame_state", "get_inverse_dynamics", "get_forward_d
 FRAMED = ("get_jacobian", "get_frame_state")
 TWICE = ["elbow_joint", "elbow_joint"]
 REFUSALS = [
-    (FRAMED, {"frame": ""}, "no frame named ''; there are: ", "tool0"),
-    (FRAMED, {"frame": "nowhere"}, "no frame named 'nowhere'; there are: ", "wrist_3_joint"),
+    (FRAMED, {"frame": ""}, "no frame named ''; available: ", "tool0"),
+    (FRAMED, {"frame": "nowhere"}, "no frame named 'nowhere'; available: ", "wrist_3_joint"),
     (FRAMED, {"frame": "tool0\0"}, r"no frame named 'tool0\x00'", "tool0"),
     (FRAMED, {"frame": "\n" * 1000}, r"no frame named '\n\n", "tool0"),
     (FRAMED, {"frame": "x" * 1_000_000}, "no frame named 'xxx", "tool0"),
@@ -451,7 +451,7 @@ REFUSALS = [
     (("get_forward_dynamics",), {"name": ["elbow_joint"], "effort": [math.inf]},
      "effort is not finite: elbow_joint = inf", ""),
     (("get_inverse_dynamics", "get_forward_dynamics"), {"wrenches": [wrench("hand", [0.0] * 6)]},
-     "no frame named 'hand'; there are: ", "tool0"),
+     "no frame named 'hand'; available: ", "tool0"),
     (("get_inverse_dynamics", "get_forward_dynamics"),
      {"wrenches": [wrench("x" * 100000, [math.nan] * 6)]}, "no frame named 'xxx", "tool0"),
     (("get_inverse_dynamics", "get_forward_dynamics"),
@@ -696,8 +696,8 @@ def test_payloads_go_on_to_the_next_robot_and_wait_for_their_frame(ur5):
 @pytest.mark.parametrize("name, message, why", [
     ("", inertia("tool0"), "name: expected 1 to 256 characters, got 0"),
     ("x" * 257, inertia("tool0"), "name: expected 1 to 256 characters, got 257"),
-    ("box", inertia("hand"), "no frame named 'hand'; there are: "),
-    ("box", inertia(""), "no frame named ''; there are: "),
+    ("box", inertia("hand"), "no frame named 'hand'; available: "),
+    ("box", inertia(""), "no frame named ''; available: "),
     ("box", inertia("x" * 100000), "no frame named 'xxx"),
     ("box", inertia("tool0", m=0.0), "mass: expected more than 0 kg, got 0"),
     ("box", inertia("tool0", m=-2.0), "mass: expected more than 0 kg, got -2"),

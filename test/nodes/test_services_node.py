@@ -170,7 +170,7 @@ def test_a_payload_is_felt_at_once_and_outlives_the_robot_description(client, st
     describe(ONE_JOINT, "one")
     client.wait(lambda: "payload 'part' is not applied" in node.output(), "a warning in the log")
     reason = ask("set_payload", False, name="more", inertia=box("tool")).message
-    assert reason == "no frame named 'tool'; there are: base, swing, pole"
+    assert reason == "no frame named 'tool'; available: base, swing, pole"
     describe(ARM7.read_text(), "arm7")
     close(held(), both)
 

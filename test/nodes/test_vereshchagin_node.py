@@ -429,8 +429,8 @@ BAD = [
     ("accelerations: expected finite numbers, got inf", unlike(accelerations=[math.inf] * 5)),
     ("frame: expected at most 6 constraints on a tip, got 7 on 'tool'", constraints(
         "tool", ["tool"], np.eye(6)[[0, 1, 2, 3, 4, 5, 0]])),
-    ("no frame named 'nose'; there are: base_link, shoulder_yaw, ", unlike(frame=["nose"])),
-    ("frame: no joint moves 'base_link'; what joints move: shoulder_yaw, ",
+    ("no frame named 'nose'; available: base_link, shoulder_yaw, ", unlike(frame=["nose"])),
+    ("frame: no joint moves 'base_link'; available: shoulder_yaw, ",
      unlike(frame=["base_link"])),
     ("frame: expected one frame, or one for each of the 5 constraints, got 2",
      unlike(frame=["tool"] * 2)),
@@ -565,8 +565,8 @@ def test_measured_wrenches(client, node, robot, settings, priority):
                 and np.allclose(solution.torque, forces, rtol=1e-9, atol=1e-8))
     robot.ask(ready=close_to_expected, again=push)
     for reason, bad in (
-            ("no frame named 'sensor'; there are: base_link, ", wrench("sensor", PUSH)),
-            ("no frame named ''; there are: base_link, ", wrench("", PUSH)),
+            ("no frame named 'sensor'; available: base_link, ", wrench("sensor", PUSH)),
+            ("no frame named ''; available: base_link, ", wrench("", PUSH)),
             ("expected 6 finite numbers", wrench("tool", [math.nan] * 6))):
         client.diagnostics(node, lambda _, values, reason=reason, bad=bad: (
             values["last rejection"].startswith(topics[0] + ": ")
@@ -757,7 +757,7 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
 @pytest.mark.parametrize("reason, fields", [
     (reason, {"constraints": bad}) for reason, bad in BAD] + [
     ("effort: there is no 'nose'", {"name": ["nose"], "effort": [1.0]}),
-    ("no frame named 'map'; there are: base_link", {"wrenches": [wrench("map", PUSH)]}),
+    ("no frame named 'map'; available: base_link", {"wrenches": [wrench("map", PUSH)]}),
     ("expected 6 finite numbers", {"wrenches": [wrench("tool", [math.inf] * 6)]}),
     ("missing position of shoulder_pitch", {
         "state": RobotState(name=["shoulder_yaw"], position=[1.0])}),

@@ -1,15 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a robot description (URDF) into a `Tree`: the moving joints and what each carries.
+"""Reads a robot description (URDF) into a `Tree` of moving joints and bodies.
 
-The text goes through four steps. It is parsed and stripped to what dynamics needs, so that a
-strange mesh or plugin never hurts (`text`, `values`); the links and joints are checked to be one
-tree (`structure`); the tree is walked in Pinocchio's order while fixed joints are lumped into the
-moving joint they hang on (`walk`, `joints`, `bodies`); and mimic joints are followed to the joint
-that drives them (`mimics`).
+There are four steps: the text is parsed and reduced to what dynamics requires, so that unusual
+meshes or plugins do no harm (`text`, `values`); the links and joints are checked to form one tree
+(`structure`); the tree is traversed in the order of Pinocchio, with fixed joints lumped into
+their parent joints (`walk`, `joints`, `bodies`); and mimic joints are resolved to the joints that
+drive them (`mimics`).
 
-Whatever is wrong ends as a `UrdfError` that names the element and says what would do. What is
-odd but can be computed with is listed in `Tree.warnings`, or rejected with ``strict=True``.
+Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
+reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
 from .bodies import lumped, warn_massless
 from .error import UrdfError
@@ -34,13 +34,13 @@ def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "pro
     Parameters
     ----------
     xml : str or bytes
-        The URDF text, xacro already expanded. Bytes are decoded as their XML declaration says.
+        The URDF text, with xacro expanded. Bytes are decoded according to their XML declaration.
     root_joint : {None, "floating", "planar"}
-        The joint between the universe and the root link; named "root_joint". None fixes it.
+        The joint between the universe and the root link, named "root_joint". None: fixed.
     mimic : {"project", "ignore"}
-        "ignore" makes mimic joints plain free joints and does not look at their mimic elements.
+        "ignore" makes mimic joints independent and ignores their mimic elements.
     strict : bool
-        Reject what would otherwise be listed in `Tree.warnings`.
+        Raise an error instead of adding to `Tree.warnings`.
 
     Returns
     -------
@@ -49,15 +49,15 @@ def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "pro
     Raises
     ------
     UrdfError
-        For anything that is wrong in the text.
+        The description cannot be used.
     ValueError
-        For an unknown `root_joint` or `mimic`.
+        An unknown `root_joint` or `mimic`.
 
     Notes
     -----
     Conventions are those of the URDF specification: rpy are fixed-axis angles, R = Rz(yaw)
     Ry(pitch) Rx(roll); the default axis is x; lower and upper limits default to 0. A planar joint
-    moves in the x-y plane of its own frame as in Pinocchio and MoveIt, whatever its axis says.
+    moves in the x-y plane of its frame, as in Pinocchio and MoveIt; its axis is ignored.
     """
     _check_choice("root_joint", root_joint, (None, "floating", "planar"))
     _check_choice("mimic", mimic, ("project", "ignore"))
@@ -66,7 +66,7 @@ def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "pro
     root = check_one_tree(robot)
     tree = _assemble(robot, root, root_joint, mimic, warnings)
     if strict and warnings:
-        raise UrdfError("refused, as strict=True: " + "; ".join(warnings))
+        raise UrdfError("rejected because of strict=True: " + "; ".join(warnings))
     return tree
 
 

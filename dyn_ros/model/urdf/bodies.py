@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the joints carry: the links' inertias, lumped; joints that carry none."""
+"""Lumped inertias of the links on each joint, and joints without inertia."""
 import numpy as np
 
 from ...spatial.inertia import Inertia
@@ -10,11 +10,11 @@ from .error import UrdfError
 from .origin import origin_placement
 from .tree import ONE_DOF
 
-_ROUNDING = 1e-15                    # of the largest number that a vector or a matrix has
+_ROUNDING = 1e-15                    # relative to the largest number of a vector or matrix
 
 
 def lumped(links, seats, count, warnings):
-    """The inertia of all links on each moving joint; after them, of those on the universe."""
+    """The inertia of all links on each moving joint; the last one is of those on the universe."""
     carried = [[] for _ in range(count + 1)]
     for link in links:
         if link.inertial is not None:
@@ -25,12 +25,12 @@ def lumped(links, seats, count, warnings):
 
 
 def _link_inertia(link, warnings):
-    """A link's inertia in the link's frame."""
+    """A link's inertia, expressed in the link's frame."""
     inertial = link.inertial
     if inertial.mass < 0.0:
         raise UrdfError(f'mass of link "{link.name}" is {inertial.mass:g}; expected 0 or more')
     if inertial.inertia is None:
-        warnings.append(f'link "{link.name}" has no <inertia>: taken as a point mass')
+        warnings.append(f'link "{link.name}" has no <inertia>: assumed to be a point mass')
         rotational = np.zeros((3, 3))
     else:
         rotational = np.array(inertial.inertia.to_matrix())
@@ -42,9 +42,9 @@ def _link_inertia(link, warnings):
 
 
 def warn_massless(joints, warnings):
-    """Warn of joints whose motion moves no mass: the inertia matrix is singular there.
+    """Warn about joints that move no mass, for which the inertia matrix is singular.
 
-    A joint is looked at together with the joints that mimic it: one of them with mass is enough.
+    A joint and its mimic joints are considered together.
     """
     inner = {joint.parent for joint in joints}
     heavy = _heavy(joints)
@@ -57,12 +57,12 @@ def warn_massless(joints, warnings):
         if all(nothing):
             warnings.append(
                 f'joint "{joints[driver].name}" moves no {_missing(joints[driver])}: the inertia '
-                "matrix is singular; give its link an inertia, or the joint an armature"
+                "matrix is singular; add an inertia to its link, or set its armature"
             )
 
 
 def _heavy(joints):
-    """The joints that carry any inertia, on themselves or further out."""
+    """The joints with any inertia in their subtrees."""
     heavy = set()
     for index in reversed(range(len(joints))):
         inertia = joints[index].inertia
@@ -72,7 +72,7 @@ def _heavy(joints):
 
 
 def _moves_nothing(joint):
-    """Whether a joint at the end of its branch moves without resistance in some direction."""
+    """Whether a joint at the end of a branch moves no inertia in some direction."""
     inertia = joint.inertia
     rounding = _ROUNDING * np.abs(inertia.rotational).max()
     if joint.kind == "prismatic":
@@ -85,9 +85,10 @@ def _moves_nothing(joint):
 
 
 def _about_axis(inertia, axis):
-    """The moment of inertia about an axis through the origin; 0 where there is but rounding.
+    """The moment of inertia about an axis through the origin; 0 if it is a rounding error.
 
-    Not from the moments about the origin, in which a distant center of mass hides all others.
+    It is not computed from the moments about the origin, which a distant center of mass
+    dominates.
     """
     own = axis @ inertia.rotational @ axis
     if abs(own) <= _ROUNDING * np.abs(inertia.rotational).max():

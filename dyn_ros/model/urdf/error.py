@@ -9,7 +9,7 @@ class UrdfError(ValueError):
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:
-    """Names in quotes, for a message; of many only the first."""
+    """Format names in quotes for a message, up to ``most`` of them."""
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(f'"{name}"' for name in names[:most]) + more

@@ -26,16 +26,17 @@ def _axis(joint, warnings):
     if joint.kind == "planar":
         if given is not None and (axis[0] or axis[1] or axis[2] <= 0):
             warnings.append(
-                f'axis of planar joint "{joint.name}" is {_plain(axis)} and is not used: the joint '
-                "moves in the x-y plane of its frame; rotate its origin instead, and set 0 0 1"
+                f'axis of planar joint "{joint.name}" is {_plain(axis)} and is ignored: the joint '
+                "moves in the x-y plane of its frame; rotate its origin instead, and set the axis "
+                "to 0 0 1"
             )
         return np.array([0.0, 0.0, 1.0])
     largest = np.abs(axis).max()
     if largest == 0.0:
         raise UrdfError(
-            f'axis of joint "{joint.name}" is zero; give it a direction, such as 0 0 1'
+            f'axis of joint "{joint.name}" is zero; set a direction, such as 0 0 1'
         )
-    axis /= largest  # so that neither very small nor very large numbers spoil the norm
+    axis /= largest  # avoids underflow and overflow of the norm
     return axis / np.linalg.norm(axis)
 
 
@@ -50,20 +51,20 @@ def _limits(joint, warnings):
         return -math.inf, math.inf, math.inf, math.inf
     if limit is None:
         if joint.kind != "continuous":
-            warnings.append(f'{joint.kind} joint "{joint.name}" has no <limit>: taken as unlimited')
+            warnings.append(f'{joint.kind} joint "{joint.name}" has no <limit>: assumed unlimited')
         return -math.inf, math.inf, math.inf, math.inf
     if joint.kind == "continuous":
         return -math.inf, math.inf, limit.velocity, limit.effort
     if limit.lower > limit.upper:
         warnings.append(
-            f'joint "{joint.name}" has its lower limit {limit.lower:g} above the upper '
-            f"{limit.upper:g}: taken as unlimited"
+            f'joint "{joint.name}" has a lower limit {limit.lower:g} above its upper limit '
+            f"{limit.upper:g}: assumed unlimited"
         )
         return -math.inf, math.inf, limit.velocity, limit.effort
     farthest = LARGEST if joint.kind == "prismatic" else FARTHEST_ANGLE
     if limit.lower > farthest or limit.upper < -farthest:
         warnings.append(
             f'joint "{joint.name}" has the limits {limit.lower:g} and {limit.upper:g}: at most '
-            f"{farthest:g} can be computed with"
+            f"{farthest:g} is supported"
         )
     return limit.lower, limit.upper, limit.velocity, limit.effort

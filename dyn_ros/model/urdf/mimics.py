@@ -1,12 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of mimic joints, followed to the joint that drives them."""
+"""The rules of mimic joints, resolved to the joints that drive them."""
 from .error import UrdfError, listed
 from .tree import LARGEST_RATIO, ONE_DOF, Mimic
 
 
 def mimic_rules(robot, moving):
-    """The rule of each moving joint, None for the independent ones."""
+    """The rule of each moving joint; None for independent joints."""
     joints = {joint.name: joint for joint in robot.joints}
     index = {joint.name: number for number, joint in enumerate(moving)}
     rules = {}  # joint name -> (name of its driver, multiplier, offset), chains resolved
@@ -21,11 +21,11 @@ def _rule(joint, rules, index):
 
 
 def _resolve(joint, joints, rules):
-    """Follow a joint's mimics up to its driver; put the rule of every joint on the way."""
+    """Resolve the chain of mimic joints up to the driver, and store the rule of each joint."""
     chain = {}
     while joint.name not in rules and joint.mimic is not None:
         if joint.name in chain:
-            raise UrdfError(f"the joints {listed(chain)} mimic each other; one must be free")
+            raise UrdfError(f"the joints {listed(chain)} mimic each other; one must be independent")
         chain[joint.name] = joint
         joint = _master(joint, joints)
     driver, multiplier, offset = rules.setdefault(joint.name, (joint.name, 1.0, 0.0))
@@ -37,7 +37,7 @@ def _resolve(joint, joints, rules):
             if abs(value) > LARGEST_RATIO:
                 raise UrdfError(
                     f'joint "{follower.name}" follows joint "{driver}" with the {what} '
-                    f"{value:g}; at most {LARGEST_RATIO:g} can be computed with"
+                    f"{value:g}; at most {LARGEST_RATIO:g} is supported"
                 )
         rules[follower.name] = (driver, multiplier, offset)
 
@@ -47,13 +47,13 @@ def _master(joint, joints):
     master = joints.get(joint.mimic.joint)
     if joint.type not in ONE_DOF:
         raise UrdfError(
-            f'{joint.type} joint "{joint.name}" mimics; only {listed(ONE_DOF)} joints can'
+            f'{joint.type} joint "{joint.name}" has a <mimic>; only {listed(ONE_DOF)} joints can'
         )
     if master is None:
         candidates = [other.name for other in joints.values() if other.type in ONE_DOF]
         raise UrdfError(
             f'joint "{joint.name}" mimics the unknown joint "{joint.mimic.joint}"; '
-            f'there are: {listed(candidates)} (mimic="ignore" leaves mimics out)'
+            f'available: {listed(candidates)} (mimic="ignore" makes mimic joints independent)'
         )
     if master is joint:
         raise UrdfError(f'joint "{joint.name}" mimics itself; name another joint')

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Placements as a description gives them."""
+"""Placements in a description."""
 import math
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from ..types import Array
 
 
 def origin_placement(origin):
-    """The homogeneous matrix of an <origin>, which may be missing."""
+    """The homogeneous matrix of an <origin>; the identity if it is missing."""
     return np.eye(4) if origin is None else placement(origin.xyz, origin.rpy)
 
 

@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the links and joints are one tree."""
+"""Checks that the links and joints form one tree."""
 from .error import UrdfError, listed
 
 
 def check_one_tree(robot):
-    """Check names and how links hang together; return the root link's name."""
+    """Check names and connectivity; return the name of the root link."""
     links = _by_name(robot.links, "links")
     joints = _by_name(robot.joints, "joints")
     if not links:
@@ -37,7 +37,7 @@ def _check_ends(joint, links):
         if link not in links:
             raise UrdfError(
                 f'{end} of joint "{joint.name}" is the unknown link "{link}"; '
-                f"there are: {listed(links)}"
+                f"available: {listed(links)}"
             )
 
 
@@ -49,22 +49,22 @@ def _parents(joints):
             raise UrdfError(
                 f'link "{joint.child}" is the child of two joints, '
                 f'"{parent_of[joint.child].name}" and "{joint.name}"; '
-                "a URDF is a tree: cut the loop by removing one"
+                "a URDF must be a tree: remove one of them"
             )
         parent_of[joint.child] = joint
     return parent_of
 
 
 def _check_no_cycle(links, parent_of):
-    """Check that going up from every link ends at the root."""
+    """Check that every link is connected to the root."""
     good = set()
     for link in links:
-        path = {}  # a dict keeps the order and is searched fast
+        path = {}  # a dict is ordered and allows fast lookup
         while link not in good and link in parent_of:
             if link in path:
                 cycle = list(path)[list(path).index(link):][::-1]
                 raise UrdfError(
-                    f"the links {listed(cycle)} form a cycle; a URDF is a tree: "
+                    f"the links {listed(cycle)} form a cycle; a URDF must be a tree: "
                     f'remove one of its joints, such as "{parent_of[link].name}"'
                 )
             path[link] = None

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""From a file or a text to XML elements, of which nothing is checked but that it is a URDF's."""
+"""Reading a file or a text into XML elements; only checks that it is a URDF."""
 from __future__ import annotations
 
 import codecs
@@ -13,43 +13,43 @@ import xml.etree.ElementTree as ElementTree
 from .error import UrdfError
 
 MAX_CHARACTERS = 5_000_000
-"""A longer text is rejected. The largest robots known are below 1 MB; meshes belong in files."""
+"""Longer texts are rejected. The largest known descriptions are below 1 MB."""
 
 PIPE_TIMEOUT = 30.0
-"""Seconds in which a pipe has to bring a description to its end; xacro takes a few at most."""
+"""Seconds within which a pipe must deliver the whole description; xacro takes a few at most."""
 
-_MOST = (f"at most {MAX_CHARACTERS / 1e6:.0f} million are read "
-         "(meshes belong in files of their own)")
+_MOST = (f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported "
+         "(store meshes in separate files)")
 
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
 _PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
-# Of Python alone; some take minutes for what others decode at once.
+# Encodings that only Python has; some take minutes for texts that others decode at once.
 _PYTHONS_OWN = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 
 
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:
-    """The text of a file, or of a pipe such as the shell makes of ``<(xacro robot.xacro)``.
+    """Read the text of a file, or of a pipe such as ``<(xacro robot.xacro)`` in a shell.
 
-    No more than the largest description is read, however large the file is.
+    Reads at most the largest description that is supported, regardless of the size of the file.
 
     Parameters
     ----------
     path : str or path-like
     timeout : float
-        Seconds in which a pipe has to come to its end.
+        Seconds within which a pipe must be closed.
 
     Returns
     -------
     str
-        Decoded as its XML declaration says.
+        Decoded according to its XML declaration.
 
     Raises
     ------
     OSError
         The file cannot be read.
     UrdfError
-        It is too long, cannot be decoded, or is a pipe that did not come to its end.
+        It is too long, cannot be decoded, or is a pipe that was not closed in time.
     """
     deadline = time.monotonic() + timeout
     data = bytearray()
@@ -59,23 +59,23 @@ def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT
         while len(data) <= MAX_CHARACTERS:
             if not incoming.poll(1e3 * max(0.0, deadline - time.monotonic())):
                 raise UrdfError(
-                    f"the pipe has brought {len(data)} characters and no end within {timeout:g} s; "
-                    "start the program that writes to it, or read a file"
+                    f"the pipe delivered {len(data)} characters and was not closed within "
+                    f"{timeout:g} s; start the program that writes to it, or read a file"
                 )
             part = file.read(MAX_CHARACTERS + 1 - len(data))
             if part == b"":
                 return _decode(bytes(data))
-            data += part or b""         # None: another reader was faster
+            data += part or b""         # None: another reader took the data
     raise UrdfError(f"the description does not end within {MAX_CHARACTERS} characters; {_MOST}")
 
 
 def _open_at_once(path, flags):
-    """For `open`: does not wait until somebody writes to a pipe."""
+    """Opener for `open` that does not wait for a writer on a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _text(xml):
-    """The description as text, its size and its prolog checked before any parser sees it."""
+    """Return the description as text, after checking its size and prolog."""
     if not isinstance(xml, (str, bytes)):
         raise UrdfError(f"expected the URDF as str or bytes, got {type(xml).__name__}")
     if len(xml) > MAX_CHARACTERS:
@@ -90,8 +90,8 @@ def _text(xml):
         )
     if text.startswith("<!DOCTYPE", _PROLOG.match(text).end()):
         raise UrdfError(
-            "the description has a DOCTYPE, which is refused because it can declare entities; "
-            "remove it and write the values out"
+            "the description contains a DOCTYPE, which is rejected because it can declare "
+            "entities; remove it and write the values explicitly"
         )
     return text
 
@@ -104,7 +104,7 @@ def _decode(data):
         encoding = declared.group(1).decode("ascii") if declared else "utf-8"
     try:
         if codecs.lookup(encoding).name.replace("_", "-") in _PYTHONS_OWN:
-            raise LookupError("no encoding of XML")
+            raise LookupError("not an encoding of XML")
         return data.decode(encoding)
     except (LookupError, UnicodeError) as error:
         raise UrdfError(
@@ -114,7 +114,7 @@ def _decode(data):
 
 
 def parse_elements(xml: str | bytes) -> ElementTree.Element:
-    """The XML of a description, of which nothing is checked but that it is a URDF's.
+    """Parse the XML of a description; only checks that it is a URDF.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def parse_elements(xml: str | bytes) -> ElementTree.Element:
     Raises
     ------
     UrdfError
-        It is not well-formed, or too long, or has a DOCTYPE.
+        It is not well-formed, too long, or contains a DOCTYPE.
     """
     return _parse_xml(_text(xml))
 
@@ -141,7 +141,7 @@ def _parse_xml(text):
     except (ValueError, UnicodeError) as error:
         raise UrdfError(f"not well-formed XML: {error}") from None
     if local_name(root) != "robot":
-        raise UrdfError(f"the root element is <{local_name(root)}>; a URDF's is <robot>")
+        raise UrdfError(f"the root element is <{local_name(root)}>; expected <robot>")
     for element in root.iter():
         if namespace(element).rstrip("/").endswith("xacro"):
             raise UrdfError(
@@ -151,7 +151,7 @@ def _parse_xml(text):
 
 
 def children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
-    """The children of a name, those of other namespaces left out."""
+    """The children with a name, in the namespace of the element."""
     return [child for child in element
             if local_name(child) == tag and namespace(child) == namespace(element)]
 

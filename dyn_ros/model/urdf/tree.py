@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a description comes to: the moving joints, and what each carries."""
+"""The result of reading a description: the moving joints and their bodies."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ MOVING = ONE_DOF + ("floating", "planar")
 SUPPORTED = MOVING + ("fixed",)
 
 FARTHEST_ANGLE = 1e14
-"""rad: kernels have no sine of a larger one (`spatial.lanes.sincos`)."""
+"""rad: the largest angle for which kernels compute sines (`spatial.lanes.sincos`)."""
 
 LARGEST_RATIO = 1e9
-"""Of a mimic joint to its driver, and its offset: it turns no farther while positions are sane."""
+"""Limit of the multiplier and of the offset of a mimic joint, so that its angle stays in range."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,8 @@ class Mimic:
     joint : int
         Index in `Tree.joints` of the driving joint, itself independent (chains are resolved).
     multiplier, offset : float
-        Unitless, m/rad or rad/m between unlike joints; rad or m.
+        The multiplier is unitless, or in m/rad or rad/m between joints of different kinds; the
+        offset is in rad or m.
     """
 
     joint: int
@@ -45,20 +46,20 @@ class Joint:
     ----------
     name : str
     kind : {"revolute", "continuous", "prismatic", "floating", "planar"}
-        A planar joint moves in the x-y plane of its frame and turns about z.
+        A planar joint translates in the x-y plane of its frame and rotates about z.
     parent : int
         Index in `Tree.joints`, -1 for the universe.
     placement : (4, 4) ndarray
         The joint frame at zero position in the parent joint's frame, homogeneous.
     axis : (3,) ndarray
-        Unit axis in the joint frame; for planar joints z, for floating joints without meaning.
+        Unit axis in the joint frame; z for planar joints, meaningless for floating joints.
     inertia : Inertia
         Lumped over all links fixed to the joint.
     mimic : Mimic or None
     lower, upper : float
         Position limits in rad or m; infinite for continuous, floating and planar joints.
     velocity, effort : float
-        Limits in rad/s or m/s, and N m or N; infinite where the description gives none.
+        Limits in rad/s or m/s, and N m or N; infinite if the description has none.
     """
 
     name: str
@@ -76,14 +77,14 @@ class Joint:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A named place on the robot.
+    """A named frame on the robot.
 
     Attributes
     ----------
     name : str
     kind : {"joint", "fixed_joint", "body"}
     parent : int
-        The joint it moves with (index in `Tree.joints`), -1 for the universe.
+        The joint that moves it (index in `Tree.joints`), -1 for the universe.
     placement : (4, 4) ndarray
         In the parent joint's frame, homogeneous.
     """
@@ -96,17 +97,18 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A robot as `read_urdf` gives it.
+    """A robot as returned by `read_urdf`.
 
     Attributes
     ----------
     name : str
     joints : tuple of Joint
-        Depth first, children by joint name: Pinocchio's order. A parent precedes its children.
+        In Pinocchio's order: depth first, children by joint name. A parent precedes its children.
     frames : tuple of Frame
-        Pinocchio's order, the universe left out.
+        In Pinocchio's order, without the universe.
     base_inertia : Inertia
-        The links fixed to the universe, in the root link's frame; zero with a root joint.
+        Inertia of the links fixed to the universe, in the root link's frame; zero with a root
+        joint.
     warnings : tuple of str
     """
 

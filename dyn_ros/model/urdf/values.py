@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of the elements: attributes and children, each value checked."""
+"""The attributes and children that are read from the elements, with validation."""
 from __future__ import annotations
 
 import math
@@ -15,9 +15,9 @@ from .tree import LARGEST_RATIO, SUPPORTED
 _REQUIRED = object()
 _TEXT = 0
 
-# What is read of each element: attribute -> (what it holds, what stands for a missing one).
-# It holds a text, one of several words, or so many numbers. A default of None leaves the
-# attribute out: the specification's own default then holds.
+# The attributes read from each element: name -> (type, default). The type is text, one of several
+# words, or a number of numbers. A default of None omits the attribute, so that the default of the
+# specification applies.
 _ATTRIBUTES = {
     "robot": {"name": (_TEXT, _REQUIRED)},
     "link": {"name": (_TEXT, _REQUIRED)},
@@ -38,10 +38,10 @@ _ATTRIBUTES = {
     "mimic": {"joint": (_TEXT, _REQUIRED), "multiplier": (1, None), "offset": (1, None)},
 }
 
-# The largest number of an element, where it is not that of masses and lengths.
+# The largest number of an element, if it differs from that of masses and lengths.
 _LARGEST = {"axis": math.inf, "limit": math.inf, "mimic": LARGEST_RATIO}
 
-# What is read inside each element: child -> whether it must be there.
+# The children read from each element: name -> whether it is required.
 _CHILDREN = {
     "robot": {"link": False, "joint": False},
     "link": {"inertial": False},
@@ -59,18 +59,18 @@ _CHILDREN = {
 
 
 def parse_values(elements, warnings):
-    """The robot as urdf_parser_py's objects, every value in it checked."""
+    """Return the robot as objects of urdf_parser_py, with all values validated."""
     from urdf_parser_py.urdf import URDF
 
     needed = _needed(elements, "", warnings)
     try:
         return URDF.from_xml_string(ElementTree.tostring(needed))
-    except Exception as error:  # whatever the library trips over, the caller gets one kind
+    except Exception as error:  # callers get the same error type for all failures of the library
         raise UrdfError(f"urdf_parser_py cannot read the description: {error}") from error
 
 
 def _needed(element, inside, warnings):
-    """A copy of the element with only what dynamics needs, all its values checked."""
+    """Return a copy of the element with only the validated values that dynamics requires."""
     tag = local_name(element)
     copy = ElementTree.Element(tag)
     where = f"<{tag}>{inside}"
@@ -83,19 +83,19 @@ def _needed(element, inside, warnings):
         elif default is _REQUIRED:
             raise UrdfError(f"{where} has no attribute {attribute}; add it")
         elif default is not None:
-            warnings.append(f"{where} has no {attribute}: taken as {default}")
+            warnings.append(f"{where} has no {attribute}: assumed to be {default}")
             copy.set(attribute, default)
         if attribute == "name":
             where = f'{tag} "{value}"'
     if tag == "origin" and element.get("quat_xyzw") is not None:
-        raise UrdfError(f"quat_xyzw of {where} is not supported; write the rotation as rpy")
+        raise UrdfError(f"quat_xyzw of {where} is not supported; use rpy")
     for child in _needed_children(element, where, warnings):
         copy.append(_needed(child, f" of {where}" if tag != "robot" else "", warnings))
     return copy
 
 
 def _needed_children(element, where, warnings):
-    """The children that are read: of the URDF's own namespace; where one is meant, the first."""
+    """Return the children to read: those in the URDF's namespace, the first if one is allowed."""
     kind = "fixed joint" if element.get("type") == "fixed" else local_name(element)
     expected = _CHILDREN.get(kind, {})
     kept, seen = [], set()
@@ -122,7 +122,7 @@ def _check_value(value, holds, where, largest):
             raise UrdfError(f"{where} is {value!r:.80}; supported: {', '.join(SUPPORTED)}")
     elif holds == _TEXT:
         if not value.strip():
-            raise UrdfError(f"{where} is empty; give it a value")
+            raise UrdfError(f"{where} is empty; set a value")
     else:
         try:
             parse_numbers(value, holds, largest)
@@ -135,15 +135,15 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 
 
 def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[float]:
-    """The numbers of an attribute, as XML Schema's type double has them.
+    """Parse the numbers of an attribute, in the format of type double of XML Schema.
 
-    Python's ``float`` takes more: digits of every script, 1_000, and other white space.
+    Python's ``float`` also accepts digits of any script, 1_000, and other white space.
 
     Parameters
     ----------
     text : str
     count : int
-        How many there have to be.
+        The required number of numbers.
     largest : float
         The largest magnitude of each.
 
@@ -155,7 +155,7 @@ def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[floa
     Raises
     ------
     ValueError
-        Says what the text is, or which number it has, and what would do.
+        The text is not valid; quotes it or the number, and names what is expected.
     """
     words = [word for word in _SPACE.split(text) if word]
     if len(words) != count:
@@ -165,5 +165,5 @@ def parse_numbers(text: str, count: int, largest: float = math.inf) -> list[floa
         if not _NUMBER.fullmatch(word) or math.isinf(float(word)):
             raise ValueError(f"has {word!r:.80}; expected a finite number, such as 0.5")
         if abs(float(word)) > largest:
-            raise ValueError(f"has {word!r:.80}; at most {largest:g} can be computed with")
+            raise ValueError(f"has {word!r:.80}; at most {largest:g} is supported")
     return [float(word) for word in words]

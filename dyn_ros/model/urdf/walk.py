@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The walk through the tree, in Pinocchio's order: moving joints, frames, what hangs where."""
+"""Traversal of the tree in Pinocchio's order: moving joints, frames, and the joints of links."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ROOT_JOINT_NAME = "root_joint"
 
 @dataclass
 class _Moving:
-    """A moving joint while the tree is walked."""
+    """A moving joint during the traversal."""
 
     name: str
     kind: str
@@ -26,10 +26,10 @@ class _Moving:
 
 
 def walk(robot, root, root_joint):
-    """Go through the tree depth first, children by joint name.
+    """Traverse the tree depth first, children by joint name.
 
-    Returns the moving joints; for each link its seat (the moving joint that carries it, -1 for
-    the universe, and the link frame in that joint's frame); and the frames.
+    Returns the moving joints; for each link its seat, that is the moving joint that carries it
+    (-1 for the universe) and the link frame in that joint's frame; and the frames.
     """
     moving, frames, seats = [], [], {root: (-1, np.eye(4))}
     if root_joint is not None:
