@@ -259,6 +259,9 @@ class _Caller:
         """Run on checked arrays."""
         ready = data._ready.get(self) or self._prepare(data)
         status = self._execute(data, ready, selector, values, constraints)
+        if status == native.REFUSED:                # released in the midst of this call
+            raise RuntimeError(f"{self._algorithm.name}: data was released during the call; "
+                               "release it afterwards")
         if native.READS_OBJECTS:
             prepared = data._prepared
             prepared += [None] * (self._number + 1 - len(prepared))
@@ -361,7 +364,8 @@ class _Caller:
 
         states = batch.in_parts(data, size, threads, run)
         if native.REFUSED in states:
-            algorithm.require_sound(model, values)
+            algorithm.require_sound(model, values)  # which raises
+            raise AssertionError(f"{algorithm.name}: compiled code has refused sound numbers")
         if any(states):
             algorithm.raise_where_singular(model, values)
         return found

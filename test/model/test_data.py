@@ -280,6 +280,15 @@ def test_a_call_in_the_midst_of_a_batch_gets_an_error():
     gravity(pair, 20)
 
 
+@pytest.mark.skipif(not JIT, reason="nothing is compiled, and nothing runs without the GIL")
+def test_a_data_that_is_released_during_a_call_gives_an_error():
+    """As a signal handler may do."""
+    pair = peer.new_pair("solo12", "floating")
+    pair.data._claim = lambda owner: None
+    with pytest.raises(RuntimeError, match="data was released during the call"):
+        gravity(pair)
+
+
 TWO_THREADS = """
 import sys, threading, time
 import numpy as np

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dyn_ros.algorithms.call import ALGORITHMS
+from dyn_ros.algorithms.algorithm import ALGORITHMS
 from dyn_ros.spatial import cache, workers
 from dyn_ros.spatial.compiler import ENTRIES, JIT
 
@@ -44,7 +44,7 @@ def test_none_are_compiled(entries):
 
 
 def test_every_algorithm_has_its_entries():
-    assert {f"{name}-{kind}" for name in ALGORITHMS for kind in ("one", "each")} <= set(ENTRIES)
+    assert {f"{name}-{kind}" for name in ALGORITHMS for kind in ("one", "batch")} <= set(ENTRIES)
 
 
 def test_a_script_without_a_guard_is_not_imported_again(entries, tmp_path):
