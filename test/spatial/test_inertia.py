@@ -194,9 +194,9 @@ def test_what_is_refused():
         Inertia(1.0, [0, np.inf, 0], np.eye(3))
     with pytest.raises(ValueError, match=r"parameters: expected shape \(10,\), got \(9,\)"):
         Inertia.from_dynamic_parameters(np.ones(9))
-    with pytest.raises(ValueError, match="a center of mass, got mass 0 and a first moment"):
+    with pytest.raises(ValueError, match="expected a zero first moment for mass 0, got "):
         Inertia.from_dynamic_parameters([0, 1, 0, 0, 1, 0, 1, 0, 0, 1])
-    with pytest.raises(ValueError, match="a center of mass, got mass 0 and a first moment"):
+    with pytest.raises(ValueError, match="expected a zero first moment for mass 0, got "):
         Inertia(1.0, [1, 0, 0], np.eye(3)) + Inertia(-1.0, [0, 1, 0], np.eye(3))
     with pytest.raises(ValueError, match="radius: expected a positive number, got -1"):
         Inertia.from_sphere(1.0, -1.0)
