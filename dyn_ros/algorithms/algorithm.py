@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An algorithm: what it reads and writes, and the public function that calls it.
 
-An algorithm is a kernel (one argument, a ``KernelArgs``), the fields that it takes as inputs, the
-fields that it returns as results, and those that it leaves in ``Data`` besides. All other fields
-that its kernel refers to are scratch: they have memory of their own for each algorithm, so that no
-call can read what another one has left there.
+An algorithm consists of a kernel (one argument, a ``KernelArgs``), its input fields, its result
+fields, and the other public fields that it writes to ``Data``. All other fields that the kernel
+refers to are scratch: each algorithm has its own memory for them, so that no call can read the
+intermediate results of another algorithm.
 """
 import itertools
 import logging
@@ -33,7 +33,7 @@ _log = logging.getLogger("dyn_ros")
 
 
 class Program:
-    """A kernel made ready: the fields that it refers to, and its compiled calls."""
+    """A kernel with the fields that it refers to, and its compiled calls."""
 
     def __init__(self, name, kernel, inputs, results, optional, options):
         self.kernel = kernel
@@ -51,29 +51,28 @@ class Program:
 
 
 class Algorithm:
-    """A kernel that can be called on one state or on a batch.
+    """A kernel that can be called for one state or a batch.
 
     Parameters
     ----------
     name : str
         Name of the public function that calls it.
     kernel : kernel
-        Takes a ``KernelArgs``, reads the inputs and writes the results; calls ``fail`` where a
-        joint may make the result singular.
+        Takes a ``KernelArgs``, reads the inputs and stores the results; calls ``fail`` if a joint
+        may make the result singular.
     inputs : sequence of Field
-        What the caller passes, in the order of the arguments.
+        Fields passed by the caller, in the order of the arguments.
     results : sequence of Field
-        What it returns: one array or number, or a tuple of them.
+        Fields that are returned: one array or number, or a tuple of them.
     optional : sequence of Field
-        Inputs that may be None; the kernel asks ``has_input``.
+        Inputs that can be None; the kernel checks ``has_input``.
     leaves : sequence of Field
         Public fields that it writes besides its results.
     options : sequence of Option
-        Whole numbers that the public function passes besides arrays, packed into
-        one integer: the last one has the lowest bits.
+        Integers that the public function passes in addition to arrays, packed into one integer:
+        the last one has the lowest bits.
     coupled : kernel, optional
-        What runs instead of ``kernel`` for a model whose mimic joints couple branches of the
-        tree.
+        Kernel for models whose mimic joints couple branches of the tree.
 
     Raises
     ------
@@ -108,34 +107,34 @@ class Algorithm:
 
     @property
     def programs(self):
-        """The kernels that it has: one, or two where coupled models have one of their own."""
+        """The programs of the algorithm: one, or two if coupled models have their own kernel."""
         return list(dict.fromkeys(self._programs.values()))
 
     def program(self, model):
-        """The kernel that runs for a model."""
+        """The program for a model."""
         return self._programs[model._is_coupled]
 
     def entries(self, batch, coupled):
-        """The calls for one state, with ``batch`` those for batches, and with ``coupled`` those
-        for models with mimic joints.
+        """The calls for one state; with ``batch`` also those for batches, with ``coupled`` also
+        those for models with mimic joints.
         """
         programs = self.programs if coupled else [self._programs[False]]
         return [entry for program in programs
                 for entry in ((program.one, program.batch) if batch else (program.one,))]
 
     def caller(self, results=None, make=None):
-        """What the public function calls: ``(model, data, threads, *inputs)``.
+        """The function that the public function calls: ``(model, data, threads, *inputs)``.
 
-        With options it is ``(model, data, threads, selector, *inputs)``.
+        With options, it is ``(model, data, threads, selector, *inputs)``.
 
         Parameters
         ----------
         results : sequence of Field, optional
-            Which of the results to return and to write to ``Data``, where the caller may choose.
-            All, and what the algorithm leaves besides, where it is not given.
+            The results to return and to write to ``Data``, if the caller can choose. Default: all,
+            and the other fields that the algorithm writes.
         make : callable, optional
-            Makes what is returned of the tuple of results, such as a named tuple. One result
-            alone, or the tuple, where it is not given.
+            Converts the tuple of results to the returned value, such as a named tuple. Default:
+            the tuple, or the result itself if there is only one.
         """
         call, call_with_options = _Caller(self, results, make).functions()
         return call_with_options if self.options else call
@@ -143,20 +142,22 @@ class Algorithm:
     # -- the arguments
 
     def checked(self, model, data, values):
-        """How many states, or None for a single one, and the inputs as float64 arrays, all with
-        a leading axis or none; and the number of constraints; or an error.
+        """Validate the arguments.
+
+        Returns the number of states (None for a single one), the inputs as float64 arrays, all
+        with or all without a leading axis, and the number of constraints.
         """
         if not isinstance(data, Data):
             raise TypeError(f"data: expected dyn_ros.Data(model), got {type(data).__name__}")
         if data.model is not model:
-            raise ValueError(f"data: made for {data.model!r}, which is not the model given, "
-                             f"{model!r}; make dyn_ros.Data(model) once for each model")
+            raise ValueError(f"data: created for {data.model!r}, but called with the model "
+                             f"{model!r}; create a dyn_ros.Data(model) for each model")
         values, sizes, lengths = list(values), {}, {}
         for n, (name, axes, optional) in enumerate(self._arguments):
             if values[n] is None and optional:
                 continue
             values[n], batched = as_array(model, name, axes, values[n])
-            if not (batched and JIT):               # compiled code looks at a batch's numbers
+            if not (batched and JIT):               # compiled code checks the numbers of a batch
                 require_sound(model, name, axes, values[n])
             if batched:
                 sizes[name] = len(values[n])
@@ -173,22 +174,22 @@ class Algorithm:
                       for (name, _, _), x in zip(self._arguments, values)], constraints
 
     def require_sound(self, model, values):
-        """ValueError that names the number that compiled code has refused in a batch."""
+        """Raise a ValueError that names the number that compiled code rejected in a batch."""
         for (name, axes, _), value in zip(self._arguments, values):
             require_sound(model, name, axes, value)
 
     def raise_where_singular(self, model, values):
-        """LinAlgError where a pivot that the kernel has doubted is zero; see singular.py."""
+        """Raise a LinAlgError if a pivot that the kernel reported is zero; see singular.py."""
         singular.raise_where_singular(self.name, model, values[self.inputs.index(Q)])
 
     def announce(self):
-        """Log that compilation begins."""
-        _log.warning("dyn_ros: compiling %s for this machine, once; `dyn_ros precompile` "
-                     "compiles everything ahead", self.name)
+        """Log the start of a compilation."""
+        _log.warning("dyn_ros: compiling %s, once for this machine; run `dyn_ros precompile` to "
+                     "compile everything in advance", self.name)
 
 
 class _Ready(NamedTuple):
-    """What the calls for one state need of a Data."""
+    """The parts of a Data that the calls for one state use."""
 
     program: Program
     workspace: Workspace
@@ -256,7 +257,7 @@ class _Caller:
     # -- one state
 
     def _run_one(self, data, selector, values, constraints):
-        """Run on checked arrays."""
+        """Run on validated arrays."""
         ready = data._ready.get(self) or self._prepare(data)
         status = self._execute(data, ready, selector, values, constraints)
         if status == native.REFUSED:                # released in the midst of this call
@@ -290,8 +291,8 @@ class _Caller:
         return int(workspace.table[STATUS])
 
     def _prepare(self, data):
-        """Allocate what the calls for one state of a Data need."""
-        if len(data._ready) >= _MOST_READY:         # as many as there are choices of results
+        """Allocate the memory for the calls for one state."""
+        if len(data._ready) >= _MOST_READY:         # one for each choice of results
             data._ready.clear()
             data._prepared.clear()
         program = self._algorithm.program(data.model)
@@ -330,7 +331,7 @@ class _Caller:
         return finish
 
     def _copy_inputs(self, workspace, selector, values, constraints):
-        """Do what the compiled call does with a caller's objects."""
+        """Copy the inputs as the compiled call does with the caller's objects."""
         table = workspace.table
         table[STATUS], table[NCONSTRAINTS] = 0, constraints
         for each, shift, mask in zip(*native.packing(self._algorithm.options)):
@@ -344,7 +345,7 @@ class _Caller:
     # -- a batch
 
     def _run_batch(self, data, selector, values, constraints, size, threads):
-        """Run on checked arrays that each have a leading axis; new arrays are returned."""
+        """Run on validated arrays with leading axes; return new arrays."""
         algorithm, model = self._algorithm, data.model
         program = algorithm.program(model)
         program.batch.load(algorithm.announce)
@@ -386,7 +387,7 @@ class _Caller:
 
 
 def _require_equal(expected, numbers):
-    """ValueError where arguments differ in a number; by their names."""
+    """Raise a ValueError if the numbers, by argument name, differ."""
     if len(set(numbers.values())) > 1:
         raise ValueError(f"{expected}, got "
                          + ", ".join(f"{name}: {n}" for name, n in numbers.items()))

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A batch: new arrays for its results, the tiles that its numbers move in, its threads."""
+"""Batches: arrays for the results, tiles for copying them, and threads."""
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from ..model.types import Array, Model
 from ..model.workspace import Workspace
 from ..spatial.lanes import LANES
 
-_NOTHING = np.zeros((0, 0))         # the batch of an input that was not given
+_NOTHING = np.zeros((0, 0))         # the batch of an omitted input
 
 
 class BatchSpace:
@@ -34,10 +34,10 @@ class BatchSpace:
             model._ints, self._workspace.table, model._floats, self._workspace.work))
 
     def tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
-        """Where the tiles of ``LANES`` numbers start that fill the rows of a result.
+        """Offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
 
-        The last one ends with its row. Those that the tree leaves empty are read from where
-        zeros are, which stay in the caches.
+        The last tile ends with its row. Tiles that are empty because of the tree refer to a block
+        of zeros, which stays in the caches.
         """
         if (known, columns) not in self._tiles:
             first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
@@ -55,7 +55,7 @@ class BatchSpace:
 
 
 def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
-    """Whether velocities are, two by two, on a common path to the root; an axis for each."""
+    """Whether tuples of velocities are pairwise in the same branch; one axis per velocity."""
     k, (_, end) = np.arange(model.nv), model._velocity_tree
     before = (k[:, None] <= k) & (k < end[:, None])
     pairs = before | before.T
@@ -63,16 +63,16 @@ def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
 
 
 def as_rows(batch: Array | None) -> Array:
-    """A batch of matrices as a batch of rows."""
+    """Convert a batch of matrices to a batch of rows."""
     if batch is None:
         return _NOTHING
     return batch if batch.ndim == 2 else batch.reshape(len(batch), math.prod(batch.shape[1:]))
 
 
 def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[Array, Array]:
-    """Memory for a batch's results, one row for each state, and the view of it that is returned.
+    """Allocate the results of a batch, one row per state, and the view to return.
 
-    Long rows are padded to whole lines of the caches.
+    Long rows are padded to whole cache lines.
     """
     shape = axis_lengths(data.model, known.shape)
     if known.shape[:1] == ("rows",):
@@ -88,7 +88,7 @@ def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[A
 
 def in_parts(data: Data, size: int, threads: int,
              run: Callable[[int, int, int], Any]) -> Sequence[Any]:
-    """What ``run(thread, start, stop)`` returns for each thread's part of a batch."""
+    """Call ``run(thread, start, stop)`` for each thread's part of a batch; return the results."""
     step = -(-size // threads // LANES) * LANES or LANES
     starts = range(0, size, step)
 

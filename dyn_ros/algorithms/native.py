@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled code around a kernel: from the arrays of a caller to the work space and back.
 
-The call for one state looks at the objects that the caller passes: where each is a plain float64
-array of the right length with finite numbers, it copies them and runs the kernel. Anything else
-is refused, and left to Python. The call for a batch runs the kernel on ``LANES`` states at a
-time.
+The call for one state reads the objects that the caller passes: if all are contiguous float64
+arrays of the right length with finite numbers, it copies them and runs the kernel. Otherwise it
+rejects them, and Python handles the call. The call for a batch runs the kernel on ``LANES`` states
+at a time.
 """
 import ctypes
 import math
@@ -51,7 +51,7 @@ from ..spatial.lie import UNIT_TOLERANCE
 
 REFUSED = -1
 _EXPONENT = 0x7FF0000000000000  # bits of a float64: all set in infinities and NaN alone
-_PAST_CACHES = 1 << 22      # numbers: results of this size leave the caches before they are read
+_PAST_CACHES = 1 << 22      # numbers: larger results do not stay in the caches until they are read
 
 
 # --- a caller's object, by its address
@@ -110,7 +110,7 @@ def links(data, workspace):
 
 
 def _objects_are_as_known():
-    """Whether tuples and arrays are laid out in memory as compiled code reads them."""
+    """Whether tuples and arrays have the memory layout that compiled code assumes."""
     array = np.zeros((2, 3))
     words = (ctypes.c_int64 * 9).from_address(id(array))
     shape = (ctypes.c_int64 * 2).from_address(words[_SHAPE])
@@ -123,7 +123,7 @@ def _objects_are_as_known():
 
 
 READS_OBJECTS = JIT and _objects_are_as_known()
-"""Whether compiled code takes a caller's objects itself; otherwise Python copies the numbers."""
+"""Whether compiled code reads a caller's objects; otherwise Python copies the numbers."""
 if JIT and not READS_OBJECTS:
     warnings.warn("this Python or NumPy lays out its objects in a way that dyn_ros does not know: "
                   "each call takes some 20 us longer; CPython 3.10 to 3.14 with NumPy 1.26 or 2 "
@@ -132,7 +132,7 @@ if JIT and not READS_OBJECTS:
 
 @kernel
 def _take(known, r, address, field, width, heads):
-    """Copy one input into the work space; False where Python has to look at it."""
+    """Copy one input into the work space; return False if Python must handle it."""
     store(r.table, HAS_INPUT + field, 0)
     if address == load(known, _NONE):
         return True
@@ -168,7 +168,7 @@ def _take(known, r, address, field, width, heads):
 
 @kernel
 def _quaternions_are_unit(r, field):
-    """Whether every quaternion in a field like q has length one, in every lane."""
+    """Whether every quaternion in a field like q is unit, in every lane."""
     start = offset(r, field)
     for n in range(load(r.ints, NUNIT)):
         k = start + load(r.ints, load(r.ints, UNIT_LIST) + n)
@@ -182,7 +182,7 @@ def _quaternions_are_unit(r, field):
 
 @kernel
 def _is_finite(r, start, count):
-    """Whether numbers of the work space are finite, in every lane."""
+    """Whether the numbers in a part of the work space are finite, in every lane."""
     for k in range(start, start + count):
         x = load(r.work, k)
         if not (all_above(math.inf, x) and all_above(x, -math.inf)):
@@ -192,7 +192,7 @@ def _is_finite(r, start, count):
 
 @kernel
 def _gather(source, first, count, r, start):
-    """Rows first ... of a batch into the lanes; the last one again where there are too few."""
+    """Load rows of a batch into the lanes, repeating the last row if necessary."""
     columns = source.shape[1]
     if count == LANES and columns >= LANES:
         for k in range(0, columns - LANES, LANES):
@@ -206,7 +206,7 @@ def _gather(source, first, count, r, start):
 
 @kernel
 def _scatter(r, tiles, target, first, count, past_caches):
-    """The lanes into rows first ... of a batch; with what follows where rows are padded."""
+    """Store the lanes in rows of a batch, including padding."""
     columns = target.shape[1]
     if count < LANES or columns < LANES:
         for n in range(len(tiles)):
@@ -236,7 +236,7 @@ def _width(field):
 
 
 def _heads(field):
-    """Rows of an input whose last axis is open, 1 for a vector; 0 for other inputs."""
+    """Rows of an input with a variable last axis, 1 for a vector; 0 for other inputs."""
     return math.prod(field.shape[:-1]) if field.is_open else 0
 
 
@@ -245,16 +245,16 @@ def _is_configuration(field):
 
 
 def packing(options):
-    """Slots, shifts and masks that take options from a selector: the last one has the low bits."""
+    """Slots, shifts and masks to extract options from a selector, lowest bits last."""
     if not options:
-        return (0,), (0,), (0,)                     # compiled code knows no empty tuple of numbers
+        return (0,), (0,), (0,)                     # compiled code cannot type an empty tuple
     shifts = tuple(sum(later.bits for later in options[n + 1:]) for n in range(len(options)))
     masks = tuple((1 << each.bits) - 1 if each.bits else -1 for each in options)
     return tuple(options), shifts, masks
 
 
 def for_objects(run, inputs, optional, options):
-    """The call for one state, which takes a caller's objects: (links, model, selector, inputs)."""
+    """The call for one state that reads the caller's objects: (links, model, selector, inputs)."""
     fields, (chosen, shifts, masks) = tuple(inputs), packing(options)
     widths, heads = tuple(_width(f) for f in fields), tuple(_heads(f) for f in fields)
     configurations = tuple(_is_configuration(f) for f in fields)
@@ -285,7 +285,7 @@ def for_objects(run, inputs, optional, options):
 
 
 def for_workspace(run):
-    """The call for one state whose inputs are in the work space already: (links)."""
+    """The call for one state whose inputs are already in the work space: (links)."""
     def call(address):
         known = integers_at(address)
         r = KernelArgs(integers_at(load(known, _INTS)), integers_at(load(known, _TABLE)),
@@ -347,4 +347,4 @@ def batch_signature(inputs, results):
 
 
 ALWAYS = (turn_joints,)
-"""Kernels that every call runs besides the algorithm's own."""
+"""Kernels that every call runs in addition to that of the algorithm."""

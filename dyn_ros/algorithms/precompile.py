@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compile algorithms ahead of their first call."""
+"""Compilation of algorithms before their first call."""
 from collections.abc import Callable, Sequence
 
 from ..spatial.compiler import JIT
@@ -11,7 +11,7 @@ from .algorithm import ALGORITHMS
 def precompile(names: Sequence[str] | None = None, batch: bool = True,
                progress: Callable[[int, int, str], object] | None = None,
                coupled: bool = True) -> list[str]:
-    """Compile algorithms into the cache, so that no later call has to wait for it.
+    """Compile algorithms into the cache, so that later calls do not wait.
 
     Several processes compile at once, one for each processor.
 
@@ -36,12 +36,12 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     Raises
     ------
     ValueError
-        For a name that is no algorithm; lists those there are.
+        For a name that is no algorithm; lists the available ones.
     """
     chosen = list(ALGORITHMS if names is None else names)
     unknown = set(chosen) - set(ALGORITHMS)
     if unknown:
-        raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; there are: "
+        raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; available: "
                          + ", ".join(sorted(ALGORITHMS)))
     todo = {entry: name for name in chosen for entry in ALGORITHMS[name].entries(batch, coupled)}
     missing = [entry for entry in todo if not (entry.call or entry.is_kept())] if JIT else []

@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a robot's inertia matrix is singular, and the words that say so.
+"""Decides whether the inertia matrix of a robot is singular, and creates the error message.
 
-Kernels eliminate one velocity after the other, from the tips on. The pivot of velocity k is the
-inertia that the joint feels as it moves while the joints that it carries yield. Their compiled
-code only looks for pivots that may have lost their digits. Here these are computed anew: as twice
-the kinetic energy of that motion, a sum of squares, in which nothing cancels.
+Kernels eliminate the velocities one by one, from the tips. The pivot of velocity k is the inertia
+that the joint moves while its descendants are free. Compiled code only detects pivots that may
+have lost their significant digits. They are recomputed here as twice the kinetic energy of that
+motion, which is a sum of squares without cancellation.
 """
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ import numpy as np
 from ..model.types import Array, Model
 from ..spatial.lie import quaternion_exp, rotate
 
-_ROUNDING = 2e-15        # a kernel's pivot has no digits where less than this is left of its terms
-_CHUNK = 256             # states at a time, for the memory that their Jacobians take
+_ROUNDING = 2e-15        # relative size of a pivot below which a kernel has no significant digits
+_CHUNK = 256             # states at a time, which limits the memory for their Jacobians
 
 
 class _Pivot(NamedTuple):
@@ -23,12 +23,12 @@ class _Pivot(NamedTuple):
 
     velocity: int
     inertia: float      # the pivot [kg m2] or [kg]
-    carried: float      # what the joint carries: the same with the joints behind it locked
-    rounding: float     # how much of it kernels cannot see
+    carried: float      # the same with the descendants locked
+    rounding: float     # rounding error of kernels
 
 
 def raise_where_singular(name: str, model: Model, q: Array) -> None:
-    """Raise an error if a kernel that doubted a pivot was right.
+    """Raise an error if a pivot that a kernel reported is singular.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def raise_where_singular(name: str, model: Model, q: Array) -> None:
     Raises
     ------
     numpy.linalg.LinAlgError
-        Names the first joint (from the tips) whose acceleration the torques do not determine.
+        Names the first joint from the tips whose acceleration the torques do not determine.
     """
     q = np.atleast_2d(q)
     for start in range(0, len(q), _CHUNK):
@@ -51,7 +51,7 @@ def raise_where_singular(name: str, model: Model, q: Array) -> None:
 
 
 def _words(model, found):
-    """What is wrong, and what would do."""
+    """The error message, with a remedy."""
     joint, (_, inertia, carried, rounding) = repr(model.velocity_names[found.velocity]), found
     unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
     effect = "so its acceleration is not determined"
@@ -59,12 +59,13 @@ def _words(model, found):
         why = "moves no inertia"
         if carried > 0.0:
             left = max(inertia, 0.0)
-            why += (f": of the {carried:.2g} {unit} that it carries, {left:.2g} {unit} are left "
-                    "with the joints behind it free, which is only rounding")
-        remedy = "give the link that it moves a mass and an inertia, or set model.armature for it"
+            why += (f": of the {carried:.2g} {unit} that it carries, {left:.2g} {unit} remain "
+                    "when its descendants are free, which is a rounding error")
+        remedy = ("add a mass and an inertia to the link that it moves, or set model.armature for "
+                  "it")
     else:
         why = f"moves a negative inertia, {inertia:.3g} {unit}"
-        remedy = "give the links that it carries inertias that a body can have"
+        remedy = "correct the inertias of the links that it carries, which are not physical"
     negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
                 if x < 0.0]
     if negative:
@@ -84,8 +85,8 @@ def _is_linear(model, k):
 def _first_singular(model, q):
     """The ``_Pivot`` of the first velocity from the tips that is singular in some state, or None.
 
-    Gram and Schmidt's orthogonalisation of the velocities' momenta, each done twice; the roots of
-    the bodies' inertias stand in ``roots``, ``signs`` says which of them are imaginary.
+    Gram-Schmidt orthogonalization of the momenta of the velocities, each done twice. ``roots``
+    contains square roots of the bodies' inertias; ``signs`` specifies which are imaginary.
     """
     with np.errstate(all="ignore"):
         roots, signs, sizes = _roots_of_inertia(model, q)
@@ -108,11 +109,11 @@ def _first_singular(model, q):
 
 
 def _roots_of_inertia(model, q):
-    """G and s with M = G' diag(s) G, and how large M's diagonal is where nothing cancels.
+    """G and s with M = G' diag(s) G, and the size of M's diagonal without cancellation.
 
-    The rows of G are of the bodies' centers, about their principal axes, and of the armature. The
-    sizes, (B, nv, 1), are of the terms that kernels add up: along the root's axes, and about each
-    body's joint.
+    The rows of G belong to the armature, the centers of mass of the bodies, and the rotations
+    about their principal axes. The sizes, (B, nv, 1), are those of the terms that kernels sum:
+    expressed in the root frame, about each body's joint.
     """
     jacobians, rotations = _jacobians(model, q)
     armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))),
@@ -135,7 +136,7 @@ def _roots_of_inertia(model, q):
 
 
 def _jacobians(model, q):
-    """Of each body its Jacobian, (B, 6, nv), in its joint's axes, and its rotation, (B, 3, 3)."""
+    """Jacobian of each body, (B, 6, nv), expressed in the joint frame, and rotation, (B, 3, 3)."""
     jacobians, rotations = [], []
     for i, joint in enumerate(model.tree.joints):
         x = q[:, model.idx_q[i]:]
@@ -170,7 +171,7 @@ def _displacement(joint, x):
 
 
 def _subspace(joint):
-    """The motion subspace, (6, n), in the joint's axes."""
+    """The motion subspace, (6, n), expressed in the joint frame."""
     if joint.kind == "floating":
         return np.eye(6)
     if joint.kind == "planar":

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Data: every result of the algorithms by name, and the memory that they work in."""
+"""Data: the results of the algorithms by name, and their work space."""
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -45,17 +45,17 @@ def _declare_attributes() -> None:
 class Data:
     """The results of one model, written by the algorithms.
 
-    A result is an array that belongs to ``Data``: the next call overwrites it, so copy what you
-    want to keep. An algorithm writes the fields that its docstring names and no others. Memory
-    is allocated by the first call that needs it. The rows of joints leave the universe out.
+    A result is an array owned by ``Data``, which the next call overwrites: copy it to keep it. An
+    algorithm only writes the fields named in its docstring. Memory is allocated by the first call
+    that needs it. Rows of joints exclude the universe.
 
-    A ``Data`` belongs to the thread that calls with it first, until that thread ends or calls
-    ``release``; a call from another thread raises RuntimeError. Make one for each thread.
+    A ``Data`` belongs to the first thread that calls with it, until that thread ends or calls
+    ``release``; calls from other threads raise a RuntimeError. Create one for each thread.
 
     Parameters
     ----------
     model : Model
-        The model whose results it holds.
+        The model that the results belong to.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class Data:
     def __init__(self, model: Model) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
-                            f"{model!r:.80}; make one with dyn_ros.Model.from_urdf_file(path)")
+                            f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)")
         _declare_attributes()
         self.__dict__.update(
             model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared=[],
@@ -98,7 +98,7 @@ class Data:
             _buffer_pool=BufferPool())
 
     def _array(self, known: Field) -> Array:
-        """A public field's memory, with the universe."""
+        """The array of a public field, including the universe."""
         if known not in self._arrays:
             _declare_attributes()
             array = new_field(self.model, known)
@@ -109,7 +109,7 @@ class Data:
     # -- one thread at a time
 
     def release(self) -> None:
-        """Let another thread call with this Data from now on.
+        """Allow another thread to use this Data.
 
         Raises
         ------
@@ -123,15 +123,15 @@ class Data:
         with _changing_owner:
             owner = int(self._owner[0])
             if owner == BUSY:
-                raise RuntimeError("data: a batch is being computed with it; make another "
-                                   "dyn_ros.Data(model) for this call")
+                raise RuntimeError("data: in use by a batch; create another dyn_ros.Data(model) "
+                                   "for this call")
             if owner not in (_FREE, threading.get_ident()) and owner in sys._current_frames():
                 name = next((thread.name for thread in threading.enumerate()
                              if thread.ident == owner), str(owner))
                 raise RuntimeError(
-                    f"data: it belongs to thread {name!r}, which called with it first, and this is "
-                    f"thread {threading.current_thread().name!r}; make one dyn_ros.Data(model) for "
-                    "each thread, or call data.release() in that thread when it is done")
+                    f"data: belongs to thread {name!r}, which used it first, and was called from "
+                    f"thread {threading.current_thread().name!r}; create a dyn_ros.Data(model) for "
+                    "each thread, or call data.release() in the owning thread")
             self._owner[0] = new_owner
 
     def _hand_to(self, owner: int) -> None:
@@ -145,7 +145,7 @@ class Data:
                                         for known, array in self._arrays.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Data":
-        """For the same model, unless what is copied holds the model and Data is met behind it."""
+        """Copy the results. The copy shares the model, unless the model has been copied as well."""
         arrays = {known.name: array for known, array in self._arrays.items()}
         return _restored(memo.setdefault(id(self.model), self.model), arrays)
 

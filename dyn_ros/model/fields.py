@@ -1,12 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of what kernels read and write: fields of the work space, and options of a call.
+"""The fields of the work space and the options of a call, which kernels refer to.
 
-A field is an array with a name and a shape. An algorithm declares which fields are its inputs,
-which its results; the other fields that its kernel refers to are scratch. Field and Option are
-ints, which compiled code sees as constants.
+A field is an array with a name and a shape. An algorithm declares its input and result fields;
+the other fields that its kernel refers to are scratch. Field and Option are ints, which are
+constants in compiled code.
 
-Row 0 of every field that counts joints is the universe; the rows of the public view start at 1.
+Row 0 of every field with one row per joint is the universe; public results start at row 1.
 """
 import math
 from collections.abc import Iterable
@@ -36,17 +36,17 @@ class Field(int):
 
     @property
     def is_public(self) -> bool:
-        """Whether ``Data`` has it as an attribute."""
+        """Whether it is an attribute of ``Data``."""
         return not self.name.startswith("_")
 
     @property
     def is_open(self) -> bool:
-        """Whether each call has its own length of the last axis."""
+        """Whether the length of the last axis depends on the call."""
         return self.shape[-1:] == ("constraints",)
 
     @property
     def holds_placements(self) -> bool:
-        """Whether it holds homogeneous matrices, which start as identities."""
+        """Whether it contains homogeneous matrices, which are initialized as identities."""
         return self.shape[-2:] == (4, 4)
 
 
@@ -57,23 +57,23 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     Parameters
     ----------
     name : str
-        Its attribute in ``Data``; one that starts with an underscore stays private.
+        Name of the attribute of ``Data``; names with a leading underscore are private.
     shape : tuple
-        Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (njoints and the universe before
-        them), "ncolumns" (one for each column of each joint's motion subspace; with mimic
-        joints there are more of these than velocities), "padded" (nv rounded up to whole
-        ``LANES``) or, as the last one, "constraints" (as many as a call has, up to
-        ``MAX_CONSTRAINTS``). An empty tuple: a number. Two last axes of (4, 4) are placements.
+        Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and njoints),
+        "ncolumns" (one for each column of each joint's motion subspace; more than nv if there are
+        mimic joints), "padded" (nv rounded up to a multiple of ``LANES``) or, as the last one,
+        "constraints" (the number in the call, up to ``MAX_CONSTRAINTS``). An empty tuple is a
+        single number. Fields that end in (4, 4) are placements.
     doc : str
-        What it is, with unit and frame.
+        Description, with unit and frame.
     transposed : bool
-        The public view has the two last axes exchanged: columns of a matrix are contiguous.
+        The last two axes are exposed transposed, so that the columns of the matrix are contiguous.
     sparse : bool
-        Each axis is "nv", and entries of velocities on no common path to the root are zero: the
-        kernel for a batch never writes them.
+        All axes are "nv", and entries for velocities in different branches are zero; kernels for
+        batches never write them.
     zeros : bool
-        Entries that no kernel writes are read as zeros. Other scratch starts as NaN, so that a
-        kernel that reads what it has not written shows at once.
+        Entries that no kernel writes are zero. Other scratch is initialized with NaN, which
+        exposes kernels that read entries they have not written.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
 
 
 class Option(int):
-    """A whole number that a call passes to its kernel besides arrays; see ``option``."""
+    """An integer that a call passes to its kernel; see ``declare_option``."""
 
     name: str
     bits: int
@@ -108,10 +108,10 @@ def declare_option(name: str, bits: int = 0) -> Option:
     Parameters
     ----------
     name : str
-        For messages.
+        Name in error messages.
     bits : int
-        How many bits it takes behind those of other options; 0: all that remain, which only an
-        algorithm's first option may.
+        Number of bits; 0: all remaining bits, which only the first option of an algorithm can
+        have.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def axis_lengths(model: Model, shape: tuple[Axis, ...]) -> tuple[int, ...]:
 
 
 def initialize(known: Field, array: Array, scratch: float) -> None:
-    """Write what a field contains before any kernel runs; ``array`` may have an axis of lanes."""
+    """Initialize a field before any kernel runs; ``array`` can have an axis of lanes."""
     array[...] = 0.0 if known.zeros else scratch
     if known.holds_placements:
         axis = len(known.shape) - 2
@@ -150,14 +150,14 @@ def initialize(known: Field, array: Array, scratch: float) -> None:
 
 
 def public_view(known: Field, array: Array) -> Array:
-    """A field's array as ``Data`` presents it: without the universe, axes in order."""
+    """The public view of a field's array: without the universe, not transposed."""
     if known.shape[:1] == ("rows",):
         array = array[1:]
     return array.swapaxes(-1, -2) if known.transposed else array
 
 
 def fields_among(constants: Iterable[object]) -> set[Field]:
-    """The fields among what a kernel refers to, those in tuples too."""
+    """The fields among the constants of a kernel, including those in tuples."""
     found: set[Field] = set()
     for value in constants:
         if isinstance(value, Field):
@@ -168,7 +168,7 @@ def fields_among(constants: Iterable[object]) -> set[Field]:
 
 
 def count(model: Model, known: Field) -> int:
-    """How many numbers a field has for one state."""
+    """Number of entries of a field for one state."""
     return math.prod(axis_lengths(model, known.shape))
 
 
@@ -185,14 +185,14 @@ ROOT_ACC = field("_root_acc", (6,))
 FF_TORQUES = field("_ff_torques", ("nv",))
 DIRECTIONS = field("_directions", (6, "constraints"))
 DESIRED = field("_accelerations", ("constraints",))
-LIMI = field("liMi", ("rows", 4, 4), "Placement of each joint frame in its parent's [m].")
+LIMI = field("liMi", ("rows", 4, 4), "Placement of each joint frame in its parent joint [m].")
 OMI = field("oMi", ("rows", 4, 4), "Placement of each joint frame in the world [m].")
-JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, in that frame [m/s, rad/s].")
-JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame less gravity, in that "
-                                     "frame [m/s2, rad/s2].")
-JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, in the joint's "
-                                  "frame, at its origin [N, N m].")
-EMPTY = field("_empty", (LANES,), zeros=True)       # what a batch reads for tiles off the tree
+JOINT_V = field("v", ("rows", 6), "Velocity of each joint frame, expressed in it [m/s, rad/s].")
+JOINT_A = field("a_gf", ("rows", 6), "Acceleration of each joint frame minus gravity, expressed "
+                                     "in it [m/s2, rad/s2].")
+JOINT_F = field("f", ("rows", 6), "Force that each joint transmits to its body, expressed in the "
+                                  "joint frame, at its origin [N, N m].")
+EMPTY = field("_empty", (LANES,), zeros=True)       # source of the empty tiles of a batch
 
 FRAME = declare_option("frame")                     # an index into model.frame_names
 REFERENCE_FRAME = declare_option("reference_frame", bits=2)

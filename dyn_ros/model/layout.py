@@ -1,11 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The packed arrays that a kernel receives, and how it reads them.
+"""Memory layout: the packed arrays that a kernel receives, and their accessors.
 
 A kernel has one argument, a ``KernelArgs``: the integers of the model (sizes, the tree), the
-table of the call (status, options, where each field starts), the floats of the model (its
-constants) and the work space. The work space holds one float for each number of one state, or
-``LANES`` of them for as many states.
+table of the call (status, options, offsets of fields), the floats of the model (its constants) and
+the work space. Each entry of the work space is a float for one state, or ``LANES`` floats for as
+many states.
 """
 from collections import namedtuple
 
@@ -17,7 +17,7 @@ from .fields import MAX_FIELDS, MAX_OPTIONS
 KernelArgs = namedtuple("KernelArgs", "ints table floats work")
 
 
-# --- the model's integers: header, the tree, velocities on their way to the root, lists
+# --- the model's integers: header, the tree of joints, the tree of velocities, lists
 
 NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, COUPLED, NUNIT, UNIT_LIST, FRAME_LIST = range(9)
 TREE = 9
@@ -26,8 +26,8 @@ TREE_ROW = 8
 
 REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
 
-# --- the call's table: header, options, and of each field whether the caller gave it, where it
-# starts in the work space, how many numbers it has
+# --- the call's table: header, options, and for each field whether the caller passed it, its
+# offset in the work space, and its number of entries
 
 STATUS, NCONSTRAINTS = range(2)
 OPTION = 2
@@ -49,7 +49,7 @@ FRAME_ROW = 12
 
 @kernel
 def njoints(r):
-    """Joints without the universe; they are numbered from 1."""
+    """Number of joints, without the universe; they are numbered from 1."""
     return constant(r.ints, NJOINTS)
 
 
@@ -60,13 +60,13 @@ def nv(r):
 
 @kernel
 def padded(r):
-    """nv rounded up to whole ``LANES``."""
+    """nv rounded up to a multiple of ``LANES``."""
     return (nv(r) + LANES - 1) // LANES * LANES
 
 
 @kernel
 def nallcolumns(r):
-    """Columns of all joints' motion subspaces."""
+    """Number of columns of the motion subspaces of all joints."""
     return constant(r.ints, NALLCOLUMNS)
 
 
@@ -83,25 +83,25 @@ def nconstraints(r):
 
 @kernel
 def offset(r, field):
-    """Where a field starts in the work space."""
+    """Offset of a field in the work space."""
     return constant(r.table, OFFSET + field)
 
 
 @kernel
 def size(r, field):
-    """How many numbers a field has."""
+    """Number of entries of a field."""
     return constant(r.table, SIZE + field)
 
 
 @kernel
 def has_input(r, field):
-    """Whether the caller passed this optional input; False for what is no input."""
+    """Whether the caller passed this optional input; False for other fields."""
     return load(r.table, HAS_INPUT + field) != 0
 
 
 @kernel
 def option(r, which):
-    """A whole number that the caller passed, such as ``FRAME``."""
+    """An integer that the caller passed, such as ``FRAME``."""
     return load(r.table, OPTION + which)
 
 
@@ -120,13 +120,13 @@ def coupled(r):
 
 @kernel
 def velocity_parent(r, k):
-    """The velocity before k on the way to the root, or -1."""
+    """The parent of velocity k, or -1."""
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + k)
 
 
 @kernel
 def velocity_end(r, k):
-    """The velocities after k and before this one have k on their way to the root."""
+    """End of the range of descendants of velocity k."""
     return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + nv(r) + k)
 
 
@@ -169,31 +169,31 @@ def has_child(r, i):
 
 @kernel
 def is_last_child(r, i):
-    """Whether joint i is the first of its siblings that an inward pass meets."""
+    """Whether joint i is the first of its siblings in an inward pass."""
     return constant(r.ints, TREE + TREE_ROW * i + LAST_CHILD) == 1
 
 
 @kernel
 def constants(i):
-    """Where the floats of joint i start."""
+    """Offset of the floats of joint i."""
     return ROWS + FLOATS_ROW * i
 
 
 @kernel
 def ratio(r, i):
-    """Velocity of joint i over that of the coordinate it hangs on: 1, or a mimic's multiplier."""
+    """Ratio of the velocity of joint i to that of its coordinate: 1, or a mimic multiplier."""
     return constant(r.floats, constants(i) + RATIO)
 
 
 @kernel
 def axis(r, i):
-    """Axis of a revolute or prismatic joint, in its frame."""
+    """Axis of a revolute or prismatic joint, expressed in its frame."""
     return constant3(r.floats, constants(i) + AXIS)
 
 
 @kernel
 def body_inertia(r, i):
-    """Of what joint i carries, in its frame, about its origin."""
+    """Inertia of the body of joint i, expressed in its frame, about its origin."""
     k = constants(i) + INERTIA
     return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
         constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
@@ -233,7 +233,7 @@ def increase(a, k, x):
 
 @kernel
 def accumulate(r, k, x):
-    """Store a number; where mimic joints share velocities, add it."""
+    """Store a number, or add it if mimic joints share velocities."""
     if coupled(r):
         x = x + load(r.work, k)
     store(r.work, k, x)
@@ -241,9 +241,9 @@ def accumulate(r, k, x):
 
 @kernel
 def clear_matrix(r, start):
-    """Write zeros where ``accumulate`` stores an nv x nv matrix that is sparse along the tree.
+    """Clear an nv x nv matrix with the sparsity of the tree before ``accumulate``.
 
-    A batch's work space, which no caller can write to, keeps those off the tree.
+    The work space of a batch is private, so the entries outside the tree stay zero there.
     """
     if coupled(r) or not holds_lanes(r.work):
         clear(r.work, start, nv(r) * nv(r))
@@ -251,6 +251,6 @@ def clear_matrix(r, start):
 
 @kernel
 def zero_unless_input(r, field):
-    """An optional input that the caller left out counts as zero."""
+    """Treat an omitted optional input as zero."""
     if not has_input(r, field):
         clear(r.work, offset(r, field), size(r, field))

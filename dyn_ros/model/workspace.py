@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of one algorithm: its inputs and scratch, and the table that says where all is."""
+"""The memory of one algorithm: inputs and scratch, and the table of their offsets."""
 import math
 from collections.abc import Iterable, Mapping
 
@@ -13,11 +13,11 @@ from .buffer_pool import aligned
 from .fields import Field, axis_lengths, initialize
 from .types import Array, Model
 
-_BEHIND = LANES                                     # what a kernel may read behind a last row
+_BEHIND = LANES                                     # kernels may read past the last row
 
 
 def new_field(model: Model, known: Field) -> Array:
-    """A public field's array, with the universe; zeros, placements are identities."""
+    """The array of a public field, including the universe: zeros, or identity placements."""
     shape = axis_lengths(model, known.shape)
     count = math.prod(shape)
     array = aligned(np.zeros, count + _BEHIND)[:count].reshape(shape)
@@ -37,8 +37,7 @@ class Workspace:
     lanes : bool
         Whether it holds ``LANES`` states.
     published : dict of Field to ndarray
-        Fields that have memory elsewhere, which ``Data`` presents; all others are scratch of
-        this algorithm alone.
+        Fields with memory in ``Data``; all others are scratch of this algorithm only.
 
     Attributes
     ----------
@@ -73,12 +72,12 @@ class Workspace:
         return self.work[start:start + math.prod(shape)].reshape(shape + self.work.shape[1:])
 
     def __getitem__(self, known: Field) -> Array:
-        """The array of a field, with the universe."""
+        """The array of a field, including the universe."""
         if known in self._published:
             return self._published[known]
         return self._part(int(self.table[layout.OFFSET + known]),
                           axis_lengths(self.model, known.shape))
 
     def offset(self, known: Field) -> int:
-        """Where a field starts, in rows of the work space."""
+        """Offset of a field, in rows of the work space."""
         return int(self.table[layout.OFFSET + known])

@@ -622,7 +622,7 @@ def test_a_number_that_is_none_in_a_batch(name):
 def test_data_of_another_model_or_none():
     pair, given = task("ur5", None, {"tool0": 6})
     other = peer.pair("kinova")
-    with pytest.raises(ValueError, match="data: made for"):
+    with pytest.raises(ValueError, match="data: created for"):
         dyn_ros.vereshchagin(pair.model, other.data, **given)
     with pytest.raises(TypeError, match="data: expected"):
         dyn_ros.vereshchagin(pair.model, None, **given)

@@ -274,7 +274,7 @@ def test_a_call_in_the_midst_of_a_batch_gets_an_error():
     gravity(pair)
     pair.data._claim(BUSY)
     for count in (None, 20):
-        with pytest.raises(RuntimeError, match="a batch is being computed with it"):
+        with pytest.raises(RuntimeError, match="in use by a batch"):
             gravity(pair, count)
     pair.data._hand_to(threading.get_ident())
     gravity(pair, 20)
