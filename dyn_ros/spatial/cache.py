@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of compiled kernels: private to one user, each entry a file that is whole or absent.
+"""The cache of compiled kernels: a private folder with one checked file per entry.
 
-What is loaded from here is run. So a folder or a file that another user owns or could write to is
-left alone, and nothing of a file is interpreted before all of it has been checked.
+Code that is loaded from the cache is executed. Therefore folders and files that another user owns or
+can write to are not used, and no part of a file is interpreted before all of it is verified.
 """
 import contextlib
 import functools
@@ -31,7 +31,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class _NotPrivate(Exception):
-    """Another user could plant code in a folder; says why, and what would do."""
+    """Another user could place code in a folder; the message states the reason and a remedy."""
 
 
 def _owner(uid: int) -> str:
@@ -39,7 +39,7 @@ def _owner(uid: int) -> str:
 
 
 def _require_private(folder: Path) -> None:
-    """Refuse a folder that another user owns or writes to, or could put another one in place of.
+    """Raise if another user owns a folder, can write to it, or can replace it.
 
     The folders above it may belong to root, and may be open to others where these cannot rename
     what is not theirs, as in /tmp.
@@ -63,11 +63,11 @@ def _require_private(folder: Path) -> None:
 
 
 def _make_private(folder: Path) -> Path:
-    """A folder, made where it does not exist; without symbolic links. OSError, _NotPrivate."""
+    """Create a folder if necessary and return its real path; raises OSError or _NotPrivate."""
     folder = Path(os.path.realpath(folder))
     missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     for each in reversed(missing):
-        with contextlib.suppress(FileExistsError):      # another process was faster
+        with contextlib.suppress(FileExistsError):      # created by another process
             each.mkdir(mode=0o700)
     _require_private(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -88,7 +88,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _private_root() -> Path:
-    """The first folder that can be used; one warning names those that others could write to."""
+    """Return the first usable folder; one warning names those that others can write to."""
     refused = []
     for candidate in _candidates():
         try:
@@ -147,7 +147,7 @@ def _checksum(name: str, content: bytes) -> bytes:
 
 
 def read(name: str) -> bytes | None:
-    """The content of an entry.
+    """Return the content of an entry.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, content: bytes) -> None:
-    """Keep an entry: whole at once, in place of what was there.
+    """Store an entry atomically, replacing an existing one.
 
     Parameters
     ----------

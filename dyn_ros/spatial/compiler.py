@@ -24,17 +24,17 @@ _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "bou
 _lock = threading.RLock()
 _private: Any = None            # numba_private, or None where it cannot be used at all
 _is_quick = True                # whether it is used for compiling, too
-_doubt: Exception | None = None     # why one of these is not so
+_doubt: Exception | None = None     # the reason if one of these is not the case
 _has_warned = False
 if JIT:
     try:
         from . import numba_private as _private
-    except Exception as error:      # whatever making classes of others' parts may raise
+    except Exception as error:      # deriving from private classes may raise anything
         _doubt = error
 
 
 def _compile_ordinarily(error: Exception) -> None:
-    """Use Numba's public interface alone for compiling, from now on."""
+    """Compile only through Numba's public interface from now on."""
     global _is_quick, _doubt
     _is_quick, _doubt = False, error
     with contextlib.suppress(Exception):
@@ -52,7 +52,7 @@ def _warn_once(error: Exception | None) -> None:
 
 
 def kernel(function: Callable) -> Any:
-    """Decorator of every function that runs inside a kernel.
+    """Decorator for functions that run inside a kernel.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def kernel(function: Callable) -> Any:
 
 
 def overload(function: Callable) -> Callable:
-    """Decorator of what stands for a function, or for an operator, in compiled code.
+    """Decorator for the implementation of a function or an operator in compiled code.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def overload(function: Callable) -> Callable:
 
 
 ENTRIES: dict[str, "Entry"] = {}
-"""All that there are, by name."""
+"""All entries, by name."""
 
 
 class Entry:
@@ -121,7 +121,7 @@ class Entry:
         ENTRIES[name] = self
 
     def load(self, before_compiling: Callable[[], object] | None = None) -> bool:
-        """Take it from the cache or compile it.
+        """Load the entry from the cache, or compile it.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Entry:
         bool
             True where it had to be compiled.
         """
-        if not JIT or self.call is not None:        # without it callers run the kernel themselves
+        if not JIT or self.call is not None:        # without the compiler, callers run the kernel
             return False
         with _lock:
             if self.call is not None:
@@ -159,7 +159,7 @@ class Entry:
         return name is not None and cache.read(name) is not None
 
     def file_name(self) -> str | None:
-        """Name of the file that keeps it: another one for each thing it could be compiled to.
+        """Name of its file in the cache, which differs if the machine code would differ.
 
         Returns
         -------
@@ -200,7 +200,7 @@ class Entry:
                 return
             except Exception as error:
                 _compile_ordinarily(error)
-        self._compile_now()                         # what is wrong with the function itself shows
+        self._compile_now()                         # an error in the function itself is raised here
         _warn_once(_doubt)
 
     def _compile_now(self) -> None:

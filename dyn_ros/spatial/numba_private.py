@@ -37,7 +37,7 @@ _implementations: set[FunctionType] = set()
 
 
 class _Library(JITCodeLibrary):
-    """A helper's intermediate representation; once asked for, with all it calls, optimized."""
+    """Intermediate representation of a helper; on demand linked with its callees and optimized."""
 
     def add_ir_module(self, ir_module):
         module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
@@ -65,12 +65,12 @@ class _Library(JITCodeLibrary):
 
 
 class _Lowering(typed_passes.NativeLowering):
-    """Numba's lowering without machine code; what it is found by is not callable."""
+    """Numba's lowering without machine code; its key is a placeholder."""
 
     def run_pass(self, state):
         state.flags.no_compile = True
         super().run_pass(state)
-        key = [].append                         # unique while it lives, and of the type expected
+        key = [].append                         # unique while it exists, and of the expected type
         state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=key)
         return True
@@ -133,7 +133,7 @@ class Helper(CPUDispatcher):
             return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args, **kws):
-        """What Python calls is compiled as a whole."""
+        """Compile an ordinary function for calls from Python."""
         if not isinstance(self._from_python, CPUDispatcher):
             self._from_python = self._from_python(self.py_func)
         return self._from_python._compile_for_args(*args, **kws)
@@ -150,7 +150,7 @@ def overload(function: Callable) -> Callable:
 
 
 def compile_ordinarily() -> None:
-    """Make helpers functions like any other of Numba, of which nothing has been compiled."""
+    """Turn all helpers into ordinary, uncompiled functions of Numba."""
     for helper in list(_helpers):
         helper.__class__ = CPUDispatcher
         helper._reset_overloads()
@@ -195,18 +195,18 @@ def quick() -> Iterator[None]:
 
 
 def processor() -> tuple:
-    """Of which processor machine code is made, with its features."""
+    """The target processor of the machine code, with its features."""
     return cpu_target.target_context.codegen().magic_tuple()
 
 
 def dump(dispatcher: CPUDispatcher) -> bytes | None:
-    """A dispatcher's only compiled function; None where it is good for this process alone."""
+    """Serialize a dispatcher's only compiled function; None if it is only valid in this process."""
     (result,) = dispatcher.overloads.values()
     return None if result.library.has_dynamic_globals else dumps(result._reduce())
 
 
 def load(content: bytes) -> tuple[Callable, Any]:
-    """What was dumped: a function to call, and what has to live as long as it."""
+    """Restore a dumped function; returns it and the object that owns its machine code."""
     with global_compiler_lock:
         cpu_target.target_context.refresh()
         result = CompileResult._rebuild(cpu_target.target_context, *pickle.loads(content))
@@ -214,7 +214,7 @@ def load(content: bytes) -> tuple[Callable, Any]:
 
 
 def parts_of_type(numba_type: types.Type) -> list[Any]:
-    """The classes and functions that say how values of a type lie in memory."""
+    """The classes and functions that determine the memory layout of a type's values."""
     kind = type(numba_type)
     return [kind, type(datamodel.default_manager.lookup(numba_type)),
             pythonapi._unboxers.functions.get(kind)]

@@ -17,7 +17,7 @@ _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), n
 _CONSTANTS = frozenset(dis.hasconst)
 
 implementations: dict[Any, list[FunctionType]] = {}
-"""What stands for a function or an operator in compiled code, by that function or operator."""
+"""Implementations in compiled code, by the function or operator that they implement."""
 
 
 class NotComparable(TypeError):
@@ -79,7 +79,7 @@ def _is_ours(module: str | None, referrer: FunctionType) -> bool:
 
 
 def _python_functions(value: Any, referrer: FunctionType) -> list[FunctionType]:
-    """The Python functions that compiled code has of a kernel, a function or an intrinsic."""
+    """The Python functions behind a kernel, a function or an intrinsic."""
     value = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
     try:
         found = list(implementations.get(value, ()))
@@ -91,7 +91,7 @@ def _python_functions(value: Any, referrer: FunctionType) -> list[FunctionType]:
 
 
 def _always() -> list[FunctionType]:
-    """What stands for operators, which a kernel does not refer to by name."""
+    """Implementations of operators, which a kernel does not refer to by name."""
     return [each for key, found in implementations.items()
             if isinstance(key, BuiltinFunctionType) for each in found]
 
@@ -153,7 +153,7 @@ def described(function: Any) -> str:
 
 
 def _instructions(code: CodeType) -> Iterator[Any]:
-    """Bytecode, constants in place; a docstring is none of them."""
+    """Bytecode with its constants inserted, without the docstring."""
     argument = 0
     for operation, low in zip(code.co_code[::2], code.co_code[1::2]):
         argument = argument << 8 | low
@@ -205,7 +205,7 @@ def _value(value: Any, parts_of_type: Callable[[Any], list[Any]] | None = None) 
 
 
 def _type(value: types.Type, parts_of_type: Callable[[Any], list[Any]] | None) -> str:
-    """A type of Numba; of those of this package also how their values lie in memory."""
+    """A type of Numba; for types of this package including the memory layout of their values."""
     if parts_of_type is None or _root(type(value).__module__) == "numba":
         return str(value)
     parts = [_class(part) if isinstance(part, type) else

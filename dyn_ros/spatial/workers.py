@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Entries compiled by several processes at once, each of which leaves them in the cache.
+"""Compile entries in several processes at once, into the cache.
 
 A process of its own is started for each, by a command line: forking would take along threads and
 locks of the caller, and multiprocessing would import the caller's main module again.
@@ -39,14 +39,14 @@ def processors() -> int:
 
 
 def serve() -> None:
-    """Compile the entries named on standard input; a line to standard output for each."""
+    """Compile the entries named on standard input; print one line for each."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())       # whatever else is printed
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())       # other output must not mix with the answers
     for line in sys.stdin:
         name = line.strip()
         try:
             print(name in ENTRIES and ENTRIES[name].load(), file=answers)
-        except Exception:                           # the caller tries too, and says what is wrong
+        except Exception:                           # the caller tries again and reports the error
             print(False, file=answers)
 
 
