@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache of compiled kernels: a private folder with one checked file per entry.
 
-Code that is loaded from the cache is executed. Therefore folders and files that another user owns or
+Code that is loaded from the cache is executed. So folders and files that another user owns or
 can write to are not used, and no part of a file is interpreted before all of it is verified.
 """
 import contextlib

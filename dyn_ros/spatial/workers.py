@@ -41,7 +41,7 @@ def processors() -> int:
 def serve() -> None:
     """Compile the entries named on standard input; print one line for each."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())       # other output must not mix with the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())   # keep other output apart
     for line in sys.stdin:
         name = line.strip()
         try:
