@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.data import BUSY, Data
+from ..model.data import Data
 from ..model.fields import Field, Option, Q, fields_among, public_view
 from ..model.inputs import as_array, require_sound
 from ..model.joints import turn_joints
@@ -82,8 +82,13 @@ class Algorithm:
 
     def __init__(self, name, kernel, inputs, results, optional=(), leaves=(), options=(),
                  coupled=None):
-        self.name, self.inputs, self.results = name, tuple(inputs), tuple(results)
-        self.optional, self.leaves, self.options = tuple(optional), tuple(leaves), tuple(options)
+        self.name = name
+        self.inputs, self.results, self.optional, self.leaves = (
+            _declared(name, what, fields, Field) for what, fields in (
+                ("inputs", inputs), ("results", results), ("optional", optional),
+                ("leaves", leaves)))
+        self.options = _declared(name, "options", options, Option)
+        self._check_names()
         self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
         declared = self.inputs, self.results, self.optional, self.options
         plain = Program(name, kernel, *declared)
@@ -93,6 +98,16 @@ class Algorithm:
         for program in self.programs:
             self._check_declaration(program)
         ALGORITHMS[name] = self
+
+    def _check_names(self):
+        if self.name in ALGORITHMS:
+            raise ValueError(f"an algorithm named {self.name!r} exists already; choose another "
+                             "name")
+        if not set(self.optional) <= set(self.inputs):
+            raise ValueError(f"{self.name}: optional inputs must be inputs, too")
+        if any(each.bits == 0 for each in self.options[1:]):
+            raise ValueError(f"{self.name}: only the first option can have bits=0; declare how "
+                             "many bits the others take")
 
     def _check_declaration(self, program):
         declared = {*self.results, *self.leaves}
@@ -188,6 +203,16 @@ class Algorithm:
                      "compile everything in advance", self.name)
 
 
+def _declared(name, what, items, kind):
+    """Items as a tuple; TypeError or ValueError if they are no distinct fields or options."""
+    if isinstance(items, kind) or not all(isinstance(each, kind) for each in items):
+        raise TypeError(f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got "
+                        f"{items!r:.80}")
+    if len(set(items)) < len(items):
+        raise ValueError(f"{name}: {what}: {', '.join(each.name for each in items)} has one twice")
+    return tuple(items)
+
+
 class _Ready(NamedTuple):
     """The parts of a Data that the calls for one state use."""
 
@@ -247,11 +272,8 @@ class _Caller:
         if not isinstance(threads, (int, np.integer)) or threads < 1:
             raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
         run = self._run_batch if JIT else self._run_each
-        data._claim(BUSY)
-        try:
-            found = run(data, selector, values, constraints, size, threads)
-        finally:
-            data._hand_to(threading.get_ident())
+        found = data._run_busy(
+            lambda: run(data, selector, values, constraints, size, int(threads)))
         return self._make([found[algorithm.results.index(f)] for f in self._results])
 
     # -- one state
@@ -260,7 +282,8 @@ class _Caller:
         """Run on validated arrays."""
         ready = data._ready.get(self) or self._prepare(data)
         status = self._execute(data, ready, selector, values, constraints)
-        if status == native.REFUSED:                # released in the midst of this call
+        if status == native.REFUSED:                # something has changed since they were checked
+            self._algorithm.require_sound(data.model, values)
             raise RuntimeError(f"{self._algorithm.name}: data was released during the call; "
                                "release it afterwards")
         if native.READS_OBJECTS:
@@ -363,7 +386,11 @@ class _Caller:
             return program.batch.call(*space.addresses, selector, inputs, tiles, outputs,
                                       start, stop)
 
-        states = batch.in_parts(data, size, threads, run)
+        try:
+            states = batch.in_parts(data, size, threads, run)
+        except BaseException:                       # Ctrl-C: a part that runs on keeps its memory
+            data._batch_spaces.pop(algorithm, None)
+            raise
         if native.REFUSED in states:
             algorithm.require_sound(model, values)  # which raises
             raise AssertionError(f"{algorithm.name}: compiled code has refused sound numbers")

@@ -286,11 +286,24 @@ _algorithm = Algorithm("all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(
 _all = _algorithm.caller(make=Terms._make)
 
 
+def _names(only):
+    """The names in ``only`` as a tuple; ValueError if it is no sequence of strings."""
+    if not isinstance(only, str):
+        try:
+            names = tuple(only)
+        except TypeError:
+            names = ()
+        if names and all(isinstance(name, str) for name in names):
+            return names
+    raise ValueError(f"only: expected a sequence of names of terms, got {only!r:.80}; available: "
+                     + ", ".join(Terms._fields))
+
+
 @functools.lru_cache
 def _selection(only):
     """Return the bit mask of the terms, and the call that returns them."""
     unknown = [name for name in only if name not in Terms._fields]
-    if unknown or not only:
+    if unknown:
         raise ValueError(f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
                          f"available: {', '.join(Terms._fields)}")
     numbers = [Terms._fields.index(name) for name in only]
@@ -347,5 +360,5 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
         unknown name in ``only`` (lists the valid ones); names the argument, the expected and the
         actual value.
     """
-    terms, call = (_ALL, _all) if only is None else _selection(tuple(only))
+    terms, call = (_ALL, _all) if only is None else _selection(_names(only))
     return call(model, data, threads, terms, q, v)

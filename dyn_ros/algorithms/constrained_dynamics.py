@@ -161,8 +161,9 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = constraint_table(model, data, "frame", frame, axes, ("directions", directions),
-                             singularity, tolerance, priority)
+    table, directions = constraint_table(model, data, "frame", frame, axes,
+                                         ("directions", directions), singularity, tolerance,
+                                         priority)
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
     return _constrained_dynamics(model, data, threads, table.address, q, v, directions,

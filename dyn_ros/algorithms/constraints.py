@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..model.fields import CONSTRAINTS
 from ..model.frames import frame_number
-from ..model.inputs import as_array, finite_array
+from ..model.inputs import as_array, finite_array, require_model
 from ..model.layout import frame_parent, frame_placement, offset, option
 from ..model.types import Array, Scalar
 from ..spatial.algebra import load9, product, rotate
@@ -228,23 +228,24 @@ def _hashable(frames):
 
 
 def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
-    """The table of a call, cached in ``Data``; the caller must hold it during the call.
+    """The table of a call, found in ``Data`` or created, and its directions as an array.
 
-    ``directions`` is the name and the value of the (6, m) argument; the others are as in
-    ``table``.
+    The caller must hold the table during the call. ``directions`` is the name and the value of the
+    (6, m) argument, which is converted once; all else as in ``table``.
     """
-    try:
-        return data._tables[tip, axes, directions[1].shape[-1], singularity, tolerance, priority]
-    except (AttributeError, KeyError, TypeError, IndexError):
-        array, _ = as_array(model, directions[0], (6, "constraints"), directions[1])
+    kept = data._tables if getattr(data, "model", None) is model else {}    # the call reports it
+    argument, array = directions
+    if type(array) is np.ndarray:
+        with contextlib.suppress(KeyError, TypeError, IndexError):
+            return kept[tip, axes, array.shape[-1], singularity, tolerance, priority], array
+    array, _ = as_array(require_model(model), argument, (6, "constraints"), array)
     if tolerance is not None:
         tolerance = float(finite_array("tolerance", tolerance, ()))
     key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
-    kept = getattr(data, "_tables", {})             # if it is not a Data, the call reports it
     with contextlib.suppress(KeyError, TypeError):
-        return kept[key]
+        return kept[key], array
     numbers = table(model, name, *key)
     if len(kept) >= _KEPT:
         kept.clear()
     found = kept[key] = ConstraintTable(numbers.ctypes.data, numbers)
-    return found
+    return found, array

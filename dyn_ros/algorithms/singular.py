@@ -100,7 +100,8 @@ def _first_singular(model, q):
                 flow, motion = flow - flows @ share, motion - motions @ share
             inertia = np.sum(signs * flow * flow, 1)
             rounding = _ROUNDING * np.sum((sizes * motion * motion)[:, k:], 1)
-            bad = ~(inertia > rounding)[:, 0]
+            known = np.isfinite(inertia) & np.isfinite(rounding)     # others result in NaN
+            bad = (known & ~(inertia > rounding))[:, 0]
             if bad.any():
                 n = int(np.argmax(bad))
                 return _Pivot(k, *(float(x[n, 0]) for x in (inertia, sizes[:, k], rounding)))

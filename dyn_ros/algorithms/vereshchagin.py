@@ -477,7 +477,7 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
-                             tolerance, priority)
+    table, alpha = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
+                                    tolerance, priority)
     return _vereshchagin(model, data, threads, table.address, q, v, alpha, beta, root_acc,
                          f_ext, ff_torques)

@@ -1,8 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Data: the results of the algorithms by name, and their work space."""
+import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,16 @@ from .workspace import new_field
 _FREE = 0                                           # instead of a thread's identifier
 BUSY = -1
 """The owner while compiled code runs without the GIL: no other call is accepted."""
-_changing_owner = threading.Lock()
+_changing_owner = threading.RLock()                 # a signal handler may call while it is held
+
+
+def _renew_lock() -> None:
+    """In a forked process no thread of the parent will release it."""
+    global _changing_owner
+    _changing_owner = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 class _Unallocated:
@@ -71,6 +82,7 @@ class Data:
     _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
     _tables: dict[tuple, Any]           # of constraints, see constraints.py
     _owner: NDArray[np.int64]           # the identifier of a thread
+    _busy_thread: int                   # which computes a batch, or did last
     _threads: WorkerThreads
     _buffer_pool: BufferPool
 
@@ -87,15 +99,22 @@ class Data:
                                      f"into it: set its numbers, data.{name}[...] = values")
             object.__setattr__(self, name, value)
 
+        def __delattr__(self, name):
+            if name == "model" or isinstance(vars(Data).get(name), _Unallocated):
+                raise AttributeError(f"data.{name} cannot be deleted, as algorithms write into it")
+            object.__delattr__(self, name)
+
     def __init__(self, model: Model) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
                             f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)")
+        if "model" in self.__dict__:
+            raise TypeError(f"{self!r:.80} is initialized already; create another Data")
         _declare_attributes()
         self.__dict__.update(
             model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared=[],
-            _batch_spaces={}, _tables={}, _owner=np.zeros(1, np.int64), _threads=WorkerThreads(),
-            _buffer_pool=BufferPool())
+            _batch_spaces={}, _tables={}, _owner=np.zeros(1, np.int64), _busy_thread=0,
+            _threads=WorkerThreads(), _buffer_pool=BufferPool())
 
     def _array(self, known: Field) -> Array:
         """The array of a public field, including the universe."""
@@ -122,6 +141,8 @@ class Data:
         """Become the owner, or set ``new_owner``; RuntimeError if another thread owns it."""
         with _changing_owner:
             owner = int(self._owner[0])
+            if owner == BUSY and not self._is_busy():
+                owner = self._busy_thread           # Ctrl-C came before it was handed back
             if owner == BUSY:
                 raise RuntimeError("data: in use by a batch; create another dyn_ros.Data(model) "
                                    "for this call")
@@ -132,11 +153,29 @@ class Data:
                     f"data: belongs to thread {name!r}, which used it first, and was called from "
                     f"thread {threading.current_thread().name!r}; create a dyn_ros.Data(model) for "
                     "each thread, or call data.release() in the owning thread")
+            if new_owner == BUSY:
+                self._busy_thread = threading.get_ident()
             self._owner[0] = new_owner
 
-    def _hand_to(self, owner: int) -> None:
-        """Set the owner, after ``_claim``."""
-        self._owner[0] = owner
+    def _run_busy(self, work: Callable[[], Any]) -> Any:
+        """Return ``work()``; meanwhile no other call is accepted, not from this thread either."""
+        self._claim(BUSY)
+        try:
+            return self._work(work)
+        finally:
+            self._owner[0] = threading.get_ident()
+
+    def _work(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+    def _is_busy(self) -> bool:
+        """Whether the thread that claimed it for a batch is in ``_work``."""
+        frame = sys._current_frames().get(self._busy_thread)
+        while frame:
+            if frame.f_code is Data._work.__code__ and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
 
     # -- copies
 

@@ -19,6 +19,8 @@ Axis: TypeAlias = int | str
 
 FIELDS: list["Field"] = []
 OPTIONS: list["Option"] = []
+_AXES = ("nq", "nv", "njoints", "rows", "ncolumns", "nframes", "constraints", "padded")
+_RESERVED = ("model", "release")
 MAX_FIELDS = 512
 MAX_OPTIONS = 16
 MAX_CONSTRAINTS = 36
@@ -82,10 +84,17 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     Raises
     ------
     ValueError
-        The name is taken, or there are too many fields.
+        The name is taken or reserved, an axis is unknown, or there are too many fields.
     """
     if any(known.name == name for known in FIELDS):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
+    if not name.isidentifier() or name in _RESERVED:
+        raise ValueError(f"a field cannot be named {name!r}: choose an identifier that is no "
+                         "attribute of Data yet")
+    if not isinstance(shape, tuple) or not all(
+            isinstance(axis, int) or axis in _AXES for axis in shape):
+        raise ValueError(f"{name}: shape: expected a tuple of ints and {', '.join(_AXES)}, "
+                         f"got {shape!r}")
     if len(FIELDS) == MAX_FIELDS:
         raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/fields.py")
     new = Field(len(FIELDS))

@@ -6,6 +6,7 @@ import enum
 import numpy as np
 
 from .fields import REFERENCE_FRAME
+from .inputs import require_model
 
 
 class ReferenceFrame(enum.IntEnum):
@@ -54,6 +55,9 @@ def frame_selector(model, frame, reference_frame):
     """
     try:
         return model._frame_selectors[frame, reference_frame]
+    except AttributeError:
+        require_model(model)
+        raise
     except (KeyError, TypeError):                   # unknown; not hashable
         raise _unknown("frame", frame, model.frame_names, reference_frame) from None
 
@@ -68,6 +72,9 @@ def joint_selector(model, joint, reference_frame):
     """
     try:
         return model._joint_selectors[joint, reference_frame]
+    except AttributeError:
+        require_model(model)
+        raise
     except (KeyError, TypeError):
         raise _unknown("joint", joint, model.joint_names, reference_frame) from None
 

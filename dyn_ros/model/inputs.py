@@ -67,6 +67,14 @@ def _expected(name, shape):
             f"or (B, {inner}) for a batch{most}")
 
 
+def require_model(model):
+    """The model; TypeError if it is none."""
+    if not hasattr(model, "_frame_selectors"):
+        raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
+                        f"{model!r:.80}")
+    return model
+
+
 def finite_array(name, value, shape):
     """Convert to a finite float64 array of one shape, or raise a ValueError."""
     numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
@@ -116,7 +124,8 @@ def _require_finite(model, name, axes, array):
 def _require_unit_quaternions(model, name, array):
     for k in model._unit_quaternions:
         x, y, z, w = np.moveaxis(array[..., k:k + 4], -1, 0)
-        squares = x * x + y * y + z * z + w * w
+        with np.errstate(over="ignore"):
+            squares = x * x + y * y + z * z + w * w
         unit = np.abs(squares - 1.0) < _UNIT
         if not unit.all():
             index = tuple(np.argwhere(~unit)[0])

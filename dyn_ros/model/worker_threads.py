@@ -24,10 +24,13 @@ class WorkerThreads:
     def share(self, part: Callable[[int], Result], starts: Sequence[int]) -> list[Result]:
         """Call ``part`` for each start: the first in this thread, the others in workers."""
         executor = self._at_least(len(starts) - 1)
+        parts = self._parts = []
         try:
-            self._parts = [executor.submit(part, start) for start in starts[1:]]
-            results = [part(starts[0])] + [other.result() for other in self._parts]
+            for start in starts[1:]:
+                parts.append(executor.submit(part, start))
+            results = [part(starts[0])] + [other.result() for other in parts]
         except BaseException:                       # Ctrl-C: no part may continue in the next batch
+            self._executor = None                   # interrupted, it may hold its locks for good
             self._end_parts()
             raise
         self._parts = []

@@ -15,7 +15,7 @@ import dyn_ros
 import peer
 from dyn_ros.algorithms.algorithm import ALGORITHMS, Algorithm
 from dyn_ros.algorithms.all_terms import Terms
-from dyn_ros.model.fields import FIELDS, FRAME, V
+from dyn_ros.model.fields import FIELDS, FRAME, REFERENCE_FRAME, Q, V, field
 from dyn_ros.model.layout import option
 from dyn_ros.spatial.compiler import JIT, kernel
 
@@ -109,6 +109,26 @@ def test_all_terms_writes_those_that_are_asked_for():
         found = dyn_ros.all_terms(pair.model, data, q, v, only=(name,))
         assert written(data) == {name}
         assert np.array_equal(found, getattr(data, name))
+
+
+def test_many_choices_of_terms_stay_right():
+    """More than a Data keeps memory for."""
+    pair = peer.new_pair("double_pendulum")
+    data, (q, v, _, _) = dyn_ros.Data(pair.model), pair.state(1)
+    expected = dyn_ros.all_terms(pair.model, dyn_ros.Data(pair.model), q, v)._asdict()
+    choices = [tuple(name for k, name in enumerate(Terms._fields) if n >> k & 1)
+               for n in range(1, 300)]
+    for only in choices + choices[:20]:
+        found = dyn_ros.all_terms(pair.model, data, q, v, only=only)
+        for name, value in zip(only, found if len(only) > 1 else [found]):
+            peer.close(value, expected[name], 1e-12)
+
+
+@pytest.mark.parametrize("only", [5, "com", "M", (), [["M"]], ["M", 3], ["nothing"]])
+def test_terms_that_are_none_are_rejected(only):
+    pair = peer.pair("double_pendulum")
+    with pytest.raises(ValueError, match=r"only: expected .*available: M, nle"):
+        dyn_ros.all_terms(pair.model, pair.data, pair.state(1)[0], only=only)
 
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))
@@ -236,3 +256,26 @@ def test_a_declaration_that_the_kernel_contradicts_is_rejected():
     with pytest.raises(ValueError, match=r"mine: its kernel never refers to _v"):
         Algorithm("mine", _empty_kernel, (), (V,))
     assert before == ALGORITHMS
+
+
+@pytest.mark.parametrize("change, error, words", [
+    ({"name": "crba"}, ValueError, "named 'crba' exists already"),
+    ({"inputs": V}, TypeError, "inputs: expected a tuple of Field"),
+    ({"results": "tau"}, TypeError, "results: expected a tuple of Field"),
+    ({"inputs": (V, V)}, ValueError, "inputs: _v, _v has one twice"),
+    ({"optional": (Q,)}, ValueError, "optional inputs must be inputs"),
+    ({"options": (REFERENCE_FRAME, FRAME)}, ValueError, "only the first option can have bits=0")])
+def test_a_wrong_declaration_says_what_is_wrong(change, error, words):
+    right = {"name": "mine", "kernel": _empty_kernel, "inputs": (V,), "results": ()}
+    with pytest.raises(error, match=words):
+        Algorithm(**{**right, **change})
+    assert "mine" not in ALGORITHMS
+
+
+@pytest.mark.parametrize("name, shape, words", [
+    ("model", (3,), "a field cannot be named 'model'"), ("a b", (3,), "cannot be named 'a b'"),
+    ("M", (3,), "exists already"), ("mine", ("nvv",), "shape: expected a tuple"),
+    ("mine", ("nv"), "shape: expected a tuple")])
+def test_a_wrong_field_says_what_is_wrong(name, shape, words):
+    with pytest.raises(ValueError, match=words):
+        field(name, shape)

@@ -214,3 +214,39 @@ def test_an_angle_too_large_to_turn_back_is_not_called_singular(batched):
     q = np.array([0.3, 2e14])
     found = dyn_ros.minverse(model, dyn_ros.Data(model), [q] * 9 if batched else q)
     assert np.isnan(found).any()
+
+
+STRETCHED = """<robot name="stretched"><link name="a"/><link name="b"/>
+  <link name="c"><inertial><origin xyz="1 0 0"/><mass value="1"/>
+    <inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial></link>
+  <joint name="j0" type="continuous"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/></joint>
+  <joint name="j1" type="continuous"><parent link="b"/><child link="c"/><origin xyz="1 0 0"/>
+    <axis xyz="0 0 1"/></joint></robot>"""
+
+
+@pytest.mark.parametrize("threads", [1, 2, np.int8(2), np.uint64(2)])
+def test_a_singular_state_in_the_second_half_of_a_batch_is_found(threads):
+    """A point mass on two massless links: singular where they are in line."""
+    model = dyn_ros.Model.from_urdf(STRETCHED)
+    q = np.tile([0.3, 1.0], (300, 1))
+    found = dyn_ros.minverse(model, dyn_ros.Data(model), q, threads=threads)
+    assert np.isfinite(found).all()
+    q[290] = [0.3, 0.0]
+    with pytest.raises(np.linalg.LinAlgError, match="'j0' moves no inertia"):
+        dyn_ros.minverse(model, dyn_ros.Data(model), q, threads=threads)
+
+
+@pytest.mark.parametrize("huge", [1e20, 1e200, -1e308])
+def test_positions_too_large_to_compute_with_are_not_called_negative(huge):
+    """NaN, or what remains of an inertia where only a rounding error does."""
+    pair = peer.new_pair("panda")
+    for k, joint in enumerate(pair.model.tree.joints[:pair.model.nq]):
+        q = pair.state(1)[0]
+        q[k] = huge
+        try:
+            found = dyn_ros.minverse(pair.model, pair.data, q)
+        except np.linalg.LinAlgError as error:
+            assert joint.kind == "prismatic"
+            assert "rounding error" in str(error) and "nan" not in str(error)
+        else:
+            assert joint.kind == "prismatic" or np.isnan(found).any()

@@ -635,3 +635,38 @@ def test_a_joint_that_moves_no_inertia():
     with pytest.raises(np.linalg.LinAlgError, match="vereshchagin: 'loose' moves no inertia"):
         dyn_ros.vereshchagin(model, dyn_ros.Data(model), [0.0], [0.0], np.eye(6), np.zeros(6),
                              "arm")
+
+
+def test_a_call_with_another_model_leaves_no_table_behind():
+    floating, fixed = peer.new_pair("solo12", "floating"), peer.new_pair("solo12")
+    alpha, beta, tip = np.eye(6)[:, :3], np.zeros(3), "HL_HFE"
+    (q, v, _, _), (q_, v_, _, _) = floating.state(1), fixed.state(1)
+    data = dyn_ros.Data(floating.model)
+    with pytest.raises(ValueError, match="data: created for"):
+        dyn_ros.vereshchagin(fixed.model, data, q_, v_, alpha, beta, tip)
+    found = dyn_ros.vereshchagin(floating.model, data, q, v, alpha, beta, tip).ddq
+    expected = dyn_ros.vereshchagin(floating.model, floating.data, q, v, alpha, beta, tip).ddq
+    assert np.array_equal(found, expected)
+
+
+def test_directions_are_converted_once():
+    class Changing:
+        columns = 1
+
+        def __array__(self, dtype=None, copy=None):
+            self.columns += 1
+            return np.eye(6)[:, :self.columns]
+
+    pair = peer.new_pair("panda")
+    q, v, _, _ = pair.state(1)
+    found = dyn_ros.vereshchagin(pair.model, pair.data, q, v, Changing(), [0.0, 0.0], "panda_hand")
+    assert found.nu.shape == (2,) and np.isfinite(found.ddq).all()
+
+
+def test_a_model_that_is_none_is_named():
+    pair = peer.pair("panda")
+    q, v, _, _ = pair.state(1)
+    for call in (lambda: dyn_ros.vereshchagin(None, pair.data, q, v, np.eye(6), np.zeros(6), "a"),
+                 lambda: dyn_ros.frame_jacobian(pair.data, pair.model, q, "panda_hand", 1)):
+        with pytest.raises(TypeError, match="model: expected a dyn_ros.Model, got"):
+            call()

@@ -15,6 +15,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.model import data as data_module
 from dyn_ros.model.data import BUSY
 from dyn_ros.spatial.compiler import JIT
 
@@ -272,12 +273,49 @@ def test_a_data_whose_thread_has_ended_is_free():
 def test_a_call_in_the_midst_of_a_batch_gets_an_error():
     pair = peer.new_pair("solo12", "floating")
     gravity(pair)
-    pair.data._claim(BUSY)
-    for count in (None, 20):
-        with pytest.raises(RuntimeError, match="in use by a batch"):
-            gravity(pair, count)
-    pair.data._hand_to(threading.get_ident())
+
+    def call():
+        for count in (None, 20):
+            with pytest.raises(RuntimeError, match="in use by a batch"):
+                gravity(pair, count)
+            assert isinstance(in_thread(lambda count=count: gravity(pair, count)), RuntimeError)
+
+    pair.data._run_busy(call)
     gravity(pair, 20)
+
+
+def test_a_batch_that_was_interrupted_anywhere_leaves_its_data_usable():
+    pair = peer.new_pair("solo12", "floating")
+    expected = gravity(pair)
+    pair.data._claim(BUSY)              # as if Ctrl-C had come right before or after the batch
+    assert isinstance(in_thread(lambda: gravity(pair)), RuntimeError)
+    assert np.array_equal(gravity(pair, 20), gravity(pair, 20))
+    pair.data._claim(BUSY)
+    assert np.array_equal(gravity(pair), expected)
+
+
+def test_a_signal_handler_can_call_while_another_data_changes_its_owner():
+    pair, other = (peer.new_pair("solo12", "floating") for _ in range(2))
+    expected = gravity(other)
+    gravity(pair)
+    with data_module._changing_owner:
+        assert np.array_equal(gravity(other), expected)
+        gravity(other, 20)
+
+
+def test_threads_are_new_after_an_interruption():
+    _, data, _ = large()
+
+    def part(start):
+        if start == 0:
+            raise KeyboardInterrupt
+
+    data._threads.share(lambda start: start, range(0, 16, 8))
+    before = data._threads._executor
+    with pytest.raises(KeyboardInterrupt):
+        data._threads.share(part, range(0, 16, 8))
+    assert data._threads.share(lambda start: start, range(0, 16, 8)) == [0, 8]
+    assert data._threads._executor is not before
 
 
 @pytest.mark.skipif(not JIT, reason="nothing is compiled, and nothing runs without the GIL")
@@ -375,6 +413,14 @@ def test_a_model_is_initialized_once():
     with pytest.raises(TypeError, match=expected_error):
         pair.model.__init__(peer.pair("solo12").model.tree)
     assert np.array_equal(gravity(pair), expected)
+
+
+def test_a_data_is_initialized_once():
+    pair = peer.new_pair("panda")
+    with pytest.raises(TypeError, match="initialized already; create another Data"):
+        pair.data.__init__(peer.pair("ur5").model)
+    with pytest.raises(AttributeError, match=r"data\.M cannot be deleted"):
+        del pair.data.M
 
 
 @pytest.mark.parametrize("wrong", [3, None, "panda.urdf"])
