@@ -210,8 +210,10 @@ def report():
     yield "## Size"
     yield ""
     yield ("Robots of revolute joints, as a chain and as a binary tree, one state, dyn_ros / "
-           "Pinocchio. Memory is what a process grows by: the model, the results of these four "
-           "calls, the memory that they work in and, of dyn_ros, their machine code.")
+           "Pinocchio, by `python benchmarks/sizes.py`. Memory is what a process grows by: the "
+           "model, the results of these four calls, the memory that they work in and, of dyn_ros, "
+           "their machine code. Pinocchio's `Data` reserves memory by nv cubed; \"more than 8 GB\" "
+           "is where it could not be created within that limit.")
     yield ""
     yield from sizes.rows()
     yield ""

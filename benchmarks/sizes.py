@@ -5,10 +5,12 @@
     python benchmarks/sizes.py
 
 Each engine runs in a process of its own. Memory is what the process grows by from the model on,
-with the model, the results of all calls and what they work in: resident, and address space.
+with the model, the results of all calls and what they work in: resident, and address space. An
+engine that needs more than 8 GB of address space is reported so.
 Time is the fastest of several calls.
 """
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -22,6 +24,7 @@ SHAPES: dict[str, Callable[[int], int]] = {  # name -> the parent of link k
     "chain": lambda k: k - 1, "tree": lambda k: (k - 1) // 2}
 CALLS = "rnea", "crba", "aba", "rnea_derivatives"
 LIMIT = 2.0                           # seconds that one call is repeated for
+MEMORY = 8 << 30                      # bytes of address space that an engine may take
 
 
 def urdf(count: int, shape: str) -> str:
@@ -96,9 +99,11 @@ def measure(engine: str, count: int, shape: str) -> dict[str, float]:
 
 
 def in_process(engine: str, count: int, shape: str) -> dict[str, float]:
-    """``measure`` in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, engine, str(count), shape], check=True,
+    """``measure`` in a process of its own; infinite where its memory does not suffice."""
+    done = subprocess.run([sys.executable, __file__, engine, str(count), shape],
                           capture_output=True, text=True)
+    if done.returncode:
+        return dict.fromkeys((*CALLS, "resident", "space"), np.inf)
     return json.loads(done.stdout)
 
 
@@ -110,11 +115,13 @@ def rows() -> Iterator[str]:
         for count in COUNTS:
             a, b = (in_process(engine, count, shape) for engine in ("ours", "theirs"))
             times = " | ".join(f"{a[name]:.1f} / {b[name]:.1f}" for name in CALLS)
-            yield f"| {shape}, {count} | {times} | {a['resident']:.0f} / {b['resident']:.0f} |"
+            row = f"| {shape}, {count} | {times} | {a['resident']:.0f} / {b['resident']:.0f} |"
+            yield row.replace("inf", f"more than {MEMORY >> 30} GB")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 4:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), sys.argv[3])))
     else:
         for row in rows():
