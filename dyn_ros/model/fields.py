@@ -8,7 +8,6 @@ constants in compiled code.
 
 Row 0 of every field with one row per joint is the universe; public results start at row 1.
 """
-import math
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -174,11 +173,6 @@ def fields_among(constants: Iterable[object]) -> set[Field]:
         elif isinstance(value, tuple) and not hasattr(value, "_fields"):
             found |= fields_among(value)
     return found
-
-
-def count(model: Model, known: Field) -> int:
-    """Number of entries of a field for one state."""
-    return math.prod(axis_lengths(model, known.shape))
 
 
 # The inputs of kernels, and what several algorithms share.
