@@ -167,6 +167,10 @@ class Algorithm:
         if data.model is not model:
             raise ValueError(f"data: created for {data.model!r}, but called with the model "
                              f"{model!r}; create a dyn_ros.Data(model) for each model")
+        if len(values) != len(self.inputs):
+            selector = "a selector and " if self.options else ""
+            raise TypeError(f"{self.name}: its caller expects model, data, threads, {selector}"
+                            f"{len(self.inputs)} inputs, got {len(values)} inputs")
         values, sizes, lengths = list(values), {}, {}
         for n, (name, axes, optional) in enumerate(self._arguments):
             if values[n] is None and optional:

@@ -149,12 +149,8 @@ def _choice(name, value, known):
                          f"got {value!r:.80}") from None
 
 
-def _index(model, frame):
-    return frame_number(model, frame)
-
-
 def _moving_index(model, name, frame):
-    index = _index(model, frame)
+    index = frame_number(model, frame, name)
     if model.tree.frames[index].parent < 0:
         moving = (known.name for known in model.tree.frames if known.parent >= 0)
         raise ValueError(f"{name}: no joint moves {frame!r}; available: "
@@ -202,7 +198,7 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     if tolerance is not None and tolerance < 0.0:
         raise ValueError(f"tolerance: expected a number >= 0, got {tolerance}")
     tips = [_moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
-    turns = [ROOT_AXES if frame is None else _index(model, frame)
+    turns = [ROOT_AXES if frame is None else frame_number(model, frame, "axes")
              for frame in _for_each("axes", axes, m)]
     runs = []
     for k, run in enumerate(zip(tips, turns)):

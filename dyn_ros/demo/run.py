@@ -101,6 +101,9 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
 
 def read_tree(urdf, root_joint):
     """Read a robot description; raise ``DemoError`` if it cannot be used."""
+    if urdf.exists() and not urdf.is_file():
+        raise DemoError(f"{urdf}: expected a file, because several processes read it; save the "
+                        "description to one")
     try:
         tree = read_urdf(read_description(urdf),
                          root_joint=None if root_joint == "fixed" else root_joint)

@@ -45,8 +45,10 @@ def frame_selectors(indices):
             for key, i in indices.items() for reference in range(3)}
 
 
-def frame_selector(model, frame, reference_frame):
+def frame_selector(model, frame, reference_frame, argument="frame"):
     """The options FRAME and REFERENCE_FRAME of a frame, by name or index.
+
+    ``argument`` is the name of the frame's argument, for error messages.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def frame_selector(model, frame, reference_frame):
         require_model(model)
         raise
     except (KeyError, TypeError):                   # unknown; not hashable
-        raise _unknown("frame", frame, model.frame_names, reference_frame) from None
+        raise _unknown("frame", argument, frame, model.frame_names, reference_frame) from None
 
 
 def joint_selector(model, joint, reference_frame):
@@ -76,15 +78,15 @@ def joint_selector(model, joint, reference_frame):
         require_model(model)
         raise
     except (KeyError, TypeError):
-        raise _unknown("joint", joint, model.joint_names, reference_frame) from None
+        raise _unknown("joint", "joint", joint, model.joint_names, reference_frame) from None
 
 
-def frame_number(model, frame):
+def frame_number(model, frame, argument="frame"):
     """Index of a frame in ``frame_names``, by name or index; raises like ``frame_selector``."""
-    return frame_selector(model, frame, ReferenceFrame.WORLD) >> REFERENCE_FRAME.bits
+    return frame_selector(model, frame, ReferenceFrame.WORLD, argument) >> REFERENCE_FRAME.bits
 
 
-def _unknown(what, name, names, reference_frame):
+def _unknown(what, argument, name, names, reference_frame):
     if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
         return ValueError(
             f"reference_frame: expected dyn_ros.ReferenceFrame or its number ("
@@ -92,5 +94,5 @@ def _unknown(what, name, names, reference_frame):
             f"got {reference_frame!r:.80}")
     if isinstance(name, str):
         return ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}")
-    return ValueError(f"{what}: expected a name or an index from 0 to {len(names) - 1}, "
+    return ValueError(f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
                       f"got {name!r:.80}; available: {', '.join(names)}")

@@ -48,6 +48,8 @@ def as_array(model, name, axes, value):
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{_expected(name, shape)} of real numbers, got dtype {array.dtype}: "
                          f"{value!r:.80}")
+    if np.ma.is_masked(value):
+        raise ValueError(f"{_expected(name, shape)}, got masked numbers, {value!r:.80}; fill them")
     batched = array.ndim == len(shape) + 1
     found = array.shape[batched:]
     if "m" in shape and found and found[-1] <= MAX_CONSTRAINTS:
@@ -80,14 +82,15 @@ def finite_array(name, value, shape):
     numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
     expected = f"{name}: expected {numbers}"
     try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+        array = np.asarray(value)
+    except ValueError:                              # a ragged list
         raise ValueError(f"{expected}, got {value!r:.80}") from None
-    if array.shape != shape:
+    is_real = array.dtype.kind in "fiub"            # a string is not a number
+    if is_real and array.shape != shape:
         raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
-    if not np.isfinite(array).all():
+    if not is_real or np.ma.is_masked(value) or not np.isfinite(array).all():
         raise ValueError(f"{expected}, got {value!r:.80}")
-    return array
+    return array.astype(float)
 
 
 def require_sound(model, name, axes, array):

@@ -410,7 +410,8 @@ class Model:
         """A random configuration inside the position limits.
 
         For revolute joints without limits, the angle is in [-pi, pi); for prismatic ones, the
-        position is in [-1, 1) m. Rotations are uniformly distributed.
+        position is in [-1, 1) m. Limits beyond 1e4 rad or m count as none. Rotations are uniformly
+        distributed.
 
         Parameters
         ----------

@@ -272,6 +272,14 @@ def test_a_wrong_declaration_says_what_is_wrong(change, error, words):
     assert "mine" not in ALGORITHMS
 
 
+def test_a_call_with_a_forgotten_selector_says_what_is_expected():
+    pair = peer.pair("panda")
+    velocity = ALGORITHMS["frame_velocity"].caller()
+    with pytest.raises(TypeError, match="frame_velocity: its caller expects model, data, threads, "
+                                        "a selector and 2 inputs, got 1 inputs"):
+        velocity(pair.model, pair.data, 1, *pair.state(1)[:2])
+
+
 @pytest.mark.parametrize("name, shape, words", [
     ("model", (3,), "a field cannot be named 'model'"), ("a b", (3,), "cannot be named 'a b'"),
     ("M", (3,), "exists already"), ("mine", ("nvv",), "shape: expected a tuple"),

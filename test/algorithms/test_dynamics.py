@@ -402,6 +402,7 @@ SPOILED = {
     "a word": lambda x: "straight",
     "objects": lambda x: x.astype(object),
     "ragged": lambda x: [[1.0], [1.0, 2.0]],
+    "masked": lambda x: np.ma.array(x, mask=x > x.mean()),
     "nothing": lambda x: None,
     "dictionary": lambda x: {"q": x},
 }

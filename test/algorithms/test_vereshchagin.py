@@ -568,9 +568,9 @@ BAD = {
     "beta a number": (spoiled("beta", 1.0), r"beta: expected shape \(m,\)"),
     "no beta": (spoiled("beta", None), r"beta: expected"),
     "unknown tip": (spoiled("tip", "hand"), r"no frame named 'hand'; available: .*tool0"),
-    "tip out of range": (spoiled("tip", 1000), r"frame: expected a name or an index.*tool0"),
-    "no tip": (spoiled("tip", None), r"frame: expected a name or an index.*tool0"),
-    "tip a fraction": (spoiled("tip", 0.5), r"frame: expected a name or an index.*tool0"),
+    "tip out of range": (spoiled("tip", 1000), r"tip: expected a name or an index.*tool0"),
+    "no tip": (spoiled("tip", None), r"tip: expected a name or an index.*tool0"),
+    "tip a fraction": (spoiled("tip", 0.5), r"tip: expected a name or an index.*tool0"),
     "one unknown tip": (spoiled("tip", ["tool0"] * 5 + ["hand"]), r"no frame named 'hand'"),
     "tips too few": (spoiled("tip", ["tool0"] * 5), r"tip: expected one frame, or one for each of "
                                                     r"the 6 constraints, got 5"),

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The dyn_ros command: arguments, errors in one line, exit codes."""
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,17 @@ def test_bad_robot_ends_in_one_line(tmp_path, text, says):
     assert done.stdout == ""
     line, = done.stderr.splitlines()
     assert line.startswith(f"dyn_ros demo: {urdf}: ") and says in line
+
+
+def test_demo_of_a_pipe_asks_for_a_file(tmp_path):
+    """Several processes read the description; a pipe can be read once."""
+    pipe = tmp_path / "robot.urdf"
+    os.mkfifo(pipe)
+    done = subprocess.run([sys.executable, "-m", "dyn_ros.cli", "demo", "--robot", str(pipe)],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == (f"dyn_ros demo: {pipe}: expected a file, because several processes read "
+                           "it; save the description to one\n")
 
 
 def test_without_ros_it_says_what_to_do():
