@@ -7,6 +7,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.algorithms import singular
 
 LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
 SOLID = (1.0, (0.0, 0.1, 0.2), 1.0)
@@ -234,6 +235,18 @@ def test_a_singular_state_in_the_second_half_of_a_batch_is_found(threads):
     q[290] = [0.3, 0.0]
     with pytest.raises(np.linalg.LinAlgError, match="'j0' moves no inertia"):
         dyn_ros.minverse(model, dyn_ros.Data(model), q, threads=threads)
+
+
+@pytest.mark.parametrize("count", [None, 9], ids=["one", "batch"])
+def test_the_next_call_does_not_look_for_singularities_again(monkeypatch, count):
+    model = dyn_ros.Model.from_urdf(STRETCHED)
+    data = dyn_ros.Data(model)
+    regular, stretched = (q if count is None else np.tile(q, (count, 1))
+                          for q in np.array([[0.3, 1.0], [0.3, 0.0]]))
+    expected = dyn_ros.minverse(model, data, regular).copy()
+    assert "'j0' moves no inertia" in raised("minverse", model, data, stretched)
+    monkeypatch.setattr(singular, "raise_where_singular", None)
+    assert np.array_equal(dyn_ros.minverse(model, data, regular), expected)
 
 
 @pytest.mark.parametrize("huge", [1e20, 1e200, -1e308])
