@@ -70,6 +70,6 @@ peer.close(dyn_ros.aba(model, data, q, v, tau), ddq)
 
 @pytest.mark.skipif(not JIT, reason="nothing is compiled")
 def test_an_unknown_layout_costs_time_alone():
-    done = subprocess.run([sys.executable, "-c", UNKNOWN + CALLS + STATUS], capture_output=True, text=True,
-                          timeout=300, cwd=Path(peer.__file__).parent)
+    done = subprocess.run([sys.executable, "-c", UNKNOWN + CALLS + STATUS], capture_output=True,
+                          text=True, timeout=300, cwd=Path(peer.__file__).parent)
     assert done.returncode == 0, done.stderr
