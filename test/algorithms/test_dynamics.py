@@ -262,6 +262,16 @@ def test_batch_without_external_forces(name):
     peer.close(together[4], call(pair, name, alone), 1e-12)
 
 
+@pytest.mark.parametrize("name", [name for name in ARGUMENTS if len(ARGUMENTS[name]) > 1])
+def test_an_input_of_one_state_is_that_of_all_states_of_a_batch(name):
+    pair = peer.pair("every_joint", "floating")
+    values = batch(pair, 11)
+    for argument in ARGUMENTS[name]:
+        given = {**values, argument: values[argument][3]}
+        tiled = {**values, argument: np.array([values[argument][3]] * 11)}
+        assert (call(pair, name, given) == call(pair, name, tiled)).all()
+
+
 @algorithms
 @pytest.mark.parametrize("robot", ["ur5", "every_joint"])
 def test_a_batch_of_as_many_states_as_coordinates_is_a_batch(robot, name):

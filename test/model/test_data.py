@@ -15,6 +15,8 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.algorithms import batch
+from dyn_ros.model import buffer_pool
 from dyn_ros.model import data as data_module
 from dyn_ros.model.data import BUSY
 from dyn_ros.spatial.compiler import JIT
@@ -59,6 +61,25 @@ def test_memory_of_many_results_goes_back_when_they_go():
     del held
     assert len(data._buffer_pool._free) < 50
     assert address(dyn_ros.crba(model, data, q)) in taken
+
+
+def test_memory_that_went_back_is_limited_and_the_last_is_kept(monkeypatch):
+    monkeypatch.setattr(buffer_pool, "_KEPT", 3 << 20)
+    pool = buffer_pool.BufferPool()
+    held = [pool.array((1 << 17,)) for _ in range(5)]        # 1 MB each
+    taken = [address(array) for array in held]
+    while held:
+        del held[0]
+    assert sum(each.nbytes for each in pool._free.values()) == 3 << 20
+    held = [pool.array((1 << 17,)) for _ in range(3)]
+    assert [address(array) for array in held] == taken[:1:-1]
+
+
+def test_memory_of_another_size_is_not_taken():
+    pool = buffer_pool.BufferPool()
+    taken = address(pool.array((1 << 18,)))
+    small = pool.array((1 << 17,))
+    assert address(small) != taken and address(pool.array((2, 1 << 17))) == taken
 
 
 def test_a_large_result_outlives_its_data_and_pickles():
@@ -204,6 +225,7 @@ def test_a_forked_process_has_threads_of_its_own():
 FORKED_DURING_A_CALL = """
 import os, signal, sys, threading
 import dyn_ros, peer
+from dyn_ros.model import buffer_pool
 from dyn_ros.model import data as data_module
 
 pair, other = peer.new_pair("panda"), peer.new_pair("panda")
@@ -335,6 +357,19 @@ def test_a_batch_that_was_interrupted_anywhere_leaves_its_data_usable():
     assert np.array_equal(gravity(pair, 20), gravity(pair, 20))
     pair.data._claim(BUSY)
     assert np.array_equal(gravity(pair), expected)
+
+
+@pytest.mark.skipif(not JIT, reason="no part runs on without a compiler")
+def test_an_interrupted_batch_leaves_its_memory_to_parts_that_run_on(monkeypatch):
+    pair = peer.new_pair("solo12", "floating")
+    expected = gravity(pair, 20)
+    ((*before,),) = pair.data._batch_spaces.values()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(batch, "in_parts", lambda *_: signal.raise_signal(signal.SIGINT))
+        gravity(pair, 20)
+    assert np.array_equal(gravity(pair, 20), expected)
+    ((*after,),) = pair.data._batch_spaces.values()
+    assert len(before) == 2 and not set(before) & set(after)
 
 
 def test_a_batch_of_another_data_does_not_make_an_interrupted_one_busy():
