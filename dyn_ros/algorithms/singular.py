@@ -127,11 +127,11 @@ def _roots_of_inertia(model, q):
         principal, axes = np.linalg.eigh(about_com)
         at_com = linear - np.cross(com, angular, axisb=1).swapaxes(-1, -2)
         about_origin = about_com + mass * (com @ com * np.eye(3) - np.outer(com, com))
-        roots += [np.sqrt(abs(mass)) * at_com,
+        roots += [np.sqrt(mass) * at_com,
                   np.sqrt(abs(principal))[:, None] * (axes.T @ angular)]
-        signs += [np.full(3, np.sign(mass)), np.sign(principal)]
+        signs += [np.ones(3), np.sign(principal)]
         diagonal = np.abs(np.einsum("bij,jk,bik->bi", R, about_origin, R))
-        sizes = sizes + np.sum(abs(mass) * (R @ linear) ** 2
+        sizes = sizes + np.sum(mass * (R @ linear) ** 2
                                + diagonal[..., None] * (R @ angular) ** 2, 1)
     return np.concatenate(roots, 1), np.concatenate(signs)[:, None], sizes[..., None]
 

@@ -180,15 +180,14 @@ class Data:
     # -- copies
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.model, {known.name: array.copy()
-                                        for known, array in self._arrays.items()})
+        return _restored, (self.model, self._arrays_by_name())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Data":
         """Copy the results. The copy shares the model, unless the model has been copied as well."""
-        arrays = {known.name: array for known, array in self._arrays.items()}
-        return _restored(memo.setdefault(id(self.model), self.model), arrays)
+        return _restored(memo.setdefault(id(self.model), self.model), self._arrays_by_name())
 
-    __copy__ = None
+    def _arrays_by_name(self) -> dict[str, Array]:
+        return {known.name: array for known, array in self._arrays.items()}
 
     def __repr__(self) -> str:
         names = [known.name for known in FIELDS if known.is_public]
@@ -196,6 +195,7 @@ class Data:
 
 
 def _restored(model: Model, arrays: dict[str, Array]) -> Data:
+    """A new Data with copies of the arrays."""
     data = Data(model)
     for name, array in arrays.items():
         known = next((known for known in FIELDS if known.name == name), None)

@@ -149,7 +149,7 @@ def axis_lengths(model: Model, shape: tuple[Axis, ...]) -> tuple[int, ...]:
 
 def initialize(known: Field, array: Array, scratch: float) -> None:
     """Initialize a field before any kernel runs; ``array`` can have an axis of lanes."""
-    array[...] = 0.0 if known.zeros else scratch
+    array[...] = scratch
     if known.holds_placements:
         axis = len(known.shape) - 2
         array[...] = 0.0

@@ -15,8 +15,21 @@ import dyn_ros
 import peer
 from dyn_ros.algorithms.algorithm import ALGORITHMS, Algorithm
 from dyn_ros.algorithms.all_terms import Terms
-from dyn_ros.model.fields import FIELDS, FRAME, REFERENCE_FRAME, Q, V, field
+from dyn_ros.model import fields
+from dyn_ros.model.fields import (
+    EMPTY,
+    FIELDS,
+    FRAME,
+    JOINT_V,
+    OMI,
+    REFERENCE_FRAME,
+    TAU_IN,
+    Q,
+    V,
+    field,
+)
 from dyn_ros.model.layout import option
+from dyn_ros.model.workspace import Workspace
 from dyn_ros.spatial.compiler import JIT, kernel
 
 ROBOTS = tuple(peer.FILES) if JIT else ("every_joint", "panda")
@@ -122,6 +135,7 @@ def test_many_choices_of_terms_stay_right():
         found = dyn_ros.all_terms(pair.model, data, q, v, only=only)
         for name, value in zip(only, found if len(only) > 1 else [found]):
             peer.close(value, expected[name], 1e-12)
+    assert sum(each is not None for each in data._prepared) <= len(data._ready) <= 256
 
 
 @pytest.mark.parametrize("only", [5, "com", "M", (), [["M"]], ["M", 3], ["nothing"]])
@@ -281,9 +295,34 @@ def test_a_call_with_a_forgotten_selector_says_what_is_expected():
 
 
 @pytest.mark.parametrize("name, shape, words", [
-    ("model", (3,), "a field cannot be named 'model'"), ("a b", (3,), "cannot be named 'a b'"),
-    ("M", (3,), "exists already"), ("mine", ("nvv",), "shape: expected a tuple"),
-    ("mine", ("nv"), "shape: expected a tuple")])
+    ("model", (3,), "a field cannot be named 'model'"), ("release", (3,), "named 'release'"),
+    ("a b", (3,), "cannot be named 'a b'"), ("M", (3,), "exists already"),
+    ("mine", ("nvv",), "shape: expected a tuple"), ("mine", ("nv"), "shape: expected a tuple")])
 def test_a_wrong_field_says_what_is_wrong(name, shape, words):
     with pytest.raises(ValueError, match=words):
         field(name, shape)
+
+
+def test_more_fields_and_options_than_a_table_has_room_for_are_rejected(monkeypatch):
+    monkeypatch.setattr(fields, "MAX_FIELDS", len(FIELDS))
+    monkeypatch.setattr(fields, "MAX_OPTIONS", len(fields.OPTIONS))
+    before = len(FIELDS), len(fields.OPTIONS)
+    with pytest.raises(ValueError, match=rf"more than {len(FIELDS)} fields; raise MAX_FIELDS"):
+        field("mine", (3,))
+    with pytest.raises(ValueError, match="more than .* options; raise MAX_OPTIONS"):
+        fields.declare_option("mine")
+    assert before == (len(FIELDS), len(fields.OPTIONS))
+
+
+def test_fields_in_tuples_are_among_the_constants():
+    assert fields.fields_among([3, Q, (1.0, (V, (TAU_IN,))), "text"]) == {Q, V, TAU_IN}
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_scratch_is_nan_unless_it_has_to_be_zero_or_holds_placements(lanes):
+    """NaN shows a kernel that reads what it has not written."""
+    workspace = Workspace(peer.pair("panda").model, {Q, OMI, EMPTY, JOINT_V}, lanes)
+    assert np.isnan(workspace[Q]).all() and np.isnan(workspace[JOINT_V]).all()
+    assert not workspace[EMPTY].any()
+    placements = np.moveaxis(workspace[OMI], (1, 2), (-2, -1))
+    assert np.array_equal(placements, np.broadcast_to(np.eye(4), placements.shape))

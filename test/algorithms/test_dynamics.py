@@ -262,6 +262,25 @@ def test_batch_without_external_forces(name):
     peer.close(together[4], call(pair, name, alone), 1e-12)
 
 
+@pytest.mark.parametrize("name", [name for name in ARGUMENTS if len(ARGUMENTS[name]) > 1])
+def test_an_input_of_one_state_is_that_of_all_states_of_a_batch(name):
+    pair = peer.pair("every_joint", "floating")
+    values = batch(pair, 11)
+    for argument in ARGUMENTS[name]:
+        given = {**values, argument: values[argument][3]}
+        tiled = {**values, argument: np.array([values[argument][3]] * 11)}
+        assert (call(pair, name, given) == call(pair, name, tiled)).all()
+
+
+@algorithms
+@pytest.mark.parametrize("robot", ["ur5", "every_joint"])
+def test_a_batch_of_as_many_states_as_coordinates_is_a_batch(robot, name):
+    pair = peer.pair(robot)
+    call(pair, name, inputs(pair))
+    for count in pair.model.nq, pair.model.nv:
+        assert call(pair, name, batch(pair, count)).shape[0] == count
+
+
 @algorithms
 def test_batch_gives_new_arrays(name):
     pair = peer.pair("ur5")
@@ -483,10 +502,21 @@ def test_quaternion_rounded_to_single_precision_is_unit():
     peer.close(call(pair, "crba", single).copy(), call(pair, "crba", values), 1e-5)
 
 
+@pytest.mark.parametrize("row", [0, 150, 299])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_bad_number_is_found_in_the_part_of_each_thread(row, threads):
+    pair = peer.pair("ur5")
+    q = pair.states(300)[0]
+    q[row, 2] = np.nan
+    with pytest.raises(ValueError, match=rf"q: expected finite numbers, got nan in q\[{row}, 2\]"):
+        dyn_ros.generalized_gravity(pair.model, pair.data, q, threads=threads)
+
+
 @algorithms
 def test_data_of_another_model(name):
     pair, other = peer.pair("ur5"), peer.pair("kinova")
     assert pair.model.nv == other.model.nv
+    call(other, name, inputs(other))    # from now on, compiled code compares the models
     with pytest.raises(ValueError, match="data"):
         getattr(dyn_ros, name)(pair.model, other.data, *arguments(name, inputs(pair)))
 

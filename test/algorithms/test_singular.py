@@ -7,6 +7,7 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.algorithms import singular
 
 LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
 SOLID = (1.0, (0.0, 0.1, 0.2), 1.0)
@@ -119,6 +120,43 @@ def test_one_singular_state_among_regular_ones():
     found = dyn_ros.minverse(model, data, states)
     peer.close(found[40], np.linalg.inv(dyn_ros.crba(model, data, states[40])), 1e-5)
     peer.close(found[:40], inverses[:40], 1e-14)
+
+
+@peer.robots(("every_joint", "panda", "solo12"), (None, "floating", "planar"))
+def test_roots_of_the_inertia_matrix_are_those_of_crba(robot, root_joint):
+    pair = peer.new_pair(robot, root_joint)
+    model, q = pair.model, pair.states(5)[0]
+    for k in model._unit_quaternions:
+        q[:, k:k + 4] *= 1.0 + 4e-7                 # which still counts as unit
+    model.armature = np.linspace(-0.1, 0.2, model.nv)
+    roots, signs, _ = singular._roots_of_inertia(model, q)
+    peer.close(roots.swapaxes(-1, -2) @ (signs * roots), dyn_ros.crba(model, pair.data, q), 1e-12)
+
+
+def test_the_negative_inertia_of_a_link_is_named():
+    xml = serial(TURNS * 2, [SOLID, (1.0, (0.0, 0.0, 0.1), -0.3)], [(1.0, 0.0, 0.0), Z])
+    model = dyn_ros.Model.from_urdf(xml)
+    said = raised("minverse", model, dyn_ros.Data(model), np.array([0.1, 0.2]))
+    assert "'j1' moves a negative inertia, -0.3 kg m2" in said
+    assert "correct the inertias of the links that it carries" in said
+
+
+def test_words_have_the_unit_of_the_joint_that_a_mimic_joint_follows():
+    xml = serial(TURNS, [SOLID]).replace("</robot>", MIMIC.replace("continuous", "prismatic"))
+    model = dyn_ros.Model.from_urdf(xml)
+    model.armature = [-100.0]
+    assert " kg m2, so" in raised("aba", model, dyn_ros.Data(model), model.neutral())
+
+
+@pytest.mark.parametrize("kind, last", [("planar", "kg m2"), ("floating", "kg m2"),
+                                        ("prismatic", "kg"), ("revolute", "kg m2")])
+def test_words_have_the_unit_of_each_velocity(kind, last):
+    model = dyn_ros.Model.from_urdf(serial([kind], [SOLID]))
+    for k, name in enumerate(model.velocity_names):
+        model.armature = -100.0 * (np.arange(model.nv) == k)
+        unit = "kg" if "linear" in name else last
+        said = raised("aba", model, dyn_ros.Data(model), model.neutral())
+        assert f"{name!r} moves a negative inertia" in said and f" {unit}, so" in said
 
 
 def test_words_say_what_is_rounding_beside_what():
@@ -234,6 +272,26 @@ def test_a_singular_state_in_the_second_half_of_a_batch_is_found(threads):
     q[290] = [0.3, 0.0]
     with pytest.raises(np.linalg.LinAlgError, match="'j0' moves no inertia"):
         dyn_ros.minverse(model, dyn_ros.Data(model), q, threads=threads)
+
+
+@pytest.mark.parametrize("row", [0, 255, 256, 511, 512, 599])
+def test_a_singular_state_in_any_row_of_a_batch_is_found(row):
+    model = dyn_ros.Model.from_urdf(STRETCHED)
+    q = np.tile([0.3, 1.0], (600, 1))
+    q[row] = [0.3, 0.0]
+    assert "'j0' moves no inertia" in raised("minverse", model, dyn_ros.Data(model), q)
+
+
+@pytest.mark.parametrize("count", [None, 9], ids=["one", "batch"])
+def test_the_next_call_does_not_look_for_singularities_again(monkeypatch, count):
+    model = dyn_ros.Model.from_urdf(STRETCHED)
+    data = dyn_ros.Data(model)
+    regular, stretched = (q if count is None else np.tile(q, (count, 1))
+                          for q in np.array([[0.3, 1.0], [0.3, 0.0]]))
+    expected = dyn_ros.minverse(model, data, regular).copy()
+    assert "'j0' moves no inertia" in raised("minverse", model, data, stretched)
+    monkeypatch.setattr(singular, "raise_where_singular", None)
+    assert np.array_equal(dyn_ros.minverse(model, data, regular), expected)
 
 
 @pytest.mark.parametrize("huge", [1e20, 1e200, -1e308])

@@ -15,6 +15,8 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.algorithms import batch
+from dyn_ros.model import buffer_pool
 from dyn_ros.model import data as data_module
 from dyn_ros.model.data import BUSY
 from dyn_ros.spatial.compiler import JIT
@@ -61,6 +63,25 @@ def test_memory_of_many_results_goes_back_when_they_go():
     assert address(dyn_ros.crba(model, data, q)) in taken
 
 
+def test_memory_that_went_back_is_limited_and_the_last_is_kept(monkeypatch):
+    monkeypatch.setattr(buffer_pool, "_KEPT", 3 << 20)
+    pool = buffer_pool.BufferPool()
+    held = [pool.array((1 << 17,)) for _ in range(5)]        # 1 MB each
+    taken = [address(array) for array in held]
+    while held:
+        del held[0]
+    assert sum(each.nbytes for each in pool._free.values()) == 3 << 20
+    held = [pool.array((1 << 17,)) for _ in range(3)]
+    assert [address(array) for array in held] == taken[:1:-1]
+
+
+def test_memory_of_another_size_is_not_taken():
+    pool = buffer_pool.BufferPool()
+    taken = address(pool.array((1 << 18,)))
+    small = pool.array((1 << 17,))
+    assert address(small) != taken and address(pool.array((2, 1 << 17))) == taken
+
+
 def test_a_large_result_outlives_its_data_and_pickles():
     model, data, q = large()
     M = dyn_ros.crba(model, data, q)
@@ -91,10 +112,19 @@ def test_what_was_computed_survives_copies():
     pair = peer.new_pair("solo12", "floating")
     q = pair.state(1)[0]
     J = dyn_ros.joint_jacobians(pair.model, pair.data, q)
-    for other in (copy.deepcopy(pair.data), pickle.loads(pickle.dumps(pair.data))):
+    for other in (copy.copy(pair.data), copy.deepcopy(pair.data),
+                  pickle.loads(pickle.dumps(pair.data))):
         assert np.array_equal(other.J, J) and not np.shares_memory(other.J, J)
         dyn_ros.joint_jacobians(other.model, other, pair.state(2)[0])
         assert not np.array_equal(other.J, J)
+
+
+def test_a_field_that_only_the_pickling_version_had_is_left_out():
+    pair = peer.new_pair("panda")
+    M = dyn_ros.crba(pair.model, pair.data, pair.state(1)[0])
+    restore, (model, arrays) = pair.data.__reduce__()
+    other = restore(model, {"of_another_version": np.zeros(3), **arrays})
+    assert np.array_equal(other.M, M) and not hasattr(other, "of_another_version")
 
 
 def test_results_can_be_set_but_not_replaced():
@@ -190,6 +220,41 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)
 def test_a_forked_process_has_threads_of_its_own():
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=60,
                    cwd=Path(peer.__file__).parent)
+
+
+FORKED_DURING_A_CALL = """
+import os, signal, sys, threading
+import dyn_ros, peer
+from dyn_ros.model import buffer_pool
+from dyn_ros.model import data as data_module
+
+pair, other = peer.new_pair("panda"), peer.new_pair("panda")
+q = pair.state(1)[0]
+held, end = threading.Event(), threading.Event()
+
+def hold():
+    with data_module._changing_owner:
+        held.set()
+        end.wait()
+
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)                    # ends a child that waits for the lock
+    dyn_ros.generalized_gravity(pair.model, pair.data, q)
+    with data_module._changing_owner:   # as in a signal handler
+        dyn_ros.generalized_gravity(other.model, other.data, q)
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+end.set()
+sys.exit(status != 0)
+"""
+
+
+def test_a_process_that_is_forked_during_a_call_of_another_thread_can_call():
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED_DURING_A_CALL], check=True,
+                   timeout=60, cwd=Path(peer.__file__).parent)
 
 
 def test_no_part_of_a_batch_that_was_interrupted_runs_on():
@@ -294,6 +359,26 @@ def test_a_batch_that_was_interrupted_anywhere_leaves_its_data_usable():
     assert np.array_equal(gravity(pair), expected)
 
 
+@pytest.mark.skipif(not JIT, reason="no part runs on without a compiler")
+def test_an_interrupted_batch_leaves_its_memory_to_parts_that_run_on(monkeypatch):
+    pair = peer.new_pair("solo12", "floating")
+    expected = gravity(pair, 20)
+    ((*before,),) = pair.data._batch_spaces.values()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(batch, "in_parts", lambda *_: signal.raise_signal(signal.SIGINT))
+        gravity(pair, 20)
+    assert np.array_equal(gravity(pair, 20), expected)
+    ((*after,),) = pair.data._batch_spaces.values()
+    assert len(before) == 2 and not set(before) & set(after)
+
+
+def test_a_batch_of_another_data_does_not_make_an_interrupted_one_busy():
+    pair, other = (peer.new_pair("solo12", "floating") for _ in range(2))
+    expected = gravity(pair)
+    pair.data._claim(BUSY)              # as if Ctrl-C had come right before the batch
+    assert np.array_equal(other.data._run_busy(lambda: gravity(pair)), expected)
+
+
 def test_a_signal_handler_can_call_while_another_data_changes_its_owner():
     pair, other = (peer.new_pair("solo12", "floating") for _ in range(2))
     expected = gravity(other)
@@ -301,6 +386,16 @@ def test_a_signal_handler_can_call_while_another_data_changes_its_owner():
     with data_module._changing_owner:
         assert np.array_equal(gravity(other), expected)
         gravity(other, 20)
+
+
+def test_the_owner_changes_in_one_thread_at_a_time():
+    pair = peer.new_pair("solo12", "floating")
+    with data_module._changing_owner:
+        thread = threading.Thread(target=gravity, args=[pair])
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+    thread.join()
 
 
 def test_threads_are_new_after_an_interruption():

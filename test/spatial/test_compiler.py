@@ -7,10 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
 
+from dyn_ros.spatial import cache, compiler, reach
 from dyn_ros.spatial.compiler import JIT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,6 +183,102 @@ def test_kernels_of_other_packages_are_followed(tmp_path):
     assert len({*found[::2], found[5]}) == 1 and len({*found}) == 4
 
 
+# --- names of entries in this process
+
+FLOAT_TO_FLOAT = numba.types.float64(numba.types.float64)
+
+
+def digest(function, signature=FLOAT_TO_FLOAT):
+    return reach.digest(function, signature, (), lambda kind: [])
+
+
+def returning(constant):
+    def function(x):
+        return constant
+    return function
+
+
+def calling(*functions):
+    def function(x):
+        return first(x) + second(x)
+
+    first, second = functions
+    return function
+
+
+@pytest.mark.parametrize("one, other", [
+    (1, 1.0), (1, True), (1.0, np.float32(1.0)), ("1", b"1"), ((1, 2), (1, 3)),
+    (np.zeros(4, np.int32), np.zeros(4, np.float32)), (np.zeros(4), np.zeros((2, 2))),
+    (np.zeros(100), np.arange(100) // 99 * 1.0), (0.0, -0.0), ((1, 2), frozenset({1, 2})),
+    (numba.types.int64, numba.types.int32)], ids=str)
+def test_constants_that_differ_have_other_digests(one, other):
+    assert digest(returning(one)) != digest(returning(other))
+    assert digest(returning(one)) == digest(returning(one))
+
+
+def test_the_order_in_a_set_does_not_matter():
+    one, other = frozenset([0, 8]), frozenset([8, 0])
+    assert list(one) != list(other)
+    assert digest(returning(one)) == digest(returning(other))
+
+
+@pytest.mark.parametrize("one, other", [
+    (lambda x, k=1.0: x * k, lambda x, k=2.0: x * k),
+    (lambda x, *, k=1.0: x * k, lambda x, *, k=2.0: x * k),
+    (lambda x, k: x * k, lambda x, *, k: x * k),
+    (lambda x: x + 1.0, lambda x: 1.0 + x),
+    (lambda x: [x * k for k in (1.0, 2.0)], lambda x: [x * k for k in (1.0, 3.0)]),
+    (calling(returning(1.0), returning(2.0)), calling(returning(3.0), returning(2.0))),
+    (calling(returning(1.0), returning(2.0)), calling(returning(1.0), returning(3.0)))])
+def test_code_that_differs_has_another_digest(one, other):
+    assert digest(one) != digest(other)
+
+
+def test_a_signature_that_differs_has_another_digest():
+    function = returning(1.0)
+    kinds = numba.types.float64, numba.types.int64
+    assert len({digest(function, returned(taken)) for returned in kinds for taken in kinds}) == 4
+
+
+@pytest.fixture
+def entry(tmp_path, monkeypatch):
+    """A function that makes an entry, and an empty cache."""
+    monkeypatch.setenv("DYN_ROS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiler, "ENTRIES", {})
+    cache.cache_folder.cache_clear()
+    yield lambda nogil=False: compiler.Entry("small", returning(1.0), FLOAT_TO_FLOAT, nogil)
+    cache.cache_folder.cache_clear()
+
+
+def test_what_changes_the_machine_code_changes_the_name(entry, monkeypatch):
+    names = [entry().file_name(), entry(nogil=True).file_name()]
+    for place, name in (compiler, "FLAGS"), (cache, "VERSIONS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, (*getattr(place, name), "another"))
+            names.append(entry().file_name())
+    monkeypatch.setattr(compiler._private, "processor", lambda: "another")
+    names.append(entry().file_name())
+    assert None not in names and len(set(names)) == 5
+
+
+def test_a_compilation_is_announced_and_a_hit_is_not(entry):
+    announced = []
+    assert [entry().load(lambda: announced.append(1)) for _ in range(3)] == [True, False, False]
+    assert announced == [1]
+
+
+def test_threads_that_load_at_once_compile_once(entry):
+    made, started = entry(), threading.Barrier(4)
+
+    def load():
+        started.wait()
+        return made.load()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [each.result() for each in [pool.submit(load) for _ in range(4)]]
+    assert sorted(found) == [False, False, False, True] and made.call(3.0) == 1.0
+
+
 def test_what_cannot_be_compared_is_not_kept(tmp_path):
     code = SMALL.replace("lambda x: 2.0 * x", "(lambda x: 2.0 * x) if choices else None").replace(
         "@overload", "choices = {1: 2}\n\n@overload")
@@ -239,12 +340,7 @@ def test_without_a_private_part_results_are_the_same_and_one_warning_says_so(how
     code = BREAK + imported + how + "\n" + SMALL + REPORT
     found = evaluated(code, **named)
     assert found[:2] == [True, 41.5] and len(found) == 3, found
-    assert numba_version() in found[2] and "results are the same" in found[2]
-
-
-def numba_version():
-    import numba
-    return numba.__version__
+    assert numba.__version__ in found[2] and "results are the same" in found[2]
 
 
 def test_an_entry_that_this_numba_cannot_load_is_compiled(tmp_path):
