@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data: what it holds, and the memory of large batches."""
 import copy
+import gc
 import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,9 @@ import pytest
 
 import dyn_ros
 import peer
+from dyn_ros.algorithms import batch
+from dyn_ros.algorithms.all_terms import Terms
+from dyn_ros.algorithms.native import READS_OBJECTS
 from dyn_ros.model import data as data_module
 from dyn_ros.model.data import BUSY
 from dyn_ros.spatial.compiler import JIT
@@ -227,6 +232,26 @@ def test_no_part_of_a_batch_that_was_interrupted_twice_runs_on():
     assert data._threads.share(lambda start: list(ended), range(0, 16, 8)) == [[8], [8]]
 
 
+@pytest.mark.skipif(not JIT, reason="without a compiler there are no parts")
+def test_a_part_of_a_batch_that_runs_on_keeps_its_table_of_constraints(monkeypatch):
+    """After a second Ctrl-C the caller and its Data may be gone."""
+    pair, parts = peer.new_pair("panda"), []
+    data, (q, v, _, _) = pair.data, pair.states(16)
+
+    def interrupted(data, size, threads, run):
+        parts.append(run)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(batch, "in_parts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dyn_ros.vereshchagin(pair.model, data, q, v, np.eye(6), np.zeros(6), "panda_hand")
+    tables = [weakref.ref(table.numbers) for table in data._tables.values()]
+    data._tables.clear()
+    gc.collect()
+    assert [table() is not None for table in tables] == [True]
+    assert parts[0](0, 0, 16) == 0
+
+
 # --- one thread at a time
 
 def in_thread(work):
@@ -365,6 +390,34 @@ assert errors and all(type(error) is RuntimeError and "data: " in str(error) for
 def test_two_threads_that_share_a_data_get_errors_and_no_wrong_number():
     subprocess.run([sys.executable, "-c", TWO_THREADS], check=True, timeout=300,
                    cwd=Path(peer.__file__).parent)
+
+
+@pytest.mark.skipif(not READS_OBJECTS, reason="no compiled code reads the caller's objects")
+def test_a_call_survives_those_that_interrupt_it_right_before_its_compiled_part():
+    """Those of a signal handler, here more choices of terms than a Data keeps memory for."""
+    pair = peer.new_pair("double_pendulum")
+    model, data, (q, v, _, _) = pair.model, pair.data, pair.state(1)
+    expected = dyn_ros.all_terms(model, data, q, v, only=["M"]).copy()
+    others = [name for name in Terms._fields if name != "M"]
+    pairs = [(first, second) for first in others for second in others]
+    interrupted = []
+
+    def interrupt(frame, event, arg):
+        if event == "line" and "address" in frame.f_locals:
+            sys.settrace(before)
+            interrupted.append(frame)
+            for only in pairs:
+                dyn_ros.all_terms(model, data, q, v, only=only)
+            data.M[...] = np.nan
+        return interrupt
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        found = dyn_ros.all_terms(model, data, q, v, only=["M"])
+    finally:
+        sys.settrace(before)
+    assert interrupted and np.array_equal(found, expected)
 
 
 class Calling:
