@@ -241,13 +241,16 @@ class _Caller:
                            if f.is_public]
 
     def functions(self):
-        """The call without options, and the one with options, packed into an integer."""
+        """The call without options, and the one with options, packed into an integer.
+
+        Both hold the memory that compiled code uses: another call may take it from ``data``.
+        """
         checked, number = self._call_checked, self._number
         not_ready = AttributeError, IndexError, TypeError   # not a Data; not prepared yet
 
         def call(model, data, threads, *inputs):
             try:
-                one, address, results, finish = data._prepared[number]
+                one, address, results, finish, _memory = data._prepared[number]
                 status = one(address, model, 0, inputs)
             except not_ready:
                 return checked(model, data, threads, 0, inputs)
@@ -257,7 +260,7 @@ class _Caller:
 
         def call_with_options(model, data, threads, selector, *inputs):
             try:
-                one, address, results, finish = data._prepared[number]
+                one, address, results, finish, _memory = data._prepared[number]
                 status = one(address, model, selector, inputs)
             except not_ready:
                 return checked(model, data, threads, selector, inputs)
@@ -294,7 +297,7 @@ class _Caller:
             prepared = data._prepared
             prepared += [None] * (self._number + 1 - len(prepared))
             prepared[self._number] = (ready.program.one.call, ready.address, ready.results,
-                                      ready.finish)
+                                      ready.finish, ready)
         if not JIT:
             for f, array in ready.published.items():
                 array[...] = ready.workspace[f]

@@ -166,5 +166,5 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
                                          priority)
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
-    return _constrained_dynamics(model, data, threads, table.address, q, v, directions,
+    return _constrained_dynamics(model, data, threads, table, q, v, directions,
                                  accelerations, tau, f_ext)

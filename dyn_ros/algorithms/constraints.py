@@ -3,8 +3,8 @@
 """The options of a constrained call: tips, policy, priority.
 
 They are stored in a table of integers, which is created once for each combination and cached in
-``Data``. The address of the table is an option of the call, and the caller holds a reference to
-the table until the call returns. Consecutive constraints on the same tip form a run.
+``Data``. The address of the table is an option of the call and holds the table in memory, also
+in a part of a batch that runs on after Ctrl-C. Consecutive constraints on the same tip form a run.
 """
 import contextlib
 from collections.abc import Sequence
@@ -134,10 +134,9 @@ def as_motion(results: Sequence) -> ConstrainedMotion:
                              rank.astype(int) if isinstance(rank, np.ndarray) else int(rank))
 
 
-class ConstraintTable(NamedTuple):
-    """The integers that a kernel reads, and where they are."""
+class ConstraintTable(int):
+    """The address of the integers that a kernel reads; who has it holds them in memory."""
 
-    address: int
     numbers: NDArray[np.int64]
 
 
@@ -226,8 +225,8 @@ def _hashable(frames):
 def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
     """The table of a call, found in ``Data`` or created, and its directions as an array.
 
-    The caller must hold the table during the call. ``directions`` is the name and the value of the
-    (6, m) argument, which is converted once; all else as in ``table``.
+    ``directions`` is the name and the value of the (6, m) argument, which is converted once; all
+    else as in ``table``.
     """
     kept = data._tables if getattr(data, "model", None) is model else {}    # the call reports it
     argument, array = directions
@@ -243,5 +242,6 @@ def constraint_table(model, data, name, tip, axes, directions, singularity, tole
     numbers = table(model, name, *key)
     if len(kept) >= _KEPT:
         kept.clear()
-    found = kept[key] = ConstraintTable(numbers.ctypes.data, numbers)
+    found = kept[key] = ConstraintTable(numbers.ctypes.data)
+    found.numbers = numbers
     return found, array

@@ -479,5 +479,5 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     """
     table, alpha = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
                                     tolerance, priority)
-    return _vereshchagin(model, data, threads, table.address, q, v, alpha, beta, root_acc,
+    return _vereshchagin(model, data, threads, table, q, v, alpha, beta, root_acc,
                          f_ext, ff_torques)
