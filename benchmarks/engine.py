@@ -213,7 +213,7 @@ def report():
            "Pinocchio, measured by `python benchmarks/sizes.py`. Memory is the growth of the "
            "process: the model, the results of these four calls, their working memory and, for "
            "dyn_ros, their machine code. The memory of Pinocchio's `Data` grows with the cube of "
-           "nv; \"more than 8 GB\" means that it could not be created within that limit.")
+           'nv; "more than 8 GB" means that it could not be created within that limit.')
     yield ""
     yield from sizes.rows()
     yield ""
