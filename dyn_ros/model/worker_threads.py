@@ -30,7 +30,7 @@ class WorkerThreads:
                 parts.append(executor.submit(part, start))
             results = [part(starts[0])] + [other.result() for other in parts]
         except BaseException:                       # Ctrl-C: no part may continue in the next batch
-            self._executor = None                   # interrupted, it may hold its locks for good
+            self._executor = None                   # interrupted, it may never release its locks
             self._end_parts()
             raise
         self._parts = []
