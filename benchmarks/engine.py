@@ -4,7 +4,7 @@
 
     python benchmarks/engine.py [--write docs/performance.md]
 
-The two engines take turns, with one untimed call before the timed ones. Single states: public
+The two engines run alternately, with one untimed call before the timed ones. Single states: public
 Python calls on both sides, including all checks; the fastest of 60 turns of 300 calls. Batches of
 8000 states: the median of 3 turns of 5 successive calls, as in a program that processes batches
 continuously.
@@ -209,17 +209,17 @@ def report():
     yield ""
     yield "## Size"
     yield ""
-    yield ("Robots of revolute joints, as a chain and as a binary tree, one state, dyn_ros / "
-           "Pinocchio, by `python benchmarks/sizes.py`. Memory is what a process grows by: the "
-           "model, the results of these four calls, the memory that they work in and, of dyn_ros, "
-           "their machine code. Pinocchio's `Data` reserves memory by nv cubed; \"more than 8 GB\" "
-           "is where it could not be created within that limit.")
+    yield ("Chains and binary trees of 10, 100 and 1000 revolute joints, single states, dyn_ros / "
+           "Pinocchio, measured by `python benchmarks/sizes.py`. Memory is the growth of the "
+           "process: the model, the results of these four calls, their working memory and, for "
+           "dyn_ros, their machine code. The memory of Pinocchio's `Data` grows with the cube of "
+           'nv; "more than 8 GB" means that it could not be created within that limit.')
     yield ""
     yield from sizes.rows()
     yield ""
     yield "## Accuracy"
     yield ""
-    yield (f"Largest difference from Pinocchio, relative to the largest number of the result, over "
+    yield (f"Largest difference from Pinocchio, relative to the largest number in the result, over "
            f"{len(peer.FILES)} robots with fixed and floating base and 5 random states each. One "
            "of the robots has every type of joint; mimic joints are independent.")
     yield ""

@@ -1,13 +1,13 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Robots of 10, 100 and 1000 joints, as a chain and as a tree: time and memory beside Pinocchio.
+"""Compares run times and memory with Pinocchio, for chains and trees of 10, 100 and 1000 joints.
 
     python benchmarks/sizes.py
 
-Each engine runs in a process of its own. Memory is what the process grows by from the model on,
-with the model, the results of all calls and what they work in: resident, and address space. An
-engine that needs more than 8 GB of address space is reported so.
-Time is the fastest of several calls.
+Each engine runs in its own process. Memory is the growth of the process after the import, both
+resident and address space: the model, the results of all calls and their working memory. An engine
+that requires more than 8 GB of address space is reported as such. Time is that of the fastest of
+several calls.
 """
 import json
 import resource
@@ -24,7 +24,7 @@ SHAPES: dict[str, Callable[[int], int]] = {  # name -> the parent of link k
     "chain": lambda k: k - 1, "tree": lambda k: (k - 1) // 2}
 CALLS = "rnea", "crba", "aba", "rnea_derivatives"
 LIMIT = 2.0                           # seconds that one call is repeated for
-MEMORY = 8 << 30                      # bytes of address space that an engine may take
+MEMORY = 8 << 30                      # limit of the address space of each process, in bytes
 
 
 def urdf(count: int, shape: str) -> str:
@@ -76,7 +76,7 @@ def ours(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
 
 
 def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
-    """The same of Pinocchio."""
+    """The same for Pinocchio."""
     import pinocchio
     before = memory()
     model = pinocchio.buildModelFromXML(xml)
@@ -99,7 +99,7 @@ def measure(engine: str, count: int, shape: str) -> dict[str, float]:
 
 
 def in_process(engine: str, count: int, shape: str) -> dict[str, float]:
-    """``measure`` in a process of its own; infinite where its memory does not suffice."""
+    """``measure`` in its own process; infinite numbers if the memory is not sufficient."""
     done = subprocess.run([sys.executable, __file__, engine, str(count), shape],
                           capture_output=True, text=True)
     if done.returncode:

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the torques that could hold the tool of an arm against gravity and a push.
+"""Compares two sets of torques for holding the tool of an arm against gravity and a push.
 
     python docs/hold_tip.py             writes docs/images/hold_tip.svg
 
@@ -135,7 +135,7 @@ def over_time(results):
     yield text(424, top + 4, f"{far:.2f} m", anchor="end")
     yield text(424, bottom, "0", anchor="end")
     yield text(740, 367, f"{END} s", anchor="end")
-    yield text(585, 385, "distance of the tool from where it began", anchor="middle")
+    yield text(585, 385, "distance of the tool from its initial position", anchor="middle")
 
 
 def figure(results):

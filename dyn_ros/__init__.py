@@ -18,6 +18,6 @@ if not TYPE_CHECKING:               # which reads the lines above
 
 __version__ = "0.1.0"
 
-# The generated msg and srv modules are installed beside this file; imported from
+# The generated msg and srv modules are installed next to this file; imported from
 # the source tree, they are found in the installed copy instead.
 __path__ = pkgutil.extend_path(__path__, __name__)    # noqa: F405

@@ -90,11 +90,11 @@ def _add_demo(commands):
     command.add_argument("--duration", type=_positive, metavar="SECONDS",
                          help="stop after this time (default: run until Ctrl-C)")
     command.add_argument("--snapshot", type=Path, metavar="FILE.svg",
-                         help="save the last picture")
+                         help="save the last table as an image")
     command.add_argument("--port", type=_port, default=8080,
                          help="port of the page with the robot; if it is in use, the next free "
                               "one (default: 8080)")
-    command.add_argument("--no-browser", action="store_true", help="show the table only, no page")
+    command.add_argument("--no-browser", action="store_true", help="show only the table, no page")
 
 
 def _demo(options):
@@ -112,7 +112,7 @@ def _add_root_joint(command):
 
 
 def _add_robot(command):
-    command.add_argument("robot", type=Path, metavar="FILE.urdf")
+    command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
     _add_root_joint(command)
 
 
@@ -139,7 +139,8 @@ def _add_torque(commands):
         command.add_argument(f"--{name}", nargs="+", metavar="X", default=[],
                              help=f"{what}: all values in order, or NAME=X for some")
     command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
-                         metavar=("X", "Y", "Z"), help="[m/s2] (default: 0 0 -9.81)")
+                         metavar=("X", "Y", "Z"),
+                         help="in the root frame [m/s2] (default: 0 0 -9.81)")
 
 
 def _torque(options):
@@ -195,8 +196,8 @@ def _precompile(options):
             compiled = algorithms.precompile(options.algorithms or None, progress=show)
         except ValueError as error:
             raise UsageError(error) from error
-    state = f"{len(compiled)} compiled" if compiled else "all compiled already"
-    print(f"{state}; the cache is {cache_folder()}")
+    state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"
+    print(f"{state}; cache: {cache_folder()}")
 
 
 def _port(text):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..model.data import Data
 from ..model.fields import Field, Option, Q, fields_among, public_view
-from ..model.inputs import as_array, require_sound
+from ..model.inputs import as_array, require_valid
 from ..model.joints import turn_joints
 from ..model.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..model.types import Array
@@ -67,7 +67,7 @@ class Algorithm:
     optional : sequence of Field
         Inputs that can be None; the kernel checks ``has_input``.
     leaves : sequence of Field
-        Public fields that it writes besides its results.
+        Other public fields that it writes.
     options : sequence of Option
         Integers that the public function passes in addition to arrays, packed into one integer:
         the last one has the lowest bits.
@@ -103,18 +103,20 @@ class Algorithm:
         if self.name in ALGORITHMS:
             raise ValueError(f"an algorithm named {self.name!r} exists already; choose another "
                              "name")
-        if not set(self.optional) <= set(self.inputs):
-            raise ValueError(f"{self.name}: optional inputs must be inputs, too")
+        others = [f for f in self.optional if f not in self.inputs]
+        if others:
+            raise ValueError(f"{self.name}: optional inputs must be inputs; add {_names(others)} "
+                             "to inputs")
         if any(each.bits == 0 for each in self.options[1:]):
-            raise ValueError(f"{self.name}: only the first option can have bits=0; declare how "
-                             "many bits the others take")
+            raise ValueError(f"{self.name}: only the first option can have bits=0; declare the "
+                             "number of bits of the others")
 
     def _check_declaration(self, program):
         declared = {*self.results, *self.leaves}
         never = [f.name for f in sorted(declared - program.fields)]
         if never:
-            raise ValueError(f"{self.name}: its kernel never refers to {', '.join(never)}; take "
-                             "them out of results and leaves, or write them")
+            raise ValueError(f"{self.name}: its kernel never refers to {', '.join(never)}; write "
+                             "them in the kernel, or remove them from results and leaves")
         unknown = [each.name for each in sorted(program.options - set(self.options))]
         if unknown:
             raise ValueError(f"{self.name}: its kernel reads the options {', '.join(unknown)}; "
@@ -177,7 +179,7 @@ class Algorithm:
                 continue
             values[n], batched = as_array(model, name, axes, values[n])
             if not (batched and JIT):               # compiled code checks the numbers of a batch
-                require_sound(model, name, axes, values[n])
+                require_valid(model, name, axes, values[n])
             if batched:
                 sizes[name] = len(values[n])
             if axes[-1:] == ("constraints",):
@@ -192,14 +194,14 @@ class Algorithm:
                       else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
                       for (name, _, _), x in zip(self._arguments, values)], constraints
 
-    def require_sound(self, model, values):
-        """Raise a ValueError that names the number that compiled code rejected in a batch."""
+    def require_valid(self, model, values):
+        """Raise a ValueError that names the number that compiled code rejected."""
         for (name, axes, _), value in zip(self._arguments, values):
-            require_sound(model, name, axes, value)
+            require_valid(model, name, axes, value)
 
-    def raise_where_singular(self, model, values):
+    def raise_if_singular(self, model, values):
         """Raise a LinAlgError if a pivot that the kernel reported is zero; see singular.py."""
-        singular.raise_where_singular(self.name, model, values[self.inputs.index(Q)])
+        singular.raise_if_singular(self.name, model, values[self.inputs.index(Q)])
 
     def announce(self):
         """Log the start of a compilation."""
@@ -208,13 +210,17 @@ class Algorithm:
 
 
 def _declared(name, what, items, kind):
-    """Items as a tuple; TypeError or ValueError if they are no distinct fields or options."""
+    """Items as a tuple; TypeError or ValueError if they are not distinct fields or options."""
     if isinstance(items, kind) or not all(isinstance(each, kind) for each in items):
         raise TypeError(f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got "
                         f"{items!r:.80}")
     if len(set(items)) < len(items):
-        raise ValueError(f"{name}: {what}: {', '.join(each.name for each in items)} has one twice")
+        raise ValueError(f"{name}: {what}: expected distinct items, got {_names(items)}")
     return tuple(items)
+
+
+def _names(items):
+    return ", ".join(each.name for each in items)
 
 
 class _Ready(NamedTuple):
@@ -226,7 +232,7 @@ class _Ready(NamedTuple):
     address: int                        # of the links
     published: dict[Field, Array]
     results: Any                        # what is returned
-    finish: Callable[[], Any] | None    # or what returns it, where it differs between calls
+    finish: Callable[[], Any] | None    # a function that returns it, if it differs between calls
 
 
 class _Caller:
@@ -290,7 +296,7 @@ class _Caller:
         ready = data._ready.get(self) or self._prepare(data)
         status = self._execute(data, ready, selector, values, constraints)
         if status == native.REFUSED:                # something has changed since they were checked
-            self._algorithm.require_sound(data.model, values)
+            self._algorithm.require_valid(data.model, values)
             raise RuntimeError(f"{self._algorithm.name}: data was released during the call; "
                                "release it afterwards")
         if native.READS_OBJECTS:
@@ -302,7 +308,7 @@ class _Caller:
             for f, array in ready.published.items():
                 array[...] = ready.workspace[f]
         if status:
-            self._algorithm.raise_where_singular(data.model, values)
+            self._algorithm.raise_if_singular(data.model, values)
         return ready.results if ready.finish is None else ready.finish()
 
     def _execute(self, data, ready, selector, values, constraints):
@@ -337,8 +343,9 @@ class _Caller:
         return ready
 
     def _finisher(self, views, table):
-        """What makes the results of one state: numbers are floats, open axes as long as in the
-        call. None where the arrays themselves are returned.
+        """The function that creates the results for one state; None if these are the arrays.
+
+        It converts numbers to floats, and shortens open axes to their length in the call.
         """
         numbers, is_open = ([f.shape == () for f in self._results],
                             [f.is_open for f in self._results])
@@ -395,14 +402,14 @@ class _Caller:
 
         try:
             states = batch.in_parts(data, size, threads, run)
-        except BaseException:                       # Ctrl-C: a part that runs on keeps its memory
+        except BaseException:                       # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
         if native.REFUSED in states:
-            algorithm.require_sound(model, values)  # which raises
-            raise AssertionError(f"{algorithm.name}: compiled code has refused sound numbers")
+            algorithm.require_valid(model, values)  # which raises
+            raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):
-            algorithm.raise_where_singular(model, values)
+            algorithm.raise_if_singular(model, values)
         return found
 
     def _run_each(self, data, selector, values, constraints, size, threads):
@@ -413,7 +420,7 @@ class _Caller:
         for n in range(size):
             state = [None if x is None else x[n] for x in values]
             if self._execute(data, ready, selector, state, constraints):
-                self._algorithm.raise_where_singular(data.model, state)
+                self._algorithm.raise_if_singular(data.model, state)
             for output, f in zip(found, self._algorithm.results):
                 view = public_view(f, ready.workspace[f])
                 output[n] = view[..., :constraints] if f.is_open else view

@@ -287,7 +287,7 @@ _all = _algorithm.caller(make=Terms._make)
 
 
 def _names(only):
-    """The names in ``only`` as a tuple; ValueError if it is no sequence of strings."""
+    """The names in ``only`` as a tuple; ValueError if it is not a sequence of strings."""
     if not isinstance(only, str):
         try:
             names = tuple(only)

@@ -388,7 +388,7 @@ def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | in
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     joint : str or int
-        Name or index in ``model.joint_names`` of the joint that carries the subtree.
+        Name or index in ``model.joint_names`` of the joint at the root of the subtree.
     threads : int
         Number of threads for a batch.
 

@@ -70,7 +70,7 @@ def run_stop(r, n):
 
 @kernel
 def tip_joint(r, n):
-    """The joint that carries the tip of run n."""
+    """The joint that moves the tip of run n."""
     return frame_parent(r, setting(r, RUNS + RUN * n + TIP))
 
 

@@ -67,7 +67,7 @@ WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
 
 @kernel
 def first_joint(r):
-    """The joint that carries the selected frame."""
+    """The joint that moves the selected frame."""
     return frame_parent(r, option(r, FRAME))
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code around a kernel: from the arrays of a caller to the work space and back.
+"""Compiled code around a kernel: from the arrays of a caller to the workspace and back.
 
 The call for one state reads the objects that the caller passes: if all are contiguous float64
 arrays of the right length with finite numbers, it copies them and runs the kernel. Otherwise it
@@ -50,7 +50,7 @@ from ..spatial.lanes import (
 from ..spatial.lie import UNIT_TOLERANCE
 
 REFUSED = -1
-_EXPONENT = 0x7FF0000000000000  # bits of a float64: all set in infinities and NaN alone
+_EXPONENT = 0x7FF0000000000000  # bits of a float64: all are set only in infinities and NaN
 _PAST_CACHES = 1 << 22      # numbers: larger results do not stay in the caches until they are read
 
 
@@ -125,14 +125,14 @@ def _objects_are_as_known():
 READS_OBJECTS = JIT and _objects_are_as_known()
 """Whether compiled code reads a caller's objects; otherwise Python copies the numbers."""
 if JIT and not READS_OBJECTS:
-    warnings.warn("this Python or NumPy lays out its objects in a way that dyn_ros does not know: "
-                  "each call takes some 20 us longer; CPython 3.10 to 3.14 with NumPy 1.26 or 2 "
-                  "are known", RuntimeWarning, stacklevel=2)
+    warnings.warn("dyn_ros does not know the memory layout of objects in this version of Python or "
+                  "NumPy: each call takes about 20 us longer; supported are CPython 3.10 to 3.14 "
+                  "with NumPy 1.26 or 2", RuntimeWarning, stacklevel=2)
 
 
 @kernel
 def _take(known, r, address, field, width, heads):
-    """Copy one input into the work space; return False if Python must handle it."""
+    """Copy one input into the workspace; return False if Python must handle it."""
     store(r.table, HAS_INPUT + field, 0)
     if address == load(known, _NONE):
         return True
@@ -182,7 +182,7 @@ def _quaternions_are_unit(r, field):
 
 @kernel
 def _is_finite(r, start, count):
-    """Whether the numbers in a part of the work space are finite, in every lane."""
+    """Whether the numbers in a part of the workspace are finite, in every lane."""
     for k in range(start, start + count):
         x = load(r.work, k)
         if not (all_above(math.inf, x) and all_above(x, -math.inf)):
@@ -285,7 +285,7 @@ def for_objects(run, inputs, optional, options):
 
 
 def for_workspace(run):
-    """The call for one state whose inputs are already in the work space: (links)."""
+    """The call for one state whose inputs are already in the workspace: (links)."""
     def call(address):
         known = integers_at(address)
         r = KernelArgs(integers_at(load(known, _INTS)), integers_at(load(known, _TABLE)),

@@ -18,25 +18,24 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     Parameters
     ----------
     names : sequence of str, optional
-        Names of public functions, such as ``"crba"``; all where it is not given.
+        Names of public functions, such as ``"crba"``. Default: all.
     batch : bool
-        Compile the calls for batches too.
+        Also compile the calls for batches.
     progress : callable, optional
-        Called as ``progress(done, total, name)`` before each call, of one state or of batches, is
-        compiled and, with name ``""``, at the end.
+        Called as ``progress(done, total, name)`` before each call, for one state or for batches,
+        is compiled and, with the name ``""``, at the end.
     coupled : bool
-        Compile the kernels for models with mimic joints too, where they have kernels of their
-        own.
+        Also compile the separate kernels that some algorithms have for models with mimic joints.
 
     Returns
     -------
     list of str
-        The names that had to be compiled; empty where the cache held them all.
+        The names that had to be compiled; empty if the cache contained all of them.
 
     Raises
     ------
     ValueError
-        For a name that is no algorithm; lists the available ones.
+        An unknown algorithm (lists the valid ones).
     """
     chosen = list(ALGORITHMS if names is None else names)
     unknown = set(chosen) - set(ALGORITHMS)
@@ -44,7 +43,7 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
         raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; available: "
                          + ", ".join(sorted(ALGORITHMS)))
     todo = {entry: name for name in chosen for entry in ALGORITHMS[name].entries(batch, coupled)}
-    missing = [entry for entry in todo if not (entry.call or entry.is_kept())] if JIT else []
+    missing = [entry for entry in todo if not (entry.call or entry.is_cached())] if JIT else []
     compiled = set()
     begun = len(todo) - len(missing)
 

@@ -195,7 +195,7 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
 def second_order(r):
     """The second-order derivatives, after ``outward`` and ``inward``.
 
-    Entries for columns in different branches are always zero. The work space of a batch is
+    Entries for columns in different branches are always zero. The workspace of a batch is
     private, so they stay zero there and need not be cleared.
     """
     if coupled(r) or not holds_lanes(r.work):

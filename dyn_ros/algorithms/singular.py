@@ -23,11 +23,11 @@ class _Pivot(NamedTuple):
 
     velocity: int
     inertia: float      # the pivot [kg m2] or [kg]
-    carried: float      # the same with the descendants locked
+    locked: float       # the same with the descendants locked
     rounding: float     # rounding error of kernels
 
 
-def raise_where_singular(name: str, model: Model, q: Array) -> None:
+def raise_if_singular(name: str, model: Model, q: Array) -> None:
     """Raise an error if a pivot that a kernel reported is singular.
 
     Parameters
@@ -52,20 +52,20 @@ def raise_where_singular(name: str, model: Model, q: Array) -> None:
 
 def _words(model, found):
     """The error message, with a remedy."""
-    joint, (_, inertia, carried, rounding) = repr(model.velocity_names[found.velocity]), found
+    joint, (_, inertia, locked, rounding) = repr(model.velocity_names[found.velocity]), found
     unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
     effect = "so its acceleration is not determined"
     if inertia >= -rounding:
         why = "moves no inertia"
-        if carried > 0.0:
+        if locked > 0.0:
             left = max(inertia, 0.0)
-            why += (f": of the {carried:.2g} {unit} that it carries, {left:.2g} {unit} remain "
-                    "when its descendants are free, which is a rounding error")
+            why += (f": of the {locked:.2g} {unit} that it moves with locked descendants, "
+                    f"{left:.2g} {unit} remain if they are free, which is a rounding error")
         remedy = ("add a mass and an inertia to the link that it moves, or set model.armature for "
                   "it")
     else:
         why = f"moves a negative inertia, {inertia:.3g} {unit}"
-        remedy = "correct the inertias of the links that it carries, which are not physical"
+        remedy = "correct the inertias of the links that it moves, which are not physical"
     negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
                 if x < 0.0]
     if negative:

@@ -4,7 +4,7 @@
 import numpy as np
 
 from ..spatial import lie
-from .inputs import as_array, require_sound
+from .inputs import as_array, require_valid
 
 _UNLIMITED = 1e4                     # rad, m: larger limits are regarded as unlimited
 
@@ -14,7 +14,7 @@ def _together(model, **arguments):
     arrays = {name: as_array(model, name, axes, value)
               for name, (axes, value) in arguments.items()}
     for name, (array, _) in arrays.items():
-        require_sound(model, name, arguments[name][0], array)
+        require_valid(model, name, arguments[name][0], array)
     sizes = {name: len(array) for name, (array, batched) in arrays.items() if batched}
     if len(set(sizes.values())) > 1:
         raise ValueError("expected batches of one size, got "

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Data: the results of the algorithms by name, and their work space."""
+"""Data: the results of the algorithms by name, and their workspace."""
 import os
 import sys
 import threading
@@ -43,7 +43,7 @@ class _Unallocated:
         if data is None:
             return self
         data._array(self._known)
-        return data.__dict__[self._known.name]      # which hides this one from now on
+        return data.__dict__[self._known.name]      # which from now on hides this descriptor
 
 
 def _declare_attributes() -> None:
@@ -78,11 +78,11 @@ class Data:
     _constants: Array                   # of the model, which compiled code reads by address
     _arrays: dict[Field, Array]         # public fields
     _ready: dict[Any, Any]              # caller -> memory of its calls for one state
-    _prepared: list[tuple | None]       # by number of the caller: what its compiled call takes
+    _prepared: list[tuple | None]       # by number of the caller: arguments of its compiled call
     _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
     _tables: dict[tuple, Any]           # of constraints, see constraints.py
     _owner: NDArray[np.int64]           # the identifier of a thread
-    _busy_thread: int                   # which computes a batch, or did last
+    _busy_thread: int                   # the one that computes, or last computed, a batch
     _threads: WorkerThreads
     _buffer_pool: BufferPool
 
@@ -90,13 +90,13 @@ class Data:
         def __getattr__(self, name: str) -> Array: ...
     else:
         def __setattr__(self, name, value):
-            """``data.tau += 1`` leaves the array in place; another one would stay as it is."""
+            """Accept ``data.tau += 1``, which keeps the array; algorithms do not know others."""
             if name == "model" and value is not self.model:
-                raise AttributeError("data.model cannot be replaced: make dyn_ros.Data of the "
-                                     "other model")
+                raise AttributeError("data.model cannot be replaced; create a dyn_ros.Data(model) "
+                                     "for the other model")
             if isinstance(vars(Data).get(name), _Unallocated) and value is not getattr(self, name):
-                raise AttributeError(f"data.{name} cannot be replaced, as algorithms write "
-                                     f"into it: set its numbers, data.{name}[...] = values")
+                raise AttributeError(f"data.{name} cannot be replaced, because algorithms write "
+                                     f"to it; set its numbers with data.{name}[...] = values")
             object.__setattr__(self, name, value)
 
         def __delattr__(self, name):
@@ -109,7 +109,7 @@ class Data:
             raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
                             f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)")
         if "model" in self.__dict__:
-            raise TypeError(f"{self!r:.80} is initialized already; create another Data")
+            raise TypeError(f"{self!r:.80} is already initialized; create another Data")
         _declare_attributes()
         self.__dict__.update(
             model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared=[],
@@ -142,7 +142,7 @@ class Data:
         with _changing_owner:
             owner = int(self._owner[0])
             if owner == BUSY and not self._is_busy():
-                owner = self._busy_thread           # Ctrl-C came before it was handed back
+                owner = self._busy_thread           # Ctrl-C before ownership was returned
             if owner == BUSY:
                 raise RuntimeError("data: in use by a batch; create another dyn_ros.Data(model) "
                                    "for this call")
@@ -158,7 +158,7 @@ class Data:
             self._owner[0] = new_owner
 
     def _run_busy(self, work: Callable[[], Any]) -> Any:
-        """Return ``work()``; meanwhile no other call is accepted, not from this thread either."""
+        """Return ``work()``; in the meantime, calls from all threads are rejected."""
         self._claim(BUSY)
         try:
             return self._work(work)
@@ -199,7 +199,7 @@ def _restored(model: Model, arrays: dict[str, Array]) -> Data:
     data = Data(model)
     for name, array in arrays.items():
         known = next((known for known in FIELDS if known.name == name), None)
-        if known is not None:                       # a pickle of a version that had it
+        if known is not None:                       # otherwise a pickle of another version
             data._array(known)[...] = array
     return data
 

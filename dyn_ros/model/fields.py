@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of the work space and the options of a call, which kernels refer to.
+"""The fields of the workspace and the options of a call, which kernels refer to.
 
 A field is an array with a name and a shape. An algorithm declares its input and result fields;
 the other fields that its kernel refers to are scratch. Field and Option are ints, which are
@@ -26,7 +26,7 @@ MAX_CONSTRAINTS = 36
 
 
 class Field(int):
-    """One named array in the work space; see ``field``."""
+    """One named array in the workspace; see ``field``."""
 
     name: str
     shape: tuple[Axis, ...]
@@ -53,7 +53,7 @@ class Field(int):
 
 def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = False,
           sparse: bool = False, zeros: bool = False) -> Field:
-    """Declare an array of the work space.
+    """Declare an array of the workspace.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     if any(known.name == name for known in FIELDS):
         raise ValueError(f"a field named {name!r} exists already; choose another name")
     if not name.isidentifier() or name in _RESERVED:
-        raise ValueError(f"a field cannot be named {name!r}: choose an identifier that is no "
-                         "attribute of Data yet")
+        raise ValueError(f"a field cannot be named {name!r}: choose an identifier that is "
+                         "not an attribute of Data")
     if not isinstance(shape, tuple) or not all(
             isinstance(axis, int) or axis in _AXES for axis in shape):
         raise ValueError(f"{name}: shape: expected a tuple of ints and {', '.join(_AXES)}, "

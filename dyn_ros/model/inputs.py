@@ -70,7 +70,7 @@ def _expected(name, shape):
 
 
 def require_model(model):
-    """The model; TypeError if it is none."""
+    """Return the model; raise a TypeError if it is not one."""
     if not hasattr(model, "_frame_selectors"):
         raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
                         f"{model!r:.80}")
@@ -93,7 +93,7 @@ def finite_array(name, value, shape):
     return array.astype(float)
 
 
-def require_sound(model, name, axes, array):
+def require_valid(model, name, axes, array):
     """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
     if array is None:
         return

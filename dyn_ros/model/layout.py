@@ -4,7 +4,7 @@
 
 A kernel has one argument, a ``KernelArgs``: the integers of the model (sizes, the tree), the
 table of the call (status, options, offsets of fields), the floats of the model (its constants) and
-the work space. Each entry of the work space is a float for one state, or ``LANES`` floats for as
+the workspace. Each entry of the workspace is a float for one state, or ``LANES`` floats for as
 many states.
 """
 from collections import namedtuple
@@ -27,7 +27,7 @@ TREE_ROW = 8
 REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
 
 # --- the call's table: header, options, and for each field whether the caller passed it, its
-# offset in the work space, and its number of entries
+# offset in the workspace, and its number of entries
 
 STATUS, NCONSTRAINTS = range(2)
 OPTION = 2
@@ -83,7 +83,7 @@ def nconstraints(r):
 
 @kernel
 def offset(r, field):
-    """Offset of a field in the work space."""
+    """Offset of a field in the workspace."""
     return constant(r.table, OFFSET + field)
 
 
@@ -208,7 +208,7 @@ def armature(r, k):
 
 @kernel
 def frame_parent(r, f):
-    """The joint that carries frame f, or 0."""
+    """The joint that moves frame f, or 0."""
     return constant(r.ints, constant(r.ints, FRAME_LIST) + f)
 
 
@@ -243,7 +243,7 @@ def accumulate(r, k, x):
 def clear_matrix(r, start):
     """Clear an nv x nv matrix with the sparsity of the tree before ``accumulate``.
 
-    The work space of a batch is private, so the entries outside the tree stay zero there.
+    The workspace of a batch is private, so the entries outside the tree stay zero there.
     """
     if coupled(r) or not holds_lanes(r.work):
         clear(r.work, start, nv(r) * nv(r))

@@ -55,7 +55,7 @@ class Model:
     """A robot: its joints, frames and inertias. Created with ``from_urdf`` or ``from_urdf_file``.
 
     Joints and frames exclude the universe and are in the order of Pinocchio: depth first,
-    children by joint name. Fixed joints are lumped into the joint that carries them; their
+    children by joint name. Fixed joints are lumped into the joint that moves them; their
     frames are kept.
 
     Attributes
@@ -303,8 +303,8 @@ class Model:
         name : str
             Identifies the payload.
         frame : str or int
-            Name or index of the frame in which the parameters are expressed and whose link
-            carries the body.
+            Name or index of the frame in which the parameters are expressed, and to whose link
+            the body is attached.
         mass : float
             [kg], positive.
         com : (3,) array_like
@@ -424,7 +424,7 @@ class Model:
         return configuration.random_configuration(self, rng or np.random.default_rng())
 
     def external_forces(self, wrenches: Mapping[str, ArrayLike]) -> Array:
-        """Convert external wrenches on frames to wrenches on the joints that carry them.
+        """Convert external wrenches on frames to wrenches on the joints that move them.
 
         Parameters
         ----------

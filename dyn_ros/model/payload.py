@@ -14,7 +14,7 @@ from .inputs import finite_array
 
 
 class Payload(NamedTuple):
-    """A body, and the joint that carries it."""
+    """A body, and the joint that moves it."""
 
     joint: int          # index in Tree.joints, -1 for the universe
     inertia: Inertia    # in that joint's frame
@@ -72,8 +72,8 @@ def _payload(model, frame, mass, com, inertia):
         raise ValueError(f"inertia: of the payload {fault}")
     index = frame_number(model, frame)
     place = model.tree.frames[index]
-    carried = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
-    return Payload(place.parent, carried)
+    body = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
+    return Payload(place.parent, body)
 
 
 def _on(model, joint):

@@ -79,5 +79,5 @@ class Workspace:
                           axis_lengths(self.model, known.shape))
 
     def offset(self, known: Field) -> int:
-        """Offset of a field, in rows of the work space."""
+        """Offset of a field, in rows of the workspace."""
         return int(self.table[layout.OFFSET + known])

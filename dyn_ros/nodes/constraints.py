@@ -15,7 +15,7 @@ UNIT_TOLERANCE = 1e-3       # tolerance on the norm of a direction
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Acceleration constraints on frames, as `dyn_ros.constrained_dynamics` takes them.
+    """Acceleration constraints on frames: arguments of `dyn_ros.constrained_dynamics`.
 
     Attributes
     ----------

@@ -56,8 +56,8 @@ class RobotContext:
     received : float
         When the latest complete state was received, by time.perf_counter.
     left_out : list of str
-        For each payload that this robot does not carry, the reason. It is kept for a robot that
-        has its frame.
+        For each payload that is not applied to this robot, the reason. The payload is kept for a
+        robot that has its frame.
 
     Raises
     ------

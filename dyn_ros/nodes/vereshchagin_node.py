@@ -106,7 +106,7 @@ class VereshchaginNode(RobotNode):
         own = {"~/constraints": (AccelerationConstraints, from_message, COMMAND_QOS),
                "~/feedforward": (JointState, _efforts, COMMAND_QOS)}
         for topic in own.keys() & wanted.keys():
-            raise Rejected(f"wrench_topics: {topic} does not carry wrenches")
+            raise Rejected(f"wrench_topics: {topic} is not a topic for wrenches")
         return wanted | {topic: how for topic, how in own.items() if values[topic[2:]] == "topic"}
 
     def _numbers(self, topic, robot):

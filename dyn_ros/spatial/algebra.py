@@ -407,7 +407,7 @@ def coriolis_transpose_times(B, m):
     return add(cross(B.momentum, m.linear), rotate_back(B.angular, m.angular))
 
 
-# --- to and from a work space
+# --- to and from a workspace
 
 @kernel
 def load3(a, i):
@@ -464,7 +464,7 @@ def store_spatial(a, i, m):
 
 @kernel
 def load_se3(a, i):
-    """Load a placement, which a work space stores as a homogeneous matrix."""
+    """Load a placement, which a workspace stores as a homogeneous matrix."""
     return SE3((load(a, i), load(a, i + 1), load(a, i + 2),
                 load(a, i + 4), load(a, i + 5), load(a, i + 6),
                 load(a, i + 8), load(a, i + 9), load(a, i + 10)),
@@ -473,7 +473,7 @@ def load_se3(a, i):
 
 @kernel
 def store_se3(a, i, X):
-    """Store a placement. No caller can write to the work space of a batch: its last row stays."""
+    """Store a placement. No caller can write to the workspace of a batch: its last row stays."""
     for k in range(3):
         store3(a, i + 4 * k, (X.rotation[3 * k], X.rotation[3 * k + 1], X.rotation[3 * k + 2]))
         store(a, i + 4 * k + 3, X.translation[k])

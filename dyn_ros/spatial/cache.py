@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache of compiled kernels: a private folder with one checked file per entry.
 
-Code that is loaded from the cache is executed. So folders and files that another user owns or
-can write to are not used, and no part of a file is interpreted before all of it is verified.
+Code that is loaded from the cache is executed. Folders and files that another user owns or can
+write to are therefore not used, and no part of a file is interpreted before all of it is verified.
 """
 import contextlib
 import functools
@@ -41,25 +41,25 @@ def _owner(uid: int) -> str:
 def _require_private(folder: Path) -> None:
     """Raise if another user owns a folder, can write to it, or can replace it.
 
-    The folders above it may belong to root, and may be open to others where these cannot rename
-    what is not theirs, as in /tmp.
+    Its parent folders may belong to root, and others may be able to write to them if the sticky
+    bit is set, as for /tmp.
     """
     about = os.lstat(folder)
     if not stat.S_ISDIR(about.st_mode):
         raise NotADirectoryError(f"{folder} is not a folder")
     if about.st_uid != os.getuid():
-        raise _NotPrivate(f"{folder} belongs to {_owner(about.st_uid)}; take a folder of your own")
+        raise _NotPrivate(f"{folder} belongs to {_owner(about.st_uid)}; use a folder of your own")
     if about.st_mode & _OTHERS_WRITE:
-        raise _NotPrivate(f"others may write to {folder}; `chmod go-w {folder}` after a look at "
-                          "what is in it, or take another folder")
+        raise _NotPrivate(f"others can write to {folder}; check its content and run "
+                          f"`chmod go-w {folder}`, or use another folder")
     for above in folder.parents:
         about = os.lstat(above)
         if about.st_uid not in (0, os.getuid()):
             raise _NotPrivate(f"{above} belongs to {_owner(about.st_uid)}, who could replace "
-                              f"{folder}; take a folder of your own")
+                              f"{folder}; use a folder of your own")
         if about.st_mode & _OTHERS_WRITE and not about.st_mode & stat.S_ISVTX:
-            raise _NotPrivate(f"others may write to {above}, and so could replace {folder}; "
-                              f"`chmod go-w {above}`, or take another folder")
+            raise _NotPrivate(f"others can write to {above} and could replace {folder}; run "
+                              f"`chmod go-w {above}`, or use another folder")
 
 
 def _make_private(folder: Path) -> Path:
@@ -71,7 +71,7 @@ def _make_private(folder: Path) -> Path:
             each.mkdir(mode=0o700)
     _require_private(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{folder} cannot be written")
+        raise PermissionError(f"{folder} is not writable")
     return folder
 
 
@@ -88,20 +88,20 @@ def _candidates() -> Iterator[Path]:
 
 
 def _private_root() -> Path:
-    """Return the first usable folder; one warning names those that others can write to."""
-    refused = []
+    """Return the first usable folder; one warning names those that are not private."""
+    rejected = []
     for candidate in _candidates():
         try:
             found = _make_private(candidate)
             break
         except _NotPrivate as error:
-            refused.append(str(error))
+            rejected.append(str(error))
         except OSError:
             continue
     else:
         found = Path(tempfile.mkdtemp(prefix="dyn_ros-"))
-    if refused:
-        warnings.warn(f"dyn_ros keeps compiled code in {found}: " + "; ".join(refused),
+    if rejected:
+        warnings.warn(f"dyn_ros stores compiled code in {found}: " + "; ".join(rejected),
                       RuntimeWarning, stacklevel=2)
     return found
 
@@ -110,14 +110,14 @@ def _private_root() -> Path:
 def cache_folder() -> Path:
     """Folder of the compiled kernels for these versions of Python, NumPy and Numba.
 
-    ``DYN_ROS_CACHE_DIR`` names its parent; else it is ``dyn_ros`` in ``XDG_CACHE_HOME`` or
-    ``~/.cache``, or a temporary folder where none of these can be written. A folder that another
-    user owns or may write to is not used; a warning says so.
+    Its parent is ``DYN_ROS_CACHE_DIR`` if set, otherwise ``dyn_ros`` in ``XDG_CACHE_HOME`` or
+    ``~/.cache``, or a temporary folder if none of these is writable. A folder that another user
+    owns or can write to is not used, and a warning is issued.
 
     Returns
     -------
     pathlib.Path
-        An existing folder. What was not used for 60 days is removed from it.
+        An existing folder. Entries that were not used for 60 days are removed from it.
     """
     versions = hashlib.sha256(repr((_HEAD, VERSIONS)).encode()).hexdigest()[:16]
     root = _private_root()
@@ -156,7 +156,7 @@ def read(name: str) -> bytes | None:
     Returns
     -------
     bytes or None
-        None where there is none, and for one that is damaged or that others could have written.
+        None if there is no such entry, or if it is damaged or others could have written it.
     """
     try:
         path = cache_folder() / name
@@ -189,7 +189,7 @@ def write(name: str, content: bytes) -> None:
     Raises
     ------
     OSError
-        Where it cannot be written; what was there stays or is gone.
+        It cannot be written. A previous entry may have been removed.
     """
     path = cache_folder() / name
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:40]}-", dir=path.parent)

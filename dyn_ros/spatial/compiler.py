@@ -1,11 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation of kernels by Numba, kept from one process to the next.
+"""Compilation of kernels by Numba, with a cache that is shared by successive processes.
 
-A kernel calls many small functions that all end up inside its machine code. An entry in the
-cache is named by a digest of all that its function can reach (``reach.py``), so it is found again
-exactly as long as it would be compiled to the same. ``numba_private.py`` makes this fast and makes
-it possible to keep; without it Numba's public interface gives the same results.
+A kernel calls many small functions, all of which are inlined into its machine code. The name of an
+entry in the cache contains a digest of everything that its function can reach (``reach.py``), so an
+entry is used only as long as compilation would result in the same machine code.
+``numba_private.py`` accelerates compilation and makes the cache possible. Without it, Numba's
+public interface gives the same results.
 """
 import contextlib
 import threading
@@ -19,26 +20,26 @@ import numba.extending
 from . import cache, reach
 
 JIT = not numba.config.DISABLE_JIT
-FLAGS = ("contract", "nsz", "arcp", "reassoc")     # keeps NaN and infinity: bad input must show
+FLAGS = ("contract", "nsz", "arcp", "reassoc")     # NaN and infinity must propagate to results
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
 _lock = threading.RLock()
-_private: Any = None            # numba_private, or None where it cannot be used at all
-_is_quick = True                # whether it is used for compiling, too
-_doubt: Exception | None = None     # the reason if one of these is not the case
+_private: Any = None            # numba_private, or None if it cannot be used at all
+_is_fast = True                 # whether it is also used for compiling
+_fallback_reason: Exception | None = None       # why one of these is not the case
 _has_warned = False
 if JIT:
     try:
         from . import numba_private as _private
     except Exception as error:      # deriving from private classes may raise anything
-        _doubt = error
+        _fallback_reason = error
 
 
-def _compile_ordinarily(error: Exception) -> None:
+def _use_public_interface(error: Exception) -> None:
     """Compile only through Numba's public interface from now on."""
-    global _is_quick, _doubt
-    _is_quick, _doubt = False, error
+    global _is_fast, _fallback_reason
+    _is_fast, _fallback_reason = False, error
     with contextlib.suppress(Exception):
-        _private.compile_ordinarily()
+        _private.disable_helpers()
 
 
 def _warn_once(error: Exception | None) -> None:
@@ -46,9 +47,10 @@ def _warn_once(error: Exception | None) -> None:
     if not _has_warned:
         _has_warned = True
         warnings.warn(
-            f"Numba {numba.__version__} is not built as dyn_ros expects ({type(error).__name__}: "
-            f"{error}): compiling takes longer, or is needed in each process anew; results are the "
-            "same. A newer dyn_ros may know this Numba", RuntimeWarning, stacklevel=2)
+            f"dyn_ros does not know the internals of Numba {numba.__version__} "
+            f"({type(error).__name__}: {error}): functions take longer to compile, or are compiled "
+            "in each process; results are not affected. A newer release of dyn_ros may support "
+            "this Numba", RuntimeWarning, stacklevel=2)
 
 
 def kernel(function: Callable) -> Any:
@@ -61,13 +63,14 @@ def kernel(function: Callable) -> Any:
     Returns
     -------
     callable
-        It, to be called from compiled code; from Python it is compiled by itself.
+        The function, for calls from compiled code. If called from Python, it is compiled
+        separately.
     """
-    if _private is not None and _is_quick:
+    if _private is not None and _is_fast:
         try:
             return _private.Helper(function, _OPTIONS)
         except Exception as error:
-            _compile_ordinarily(error)
+            _use_public_interface(error)
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
@@ -85,11 +88,11 @@ def overload(function: Callable) -> Callable:
     """
     def register(implementation):
         reach.implementations.setdefault(function, []).append(implementation)
-        if _private is not None and _is_quick:
+        if _private is not None and _is_fast:
             try:
                 return _private.overload(function)(implementation)
             except Exception as error:
-                _compile_ordinarily(error)
+                _use_public_interface(error)
         return numba.extending.overload(function)(implementation)
     return register
 
@@ -106,11 +109,11 @@ class Entry:
     name : str
         Its name in the cache; unique.
     function : callable
-        What to compile.
+        The function to compile.
     signature : numba.core.typing.templates.Signature
-        Its only signature. The caller answers for the arguments' types.
+        Its only signature. Calls do not check the types of the arguments.
     nogil : bool
-        Release the interpreter while it runs.
+        Release the interpreter lock while it runs.
     """
 
     def __init__(self, name: str, function: Callable, signature: Any, nogil: bool) -> None:
@@ -126,12 +129,12 @@ class Entry:
         Parameters
         ----------
         before_compiling : callable, optional
-            Called where it has to be compiled, before that.
+            Called before compilation, if that is necessary.
 
         Returns
         -------
         bool
-            True where it had to be compiled.
+            True if it had to be compiled.
         """
         if not JIT or self.call is not None:        # without the compiler, callers run the kernel
             return False
@@ -139,17 +142,17 @@ class Entry:
             if self.call is not None:
                 return False
             name = self.file_name()
-            if name and self._take(name):
+            if name and self._load_cached(name):
                 return False
             if before_compiling:
                 before_compiling()
             self._compile()
             if name:
-                self._keep(name)
+                self._store(name)
             return True
 
-    def is_kept(self) -> bool:
-        """Whether the cache holds it.
+    def is_cached(self) -> bool:
+        """Whether the cache contains it.
 
         Returns
         -------
@@ -164,7 +167,7 @@ class Entry:
         Returns
         -------
         str or None
-            None where it cannot be kept.
+            None if it cannot be cached.
         """
         if _private is None:
             return None
@@ -175,13 +178,13 @@ class Entry:
             return f"{self.name}-" + reach.digest(
                 self._function, self._signature, circumstances, _private.parts_of_type)
         except reach.NotComparable as error:
-            warnings.warn(f"{self.name} is compiled again in each process, as dyn_ros cannot see "
-                          f"whether it changed: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"{self.name} is compiled in each process, because dyn_ros cannot detect "
+                          f"whether it has changed: {error}", RuntimeWarning, stacklevel=3)
         except Exception as error:
             _warn_once(error)
         return None
 
-    def _take(self, name: str) -> bool:
+    def _load_cached(self, name: str) -> bool:
         content = cache.read(name)
         if content is None:
             return False
@@ -193,22 +196,22 @@ class Entry:
         return True
 
     def _compile(self) -> None:
-        if _private is not None and _is_quick:
+        if _private is not None and _is_fast:
             try:
-                with _private.quick():
+                with _private.fast_compilation():
                     self._compile_now()
                 return
             except Exception as error:
-                _compile_ordinarily(error)
+                _use_public_interface(error)
         self._compile_now()                         # an error in the function itself is raised here
-        _warn_once(_doubt)
+        _warn_once(_fallback_reason)
 
     def _compile_now(self) -> None:
         dispatcher = numba.njit(**self._options)(self._function)
         self.call = dispatcher.compile(self._signature)
         self._owner = dispatcher
 
-    def _keep(self, name: str) -> None:
+    def _store(self, name: str) -> None:
         if _private is None:
             return
         try:
@@ -220,5 +223,5 @@ class Entry:
             if content is not None:
                 cache.write(name, content)
         except OSError as error:
-            warnings.warn(f"{self.name} will be compiled again next time: it could not be "
-                          f"kept: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"{self.name} will be compiled again in the next process, because it "
+                          f"could not be cached: {error}", RuntimeWarning, stacklevel=3)

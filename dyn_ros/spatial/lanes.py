@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The number types of the engine: a float64, or ``LANES`` of them in one vector.
 
-A kernel is written once, in ordinary arithmetic. Compiled for a work space of floats, it
-computes one robot state; compiled for a work space of lanes, it computes ``LANES`` states at
+A kernel is written once, in ordinary arithmetic. Compiled for a workspace of floats, it
+computes one robot state; compiled for a workspace of lanes, it computes ``LANES`` states at
 once, with one vector instruction per operation. Without Numba (``NUMBA_DISABLE_JIT=1``), the
 same source runs on Python floats.
 """
@@ -110,14 +110,14 @@ lanes_at = _pointer_to(lanes)
 
 
 def _in_lane(builder, pointer, i, lane):
-    """Pointer to one number of row i of a work space of lanes."""
+    """Pointer to one number of row i of a workspace of lanes."""
     row = builder.bitcast(builder.gep(pointer, [i]), _DOUBLE.as_pointer())
     return builder.gep(row, [lane])
 
 
 @intrinsic
 def load_lane(typing, a, i, lane):
-    """Number ``lane`` of row i of a work space of lanes."""
+    """Number ``lane`` of row i of a workspace of lanes."""
     def codegen(context, builder, sig, args):
         return builder.load(_in_lane(builder, *args))
     return types.float64(a, types.intp, types.intp), codegen
@@ -301,7 +301,7 @@ def _move(builder, sources, targets, past_caches=False):
 
 @intrinsic
 def gather_tile(typing, array, i, j, work, k):
-    """Copy array[i : i + LANES, j : j + LANES] to rows k ... of a work space of lanes."""
+    """Copy array[i : i + LANES, j : j + LANES] to rows k ... of a workspace of lanes."""
     def codegen(context, builder, sig, args):
         _move(builder, _array_rows(context, builder, sig.args[0], *args[:3]),
               _lane_rows(context, builder, *args[3:]))
@@ -321,7 +321,7 @@ def _scatter_tile(past_caches):
 
 
 scatter_tile = _scatter_tile(False)
-"""Copy rows k ... of a work space of lanes to array[i : i + LANES, j : j + LANES]."""
+"""Copy rows k ... of a workspace of lanes to array[i : i + LANES, j : j + LANES]."""
 scatter_tile_past_caches = _scatter_tile(True)
 """The same with nontemporal stores, for results larger than the caches; whole cache lines only."""
 
@@ -349,7 +349,7 @@ def floats_at(address):
 
 
 def load(a, i):
-    """Load number i of integers, floats or a work space, without a bounds check."""
+    """Load number i of integers, floats or a workspace, without a bounds check."""
     return a[i]
 
 
@@ -397,7 +397,7 @@ def sqrt(x):
 
 
 def holds_lanes(a):
-    """Whether the work space consists of lanes, as for a batch."""
+    """Whether the workspace consists of lanes, as for a batch."""
     return False
 
 
@@ -407,7 +407,7 @@ def simd_width(a):
 
 
 def load_simd(a, i, count):
-    """Load up to ``count`` of ``simd_width(a)`` numbers of a work space, from number i on."""
+    """Load up to ``count`` of ``simd_width(a)`` numbers of a workspace, from number i on."""
     return a[i]
 
 

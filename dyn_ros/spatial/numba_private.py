@@ -1,16 +1,17 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that the engine uses of Numba beyond Numba's public interface.
+"""All code that depends on private parts of Numba.
 
-Numba may change these parts in any release. So importing this module may fail, and so may any
-function in it; ``compiler.py`` then goes on with the public interface alone, which compiles more
-slowly and keeps nothing.
+Numba may change these parts in any release, so importing this module or calling its functions may
+fail. ``compiler.py`` then uses the public interface only, which compiles more slowly and without a
+cache.
 
-Why it is worth it: Numba makes a library of machine code of each function, with wrappers for
-Python and for C. Of the small functions inside a kernel, which are inlined anyway, only LLVM's
-intermediate representation is needed. A ``Helper`` stops there. Its representation is optimized
-once with all that it calls, which gives faster entries than leaving all of that to them. Its Python
-half skips the passes that kernels have no use for.
+The advantage: Numba compiles each function to a library of machine code, with wrappers for Python
+and for C. For the small functions inside a kernel, which are inlined, LLVM's intermediate
+representation is sufficient. A ``Helper`` is compiled only to that representation, without those
+passes of Numba that kernels do not require. The representation is optimized once, together with
+all functions that it calls; the resulting machine code is faster than if only entries were
+optimized.
 """
 import contextlib
 import gc
@@ -37,7 +38,7 @@ _implementations: set[FunctionType] = set()
 
 
 class _Library(JITCodeLibrary):
-    """Intermediate representation of a helper; on demand linked with its callees and optimized."""
+    """Intermediate representation of a helper; linked with its callees and optimized on demand."""
 
     def add_ir_module(self, ir_module):
         module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
@@ -77,7 +78,7 @@ class _Lowering(typed_passes.NativeLowering):
 
 
 class _Compiler(Compiler):
-    """Compiles helpers by the passes that kernels need."""
+    """Compiles helpers with only those passes that kernels require."""
 
     _PASSES = (
         untyped_passes.TranslateByteCode(),
@@ -149,7 +150,7 @@ def overload(function: Callable) -> Callable:
     return register
 
 
-def compile_ordinarily() -> None:
+def disable_helpers() -> None:
     """Turn all helpers into ordinary, uncompiled functions of Numba."""
     for helper in list(_helpers):
         helper.__class__ = CPUDispatcher
@@ -166,8 +167,8 @@ def compile_ordinarily() -> None:
 
 
 @contextlib.contextmanager
-def quick() -> Iterator[None]:
-    """While an entry is compiled: resolve each call of the same types once, collect no garbage."""
+def fast_compilation() -> Iterator[None]:
+    """Resolve each call with the same types only once, and suspend garbage collection."""
     context, found = cpu_target.typing_context, {}
     resolve = context.resolve_function_type
 

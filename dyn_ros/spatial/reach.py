@@ -30,11 +30,11 @@ class Reach(NamedTuple):
     Attributes
     ----------
     functions : dict of str to function
-        Python functions that are compiled, or that make code as it is compiled, by module and
-        qualified name; the function itself too.
+        Python functions that are compiled, or that generate code during compilation, by module and
+        qualified name; including the function itself.
     constants : dict of str to object
-        Global and enclosing variables that they read, by the place where they stand: numbers,
-        tuples, types.
+        Global and enclosing variables that they read, by function and name: numbers, tuples,
+        types.
     """
 
     functions: dict[str, FunctionType]
@@ -74,7 +74,7 @@ def _variables(function: FunctionType) -> dict[str, Any]:
 
 
 def _is_ours(module: str | None, referrer: FunctionType) -> bool:
-    """Whether a module is of this package or of the one that refers to it."""
+    """Whether a module belongs to this package or to that of the function that refers to it."""
     return _root(module) in (_PACKAGE, _root(referrer.__module__))
 
 
@@ -97,7 +97,7 @@ def _always() -> list[FunctionType]:
 
 
 def reach(*functions: Any) -> Reach:
-    """Walk through all that functions refer to.
+    """Find everything that functions refer to, directly or indirectly.
 
     Parameters
     ----------
@@ -199,13 +199,13 @@ def _value(value: Any, parts_of_type: Callable[[Any], list[Any]] | None = None) 
         return _type(value, parts_of_type)
     if isinstance(value, (ir.Type, ir.Constant)):
         return str(value)
-    if callable(value) and hasattr(value, "__name__"):      # of another package: its version counts
+    if callable(value) and hasattr(value, "__name__"):      # other packages: see VERSIONS
         return f"{getattr(value, '__module__', None)}.{value.__name__}"
     raise NotComparable(f"{value!r} of type {type(value).__qualname__}")
 
 
 def _type(value: types.Type, parts_of_type: Callable[[Any], list[Any]] | None) -> str:
-    """A type of Numba; for types of this package including the memory layout of their values."""
+    """A type of Numba; for types of this package, including the memory layout of their values."""
     if parts_of_type is None or _root(type(value).__module__) == "numba":
         return str(value)
     parts = [_class(part) if isinstance(part, type) else
@@ -218,18 +218,19 @@ def digest(function: Any, signature: Any, circumstances: Any,
            parts_of_type: Callable[[Any], list[Any]]) -> str:
     """Digest of everything that the machine code of a function depends on.
 
-    Comments, docstrings, line numbers and what the function does not reach are no part of it.
+    It does not depend on comments, docstrings, line numbers, or code that the function cannot
+    reach.
 
     Parameters
     ----------
     function : callable
-        What is compiled.
+        The function to compile.
     signature : numba.core.typing.templates.Signature
-        For which types.
+        The types to compile it for.
     circumstances : object
         Versions, options, the processor; compared by ``repr``.
     parts_of_type : callable
-        The classes and functions that say how values of a type of this package lie in memory.
+        Returns the classes and functions that determine the memory layout of a type's values.
 
     Returns
     -------
@@ -238,7 +239,7 @@ def digest(function: Any, signature: Any, circumstances: Any,
     Raises
     ------
     NotComparable
-        For a constant that has no value to compare; names it.
+        A constant cannot be compared by its value; names it.
     """
     functions, constants = reach(function)
     found = hashlib.sha256(repr(circumstances).encode())

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compile entries in several processes at once, into the cache.
+"""Compile entries into the cache, in several processes at once.
 
-A process of its own is started for each, by a command line: forking would take along threads and
-locks of the caller, and multiprocessing would import the caller's main module again.
+Each process is started with a command line: forking would copy locks of the caller that no thread
+releases, and multiprocessing would import the caller's main module again.
 """
 import contextlib
 import os
@@ -18,13 +18,13 @@ from . import cache
 from .compiler import ENTRIES, Entry
 
 _MOST = 4
-_MEMORY = 1.5e9                     # bytes that are to be free for each, which takes up to 0.8e9
+_MEMORY = 1.5e9                     # free bytes per process; a process requires up to 0.8e9
 _PACKAGE = __name__.split(".")[0]
 _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
 
 def processors() -> int:
-    """How many processes to start: one for each processor, as long as there is memory.
+    """Number of processes to start: one for each processor, if there is enough memory.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def processors() -> int:
 def serve() -> None:
     """Compile the entries named on standard input; print one line for each."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())   # keep other output apart
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())   # keep other output separate
     for line in sys.stdin:
         name = line.strip()
         try:
@@ -61,7 +61,7 @@ def _start() -> subprocess.Popen:
 
 
 def _feed(process: subprocess.Popen, take: Callable[[], Entry], events: queue.SimpleQueue) -> None:
-    """Hand out entries to one process until there are none, or until it has ended."""
+    """Send entries to one process until none are left or the process has ended."""
     assert process.stdin and process.stdout
     try:
         while True:
@@ -82,16 +82,16 @@ def compile_in_processes(entries: Sequence[Entry], processes: int | None = None,
                          starting: Callable[[Entry], object] | None = None) -> set[str]:
     """Compile entries into the cache; this process can then load them.
 
-    What a process could not compile is left out. Entries that follow one another share functions,
-    so the processes begin at different ends.
+    Entries that a process fails to compile are omitted. Successive entries share functions, so half
+    of the processes start at the other end of the sequence.
 
     Parameters
     ----------
     entries : sequence of Entry
     processes : int, optional
-        How many; ``processors()`` if it is not given.
+        Number of processes. Default: ``processors()``.
     starting : callable, optional
-        Called with each entry, by this thread, when a process begins with it.
+        Called in this thread with each entry when a process starts to compile it.
 
     Returns
     -------

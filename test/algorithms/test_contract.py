@@ -276,7 +276,7 @@ def test_a_declaration_that_the_kernel_contradicts_is_rejected():
     ({"name": "crba"}, ValueError, "named 'crba' exists already"),
     ({"inputs": V}, TypeError, "inputs: expected a tuple of Field"),
     ({"results": "tau"}, TypeError, "results: expected a tuple of Field"),
-    ({"inputs": (V, V)}, ValueError, "inputs: _v, _v has one twice"),
+    ({"inputs": (V, V)}, ValueError, "inputs: expected distinct items, got _v, _v"),
     ({"optional": (Q,)}, ValueError, "optional inputs must be inputs"),
     ({"options": (REFERENCE_FRAME, FRAME)}, ValueError, "only the first option can have bits=0")])
 def test_a_wrong_declaration_says_what_is_wrong(change, error, words):

@@ -21,8 +21,8 @@ with warnings.catch_warnings(record=True) as caught:
     import dyn_ros.algorithms.native as native
 np.ndarray = real
 assert not native.READS_OBJECTS
-(warning,) = [str(each.message) for each in caught if "lays out its objects" in str(each.message)]
-assert "each call takes some 20 us longer" in warning
+(warning,) = [str(each.message) for each in caught if "memory layout" in str(each.message)]
+assert "each call takes about 20 us longer" in warning
 """
 CALLS = """
 import dyn_ros, peer

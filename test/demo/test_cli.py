@@ -105,7 +105,7 @@ def test_precompile_names_the_cache_and_has_nothing_to_do_twice(capsys):
     capsys.readouterr()
     assert cli.main(["precompile", "generalized_gravity"]) == 0
     output = capsys.readouterr().out
-    assert "all compiled already" in output
+    assert "everything is already compiled" in output
     assert str(cache_folder()) in output.replace("\n", "")
 
 

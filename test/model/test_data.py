@@ -138,7 +138,7 @@ def test_results_can_be_set_but_not_replaced():
         data.tau = np.ones(pair.model.nv)
     with pytest.raises(AttributeError, match=r"data\.kinetic_energy\[\.\.\.\] = values"):
         data.kinetic_energy = 1.0
-    with pytest.raises(AttributeError, match=r"Data of the other model"):
+    with pytest.raises(AttributeError, match=r"for the other model"):
         data.model = copy.deepcopy(pair.model)
     data.tau[...] = 1.0
     data.tau += 1.0
@@ -622,7 +622,7 @@ def test_a_model_is_initialized_once():
 
 def test_a_data_is_initialized_once():
     pair = peer.new_pair("panda")
-    with pytest.raises(TypeError, match="initialized already; create another Data"):
+    with pytest.raises(TypeError, match="already initialized; create another Data"):
         pair.data.__init__(peer.pair("ur5").model)
     with pytest.raises(AttributeError, match=r"data\.M cannot be deleted"):
         del pair.data.M

@@ -304,7 +304,8 @@ def test_the_axis_may_have_any_length(robot, settings, length):
     ("cannot subscribe to 'hand//wrench'", {"wrench_topics": ["wrench", "hand//wrench"]}),
     ("cannot subscribe to 'joint_states' as WrenchStamped",
      {"wrench_topics": ["joint_states"]}),
-    ("wrench_topics: ~/constraints does not carry wrenches", {"wrench_topics": ["~/constraints"]})])
+    ("wrench_topics: ~/constraints is not a topic for wrenches",
+     {"wrench_topics": ["~/constraints"]})])
 def test_a_bad_parameter_is_rejected(client, node, robot, settings, reason, values):
     settings(constraints="hold_position", tip_frame="tool")
     before = robot.ask()[1].torque

@@ -25,10 +25,10 @@ def entries(tmp_path, monkeypatch):
 
 def test_two_processes_compile_what_this_one_can_load(entries):
     begun = []
-    assert not any(entry.is_kept() for entry in entries)
+    assert not any(entry.is_cached() for entry in entries)
     assert workers.compile_in_processes(entries, 2, begun.append) == set(NAMES)
     assert {entry.name for entry in begun} == set(NAMES) and len(begun) == 3
-    assert all(entry.is_kept() for entry in entries)
+    assert all(entry.is_cached() for entry in entries)
     assert workers.compile_in_processes(entries, 2) == set()
 
 

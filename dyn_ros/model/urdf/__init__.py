@@ -77,8 +77,8 @@ def _check_choice(argument, value, choices):
 
 
 def _assemble(robot, root, root_joint, mimic, warnings):
-    moving, seats, frames = walk(robot, root, root_joint)
-    *inertias, base = lumped(robot.links, seats, len(moving), warnings)
+    moving, placed, frames = walk(robot, root, root_joint)
+    *inertias, base = lumped(robot.links, placed, len(moving), warnings)
     rules = mimic_rules(robot, moving) if mimic == "project" else [None] * len(moving)
     joints = tuple(
         make_joint(joint, inertia, rule, warnings)

@@ -13,15 +13,18 @@ from .tree import ONE_DOF
 _ROUNDING = 1e-15                    # relative to the largest number of a vector or matrix
 
 
-def lumped(links, seats, count, warnings):
-    """The inertia of all links on each moving joint; the last one is of those on the universe."""
-    carried = [[] for _ in range(count + 1)]
+def lumped(links, placed, count, warnings):
+    """The inertia of all links on each moving joint, and of those on the universe as the last one.
+
+    ``placed`` is the joint and the placement of each link, see ``walk``.
+    """
+    bodies = [[] for _ in range(count + 1)]
     for link in links:
         if link.inertial is not None:
-            seat, placement = seats[link.name]
+            joint, placement = placed[link.name]
             X = SE3.from_homogeneous(placement)
-            carried[seat].append(X.act(_link_inertia(link, warnings)))
-    return [sum(inertias, Inertia.zero()) for inertias in carried]
+            bodies[joint].append(X.act(_link_inertia(link, warnings)))
+    return [sum(inertias, Inertia.zero()) for inertias in bodies]
 
 
 def _link_inertia(link, warnings):

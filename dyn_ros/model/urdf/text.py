@@ -16,7 +16,7 @@ MAX_CHARACTERS = 5_000_000
 """Longer texts are rejected. The largest known descriptions are below 1 MB."""
 
 PIPE_TIMEOUT = 30.0
-"""Seconds within which a pipe must deliver the whole description; xacro takes a few at most."""
+"""Seconds within which a pipe must deliver the whole description; xacro requires a few at most."""
 
 _MOST = (f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported "
          "(store meshes in separate files)")
@@ -24,8 +24,8 @@ _MOST = (f"at most {MAX_CHARACTERS / 1e6:.0f} million are supported "
 # XML's prolog: white space, processing instructions and comments, before a DOCTYPE or the root.
 _PROLOG = re.compile(r"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
-# Encodings that only Python has; some take minutes for texts that others decode at once.
-_PYTHONS_OWN = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
+# Encodings that only Python has; some take minutes for texts that others decode immediately.
+_PYTHON_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 
 
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:
@@ -103,7 +103,7 @@ def _decode(data):
         declared = _DECLARED_ENCODING.match(data)
         encoding = declared.group(1).decode("ascii") if declared else "utf-8"
     try:
-        if codecs.lookup(encoding).name.replace("_", "-") in _PYTHONS_OWN:
+        if codecs.lookup(encoding).name.replace("_", "-") in _PYTHON_ENCODINGS:
             raise LookupError("not an encoding of XML")
         return data.decode(encoding)
     except (LookupError, UnicodeError) as error:

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Traversal of the tree in Pinocchio's order: moving joints, frames, and the joints of links."""
+"""Traversal of the tree in Pinocchio's order: moving joints, frames, and placements of links."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -28,28 +28,28 @@ class _Moving:
 def walk(robot, root, root_joint):
     """Traverse the tree depth first, children by joint name.
 
-    Returns the moving joints; for each link its seat, that is the moving joint that carries it
-    (-1 for the universe) and the link frame in that joint's frame; and the frames.
+    Returns the moving joints; for each link, the joint that moves it (-1 for the universe) and the
+    placement of the link frame in that joint's frame; and the frames.
     """
-    moving, frames, seats = [], [], {root: (-1, np.eye(4))}
+    moving, frames, placed = [], [], {root: (-1, np.eye(4))}
     if root_joint is not None:
         if any(joint.name == ROOT_JOINT_NAME for joint in robot.joints):
             raise UrdfError(f'a joint is named "{ROOT_JOINT_NAME}", the name of the root joint')
         moving.append(_Moving(ROOT_JOINT_NAME, root_joint, -1, np.eye(4)))
         frames.append(Frame(ROOT_JOINT_NAME, "joint", 0, np.eye(4)))
-        seats[root] = (0, np.eye(4))
-    frames.append(Frame(root, "body", *seats[root]))
+        placed[root] = (0, np.eye(4))
+    frames.append(Frame(root, "body", *placed[root]))
     for joint in _depth_first(robot, root):
-        parent, placed = seats[joint.parent]
-        placed = placed @ origin_placement(joint.origin)
+        parent, parent_placement = placed[joint.parent]
+        placement = parent_placement @ origin_placement(joint.origin)
         if joint.type == "fixed":
-            seat, kind = (parent, placed), "fixed_joint"
+            child, kind = (parent, placement), "fixed_joint"
         else:
-            seat, kind = (len(moving), np.eye(4)), "joint"
-            moving.append(_Moving(joint.name, joint.type, parent, placed, joint))
-        seats[joint.child] = seat
-        frames += [Frame(joint.name, kind, *seat), Frame(joint.child, "body", *seat)]
-    return moving, seats, frames
+            child, kind = (len(moving), np.eye(4)), "joint"
+            moving.append(_Moving(joint.name, joint.type, parent, placement, joint))
+        placed[joint.child] = child
+        frames += [Frame(joint.name, kind, *child), Frame(joint.child, "body", *child)]
+    return moving, placed, frames
 
 
 def _depth_first(robot, root):
