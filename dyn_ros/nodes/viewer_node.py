@@ -42,7 +42,7 @@ SPECS = (
     Spec("host", "127.0.0.1",
          "Address to serve the page on. 127.0.0.1: reachable from this machine only. 0.0.0.0: "
          "anyone who can reach this machine can move the robot.", read_only=True),
-    Spec("port", 8080, "First port to try, from 0 (any free port) to 65535; if it is taken, the "
+    Spec("port", 8080, "First port to try, from 0 (any free port) to 65535; if it is in use, the "
          "next ones are tried.", read_only=True),
     Spec("rate", 30.0, "Update rate of the page [Hz].", limits=(1.0, 60.0)),
     Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0),

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations by smoothed differences, and the efforts that the collector keeps. No ROS here."""
+"""Accelerations by smoothed differences, and efforts kept by the collector; no ROS needed."""
 import math
 
 import numpy as np
