@@ -1,19 +1,19 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The harness of every test that compares an algorithm with Pinocchio.
+"""Comparison of algorithms with Pinocchio, for all tests.
 
-`pair` brings one robot into both engines. dyn_ros projects mimic joints into their masters;
-Pinocchio's forward dynamics refuses them. So the Pinocchio model here always has its mimic
-joints free, and `Pair` carries the map between the two: with the free joints' velocity
+`pair` loads a robot in both engines. dyn_ros projects mimic joints onto their masters; Pinocchio's
+forward dynamics does not support them. The mimic joints of the Pinocchio model are therefore always
+free here, and `Pair` contains the mapping between the two: with the velocity of the free joints
 v_free = G v (and q_free likewise, plus offsets), forces and inertias project as G' tau_free and
-G' M_free G. Without mimics G is the identity. Where Pinocchio can do mimic joints itself
-(rnea and crba), test_dynamics.py checks that it gives the same as this projection.
+G' M_free G. Without mimic joints, G is the identity. For the algorithms of Pinocchio that support
+mimic joints (rnea and crba), test_dynamics.py checks that they agree with this projection.
 
     pair = peer.pair("panda", None)
     q, v, a, tau = pair.state(seed=1)
     peer.close(dyn_ros.rnea(pair.model, pair.data, q, v, a), pair.rnea(q, v, a))
 
-Pairs are cached and shared: change no model of theirs; `new_pair` gives one of your own.
+Pairs are cached and shared, so their models must not be changed; `new_pair` returns a new one.
 """
 import functools
 import importlib.metadata
@@ -77,7 +77,7 @@ def urdf(robot):
 
 
 def pinocchio_model(xml, root_joint=None, mimic=False):
-    """The Pinocchio model of a URDF text; mimic joints free unless told otherwise."""
+    """The Pinocchio model of a URDF text; mimic joints are free unless `mimic` is True."""
     root = ROOT_JOINTS[root_joint]
     arguments = (xml,) if root is None else (xml, root())
     return pinocchio.buildModelFromXML(*arguments, mimic=mimic)
@@ -213,7 +213,7 @@ class Pair:
         return self.G.T @ (np.triu(M) + np.triu(M, 1).T) @ self.G
 
     def aba(self, q, v, tau, f_ext=None):
-        """By Pinocchio's aba; with mimics, which it refuses, by solving with the projection."""
+        """By Pinocchio's aba; with mimic joints, by solving with the projected matrix."""
         if self.has_mimics:
             bias = self.rnea(q, v, np.zeros(self.model.nv), f_ext)
             return np.linalg.solve(self.crba(q), tau - bias)
@@ -248,9 +248,9 @@ pickle.dump([pickle.dumps(getattr(dyn_ros, name)(model, data, **given)) for name
 
 
 def uncompiled(robot, calls):
-    """What functions give without the compiler, of a robot that floats: the results in a list.
+    """The results of functions without the compiler, for a floating robot, in a list.
 
-    `calls` has of each the name, and its arguments behind data by name.
+    `calls` contains the name of each function, and its arguments after `data` by name.
     """
     done = subprocess.run([sys.executable, "-W", "error", "-c", UNCOMPILED], check=True,
                           input=pickle.dumps((urdf(robot), calls)), stdout=subprocess.PIPE,
@@ -259,7 +259,7 @@ def uncompiled(robot, calls):
 
 
 def as_tuple(found):
-    """The results of a function, of one too."""
+    """The results of a function as a tuple, even if there is only one."""
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -283,11 +283,11 @@ def in_time(pair, q, v, a, function, step=1e-4):
 def close(actual, expected, rtol=1e-10, scale=None):
     """Assert that two arrays agree, relative to the largest number in the expected one.
 
-    The error is measured by the array as a whole, max |actual - expected| / max |expected|:
-    a torque of 1e-3 N m beside one of 1e3 N m comes out of sums of the large numbers and can
-    have no more correct digits than these leave it. There is no absolute tolerance, so an
-    expected zero asks for zero; where an exact zero stands for a difference of large numbers,
-    `scale` says how large they are.
+    The error is that of the array as a whole, max |actual - expected| / max |expected|: if one
+    torque is 1e-3 N m and another 1e3 N m, the small one is a difference of large numbers, whose
+    rounding errors limit its correct digits. There is no absolute tolerance, so if all expected
+    numbers are zero, the actual ones must be zero; if these are differences of large numbers,
+    `scale` specifies the magnitude of those.
     """
     actual, expected = np.asarray(actual, float), np.asarray(expected, float)
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the documentation shows runs, and what it links to is there."""
+"""Snippets in the documentation run, and its links lead to existing targets."""
 import re
 from pathlib import Path
 

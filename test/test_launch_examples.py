@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The launch files in XML and YAML, read without launch: they start what there is."""
+"""The launch files in XML and YAML, read without launch: they start what exists."""
 import configparser
 import re
 import xml.etree.ElementTree as ET

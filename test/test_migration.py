@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""docs/migration.md: every call in it is made, and theirs and ours give the same numbers."""
+"""docs/migration.md: all calls in it run, and the results of both libraries agree."""
 import re
 from pathlib import Path
 from types import SimpleNamespace

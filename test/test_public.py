@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What `import dyn_ros` gives: every algorithm under its name, and nothing by halves."""
+"""The public names of dyn_ros: every algorithm is imported under its name."""
 import shutil
 import subprocess
 import sys

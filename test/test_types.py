@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Annotations and docstrings: of all that is public, true, and of use to a type checker."""
+"""Annotations and docstrings of all public names: complete, correct, useful to type checkers."""
 import inspect
 import re
 import sys

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may write, and what a type checker shall find: lines with an error name its code.
+"""Code of a user, for a type checker: lines that it must reject have its error code in a comment.
 
 Read by test_types.py, never run.
 """

@@ -30,8 +30,8 @@ from dyn_ros.model.urdf import read_description
 from . import conversions
 from .inputs import Inputs
 from .markers import Kind, Markers, header_of
-from .pace import Pace
 from .parameters import Parameters, Spec
+from .rate_limiter import RateLimiter
 from .robot import RobotContext, SettingError
 from .services import Service, service_callback
 from .state import Rejected, abbreviated
@@ -165,7 +165,7 @@ class RobotNode(LifecycleNode):
             specs += self._markers.specs
         self.parameters = Parameters(
             self, specs, self._accept_parameters, self._parameters_changed)
-        self._pace = Pace(self.parameters.values["max_rate"])
+        self._limiter = RateLimiter(self.parameters.values["max_rate"])
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(
             1.0, lambda: self._diagnose(), clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -341,7 +341,7 @@ class RobotNode(LifecycleNode):
                 raise fault
 
     def _parameters_changed(self, changed):
-        self._pace = Pace(self.parameters.values["max_rate"])
+        self._limiter = RateLimiter(self.parameters.values["max_rate"])
         if self._output_publishers:
             self.inputs.listen(self.wanted_inputs(self.parameters.values))
         if self._candidate and self._own_subscriptions:
@@ -411,7 +411,7 @@ class RobotNode(LifecycleNode):
     def on_input(self, topic, message):
         """Process a message of one of `inputs`."""
         try:
-            topic.take(self.robot, message, self.now())
+            topic.receive(self.robot, message, self.now())
         except ValueError as error:
             self.reject(topic.name, error)
 
@@ -471,13 +471,13 @@ class RobotNode(LifecycleNode):
         nodes = [self, *(node for node in self.members if node._due(started))] if due else []
         wanted = set()
         listened = [node._subscribed_outputs(wanted) for node in nodes]
-        robot.take(started, wanted)
+        robot.begin_state(started, wanted)
         for node, outputs in zip(nodes, listened):
             node._publish(robot, outputs)
 
     def _due(self, now):
         self._count.states += 1
-        return self._running and self._pace.due(now)
+        return self._running and self._limiter.due(now)
 
     def _subscribed_outputs(self, wanted):
         """Return the outputs to publish for a state; add the terms they need to `wanted`."""

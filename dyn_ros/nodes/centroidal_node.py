@@ -100,9 +100,9 @@ class CentroidalNode(RobotNode):
             return state.differences.acceleration if state.differences.known else None
         state.differences = None
         if source == "forward_dynamics" and state.velocity_known:
-            if state.takes_effort and state.effort_known:
+            if state.collects_effort and state.effort_known:
                 return self._forward_dynamics(robot)
-            state.takes_effort = True
+            state.collects_effort = True
         return None
 
     def _forward_dynamics(self, robot):
@@ -122,7 +122,7 @@ class CentroidalNode(RobotNode):
     def _missing_effort(self):
         state = self.robot.state
         if (self.parameters.values["acceleration_source"] == "forward_dynamics"
-                and state.takes_effort and not state.effort_known):
+                and state.collects_effort and not state.effort_known):
             return "no rates: unknown effort of " + abbreviated(state.missing_effort())
         return ""
 

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Acceleration constraints from presets and messages, checked against a robot. No ROS here."""
+"""Acceleration constraints from presets and messages, checked against a robot.
+
+Independent of ROS.
+"""
 from dataclasses import dataclass
 
 import numpy as np

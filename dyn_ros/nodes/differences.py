@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations from a sequence of velocities: smoothed differences. No ROS here."""
+"""Accelerations from a sequence of velocities: smoothed differences. Independent of ROS."""
 import math
 
 import numpy as np
@@ -58,7 +58,7 @@ class Differences:
         self._known[:] = False
 
     def update(self, v, stamps):
-        """Take the next velocities [rad/s, m/s], (nv,), and the stamp of each [ns], (nv,).
+        """Process the next velocities [rad/s, m/s], (nv,), and the stamp of each [ns], (nv,).
 
         A velocity with the stamp `NEVER` comes from no message: it is constant.
         """

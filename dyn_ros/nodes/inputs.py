@@ -32,7 +32,7 @@ class InputTopic:
         self._read = read
         self._message = None
 
-    def take(self, robot, message, now):
+    def receive(self, robot, message, now):
         """Convert a message received at a time [s]; a ValueError leaves the last one in place."""
         if robot is None:
             raise Rejected("there is no robot yet")

@@ -20,8 +20,8 @@ import dyn_ros
 from dyn_ros.spatial.lie import matrix_quaternion
 
 from . import conversions, shapes
-from .pace import Pace
 from .parameters import Spec
+from .rate_limiter import RateLimiter
 
 WHOLE = "com", "Ig", "hg"       # the terms that `CentroidalNode.whole` uses
 THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
@@ -220,7 +220,7 @@ class Markers:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
         self.specs = [*SHARED, *(spec for each in kinds for spec in each.specs)]
-        self._paced, self._pace = None, None    # robot and parameters that the pace is for
+        self._limited, self._limiter = None, None    # robot and parameters of the limiter
 
     def check(self, robot, values):
         """Raise a ValueError if a parameter does not fit the robot."""
@@ -230,10 +230,11 @@ class Markers:
     def terms(self):
         """Return the terms needed for a state; None to skip it."""
         parameters = self._node.parameters
-        paced = self._node.robot, parameters.changes
-        if paced != self._paced:
-            self._paced, self._pace = paced, Pace(parameters.values["markers.rate"])
-        return self._terms() if self._pace.due(time.perf_counter()) else None
+        limited = self._node.robot, parameters.changes
+        if limited != self._limited:
+            self._limited = limited
+            self._limiter = RateLimiter(parameters.values["markers.rate"])
+        return self._terms() if self._limiter.due(time.perf_counter()) else None
 
     def _terms(self):
         values = self._node.parameters.values
@@ -336,9 +337,9 @@ def _torques(source, robot):
         return robot.terms().g
     if source == "nle":
         return robot.terms().nle if state.velocity_known else None
-    if state.takes_effort and state.effort_known:
+    if state.collects_effort and state.effort_known:
         return state.tau
-    state.takes_effort = True
+    state.collects_effort = True
     return None
 
 

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A robot description prepared for a node: model, data, output rows, state. No ROS here."""
+"""A robot description prepared for a node: model, data, output rows, state. Independent of ROS."""
 import math
 
 import numpy as np
@@ -103,8 +103,8 @@ class RobotContext:
             except ValueError as error:
                 self.left_out.append(f"payload {name!r} is not applied: {error}")
 
-    def take(self, received, wanted):
-        """Start on a complete state, of which these `dyn_ros.Terms` are needed."""
+    def begin_state(self, received, wanted):
+        """Begin to process a complete state, for which these `dyn_ros.Terms` are required."""
         self.received, self._wanted, self._computed = received, tuple(wanted), False
 
     def terms(self):

@@ -1,6 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes that visualize dynamics, as plain arrays: ellipsoids, boxes, arrows. No ROS here."""
+"""Shapes that visualize dynamics, as plain arrays: ellipsoids, boxes, arrows.
+
+Independent of ROS.
+"""
 import numpy as np
 
 ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid / spread of its mass

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Assemble a robot's state from joint states and odometry, with all checks. No ROS here."""
+"""Assemble a robot's state from joint states and odometry, with all checks. Independent of ROS."""
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class _Layout:
     """Maps the entries of a message with a certain list of names to q and v."""
 
     size: int               # number of names
-    take: slice             # entries that are used: a slice or an index array, like q and v
+    used: slice             # entries that are used: a slice or an index array, like q and v
     q: slice
     v: slice
     part: _Part | None      # None: none of the names is a joint with its own coordinate
@@ -78,7 +78,7 @@ class StateCollector:
         False if the position of some joint is unknown or stale; q must not be used then.
     velocity_known : bool
         False if the velocity of some joint is unknown; v must not be used then.
-    takes_effort : bool
+    collects_effort : bool
         Set to True to collect efforts as well, starting with the next message.
     tau : ndarray (nv,)
         The efforts, in the order of the model; zero for a base, whose wrench is not reported.
@@ -90,7 +90,7 @@ class StateCollector:
         self.q = np.array(model.neutral(), float)
         self.v = np.zeros(model.nv)
         self.stamp = NEVER
-        self.takes_effort = False
+        self.collects_effort = False
         self.tau = np.zeros(model.nv)
         self.differences = None
         self.staleness = staleness
@@ -132,7 +132,7 @@ class StateCollector:
         self._staleness = round(seconds * 1e9)
 
     def joint_states(self, names, position, velocity, effort, stamp):
-        """Take the fields of a sensor_msgs/JointState; stamp in ns.
+        """Process the fields of a sensor_msgs/JointState; the stamp is in ns.
 
         Returns
         -------
@@ -165,13 +165,13 @@ class StateCollector:
         else:
             self._check_order(part, stamp)
             self._velocities[part.slots] = False
-        if self.takes_effort:
+        if self.collects_effort:
             self._take_effort(effort, layout)
         self.q[layout.q] = position
         return self._collected(part, stamp)
 
     def odometry(self, pose, twist, stamp):
-        """Take the base's pose (x y z qx qy qz qw) in the world and its twist in the base frame.
+        """Process the base's pose (x y z qx qy qz qw) in the world and twist in the base frame.
 
         Returns and raises like `joint_states`; ignored if the base does not move.
         """
@@ -216,13 +216,13 @@ class StateCollector:
         if len(self._layouts) >= MAX_LAYOUTS:
             self._layouts.clear()
             self._parts.clear()
-        take = [i for i, name in enumerate(names) if name in self._slots]
-        slots = [self._slots[names[i]] for i in take]
+        used = [i for i, name in enumerate(names) if name in self._slots]
+        slots = [self._slots[names[i]] for i in used]
         self._unknown = tuple(
             name for name in names if name not in self._slots and name not in self._mimics)
         layout = _Layout(
             size=len(names),
-            take=_index(take),
+            used=_index(used),
             q=_index([self._idx_q[slot] for slot in slots]),
             v=_index([self._idx_v[slot] for slot in slots]),
             part=self._part(slots) if slots else None)
@@ -237,12 +237,12 @@ class StateCollector:
         return self._parts[key]
 
     def _checked(self, field, values, layout, names):
-        values = np.asarray(values, float)[layout.take]
+        values = np.asarray(values, float)[layout.used]
         if sum(map(abs, values.tolist())) <= LARGEST:   # far faster than checking with NumPy
             return values
         usable = np.abs(values) <= LARGEST
         if not usable.all():
-            bad = zip(np.array(names)[layout.take][~usable], values[~usable])
+            bad = zip(np.array(names)[layout.used][~usable], values[~usable])
             raise _unusable(field, values, ", ".join(
                 f"{name} = {value:g}" for name, value in list(bad)[:10]))
         return values
@@ -250,7 +250,7 @@ class StateCollector:
     def _take_effort(self, effort, layout):
         """Record the efforts; one that is missing or NaN is unknown, as not every driver has it."""
         if len(effort) == layout.size:
-            effort = np.asarray(effort, float)[layout.take]
+            effort = np.asarray(effort, float)[layout.used]
             self.tau[layout.v] = effort
             self._efforts[layout.v] = np.abs(effort) <= LARGEST
         else:

@@ -25,8 +25,8 @@ from visualization_msgs.msg import MarkerArray
 from dyn_ros.model.urdf import read_urdf
 
 from . import base, conversions
-from .pace import Pace
 from .parameters import Parameters, Spec
+from .rate_limiter import RateLimiter
 from .state import abbreviated, check_pose
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
@@ -42,7 +42,7 @@ SPECS = (
     Spec("host", "127.0.0.1",
          "Address to serve the page on. 127.0.0.1: reachable from this machine only. 0.0.0.0: "
          "anyone who can reach this machine can move the robot.", read_only=True),
-    Spec("port", 8080, "First port to try, from 0 (any free port) to 65535; if it is taken, the "
+    Spec("port", 8080, "First port to try, from 0 (any free port) to 65535; if it is in use, the "
          "next ones are tried.", read_only=True),
     Spec("rate", 30.0, "Update rate of the page [Hz].", limits=(1.0, 60.0)),
     Spec("plot_seconds", 10.0, "Time span of the plots [s].", limits=(1.0, 600.0),
@@ -76,7 +76,7 @@ class ViewerNode(Node):
         from dyn_ros.viewer.markers import Drawing
         super().__init__(name, **kwargs)
         self.received = False           # whether a callback has run, see `drain`
-        self._robot = self._panel = self._hand = None
+        self._robot = self._panel = self._follower = None
         self._description = ""
         self._last_logged, self._problems = {}, deque(maxlen=MOST_PROBLEMS)
         self._odometry_frame = None
@@ -90,7 +90,7 @@ class ViewerNode(Node):
         self._accept(values, ())
         self._server = page.serve(values["host"], values["port"], "dyn_ros")
         self._drawing = Drawing(self._server.scene, values["mesh_paths"])
-        self._plot_pace, self._slow_pace = Pace(PLOTS), Pace(1.0)
+        self._plot_limiter, self._status_limiter = RateLimiter(PLOTS), RateLimiter(1.0)
         self._served = page.address(self._server)
         self.get_logger().info(f"the robot is at {self._served}")
         if values["port"] and self._server.get_port() != values["port"]:
@@ -208,7 +208,7 @@ class ViewerNode(Node):
     def _on_markers(self, topic, message):
         if self._robot is None:
             return
-        for problem in self._drawing.take(topic, message, self._node_of, time.monotonic()):
+        for problem in self._drawing.receive(topic, message, self._node_of, time.monotonic()):
             self.problem(f"marker {topic}", problem)
 
     def _node_of(self, frame):
@@ -257,7 +257,7 @@ class ViewerNode(Node):
         self._torques = {curve: np.full(len(robot.names), math.nan) for curve in CURVES}
         self._last_received = dict.fromkeys(CURVES, -math.inf)
         self._states = 0
-        self._hand, self._plays = None, True
+        self._follower, self._plays = None, True
         self._panel = Panel(self._server, tree.name, robot.joints, robot.links,
                             values["plot_seconds"], PLOTS, self._motion is not None)
         self._place_camera()
@@ -283,7 +283,7 @@ class ViewerNode(Node):
             if what == "slide":
                 self._start_manual_motion()
                 slot, position = values
-                self._hand.target[slot] = position
+                self._follower.target[slot] = position
             elif what == "pause":
                 self._start_manual_motion()
             elif what == "play":
@@ -296,10 +296,11 @@ class ViewerNode(Node):
                 self._drawing.show(*values)
 
     def _start_manual_motion(self):
-        from dyn_ros.viewer.hand import Hand
-        if self._hand is None:
+        from dyn_ros.viewer.follower import SpringFollower
+        if self._follower is None:
             self._set_playing(False)
-            self._hand = Hand(np.where(np.isfinite(self._q), self._q, self._panel.positions))
+            self._follower = SpringFollower(
+                np.where(np.isfinite(self._q), self._q, self._panel.positions))
             if self._publisher is None:
                 self._publisher = self.create_publisher(JointState, "joint_states", 10)
 
@@ -308,16 +309,16 @@ class ViewerNode(Node):
         self._plays = plays
         self._panel.show_playing(plays)
         if plays:
-            self._hand = None
+            self._follower = None
         if self._motion is not None:
             self._motion.call_async(SetBool.Request(data=plays))
 
     def _move(self, seconds):
         """Publish the positions of the joints as they follow the sliders."""
-        hand = self._hand
-        hand.step(seconds)
-        message = JointState(name=self._robot.names, position=array("d", hand.position),
-                             velocity=array("d", hand.velocity))
+        follower = self._follower
+        follower.step(seconds)
+        message = JointState(name=self._robot.names, position=array("d", follower.position),
+                             velocity=array("d", follower.velocity))
         message.header.stamp = self.get_clock().now().to_msg()
         self._publisher.publish(message)
 
@@ -380,14 +381,14 @@ class ViewerNode(Node):
         if self._panel is None:
             return
         self._handle_events()
-        if self._hand is not None:
+        if self._follower is not None:
             self._move(seconds)
         watched = bool(self._server.get_clients())
-        plots = self._plot_pace.due(now)
+        plots = self._plot_limiter.due(now)
         if plots:
             self._forget_torques(now)
             self._panel.sample(now, self._torques)
-        if self._slow_pace.due(now):
+        if self._status_limiter.due(now):
             self._show_status(now)
         with self._server.atomic():
             self._publish_push()
@@ -398,7 +399,7 @@ class ViewerNode(Node):
             self._robot.move(np.where(np.isfinite(self._q), self._q, 0.0))
             if plots:
                 self._panel.show_numbers()
-                if self._hand is None:
+                if self._follower is None:
                     self._panel.show_positions(self._q)
 
     def _forget_torques(self, now):
@@ -417,7 +418,7 @@ class ViewerNode(Node):
         if states and unknown:
             text = "unknown position of " + abbreviated(unknown)
         elif states:
-            text = "moved by the sliders" if self._hand is not None else "receiving joint states"
+            text = "moved by the sliders" if self._follower else "receiving joint states"
             text += "" if free else "; another program moves the robot, the sliders are read-only"
         else:
             text = "no joint states: move a slider" if free else "no joint states"

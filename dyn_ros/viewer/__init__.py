@@ -4,6 +4,6 @@
 
 ``visuals.py`` reads shapes and meshes from a robot description. ``scene.py`` draws the robot,
 ``markers.py`` the markers that nodes publish, and ``panel.py`` the sliders, numbers and plots.
-``hand.py`` makes joints follow the sliders, and ``page.py`` serves the page. No ROS here: the
-code reads fields of messages, but imports no message types.
+``follower.py`` makes joints follow the sliders, and ``page.py`` serves the page. The package is
+independent of ROS: it reads fields of messages, but imports no message types.
 """

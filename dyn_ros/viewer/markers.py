@@ -50,8 +50,8 @@ class Drawing:
     def __len__(self):
         return len(self._node_keys)
 
-    def take(self, topic, array, frames, now):
-        """Take a MarkerArray.
+    def receive(self, topic, array, frames, now):
+        """Process a MarkerArray.
 
         Parameters
         ----------
@@ -210,7 +210,8 @@ def _rotation(turn):
     return np.reshape(al.quaternion_rotation(turn.x, turn.y, turn.z, turn.w), (3, 3))
 
 
-# Readers take: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3), colors (n, 4)
+# Arguments of readers: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3),
+# colors (n, 4)
 
 
 def _solid(marker, position, R, scale, points, colors):

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""all_terms: against Pinocchio, and against the functions that give one term each."""
+"""all_terms: compared with Pinocchio, and with the functions that return single terms."""
 import numpy as np
 import pinocchio
 import pytest

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Centres of mass, energies, composite inertias, momenta and forces of bodies and of the whole."""
+"""Centers of mass, energies, composite inertias, momenta and forces of bodies and robots."""
 import numpy as np
 import pinocchio
 import pytest
@@ -42,7 +42,7 @@ def cross(v):
 
 
 def subtrees(model):
-    """For each joint the indices of the joints that it carries, itself among them."""
+    """For each joint, the indices of the joints that it moves, including its own."""
     carried = [[i] for i in range(model.njoints)]
     for i in reversed(range(model.njoints)):
         parent = model.tree.joints[i].parent
@@ -51,7 +51,7 @@ def subtrees(model):
     return carried
 
 
-# --- centre of mass
+# --- center of mass
 
 @EVERY
 def test_center_of_mass_is_pinocchios(robot, root_joint):
@@ -144,7 +144,7 @@ def test_subtree_com_jacobian_is_pinocchios(robot, root_joint):
     for i, name in enumerate(model.joint_names):
         J = dyn_ros.subtree_com_jacobian(model, data, q, name).copy()
         assert np.array_equal(J, dyn_ros.subtree_com_jacobian(model, data, q, i))
-        # 1 m/s: a wheel's centre lies on its axis, and what is left of its velocity is rounding
+        # 1 m/s: a wheel's center is on its axis, and its velocity is a rounding error
         peer.close(J @ v, vcom[i], TIGHT, scale=max(1.0, np.abs(vcom[i]).max()))
         if mass[i] > 0.0:
             expected = pinocchio.jacobianSubtreeCenterOfMass(
@@ -417,7 +417,7 @@ def test_rates_along_a_motion(robot, root_joint):
 
 @SOME
 def test_locked_inertia_is_that_of_the_floating_base(robot, root_joint):
-    """Ig is the sum of the first joints' composite inertias, moved to the centre of mass."""
+    """Ig is the sum of the first joints' composite inertias, shifted to the center of mass."""
     pair = peer.pair(robot, root_joint)
     model, data = pair.model, pair.data
     q, v, _, _ = pair.state(19)
@@ -460,7 +460,7 @@ def test_far_from_the_root_no_digit_is_lost(robot, root_joint, count):
 
 @peer.robots(("every_joint", "panda", "baxter"))
 def test_ignored_mimics_are_free_joints(robot, root_joint):
-    """And with them projected all is told by the free robot and G: v_free = G v."""
+    """Results with projected mimic joints follow from the free robot and G: v_free = G v."""
     pair, loose = peer.pair(robot, root_joint), peer.pair(robot, root_joint, "ignore")
     assert loose.model.nv > pair.model.nv
     q, v, a, _ = pair.state(22)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Classical accelerations of frames: met, in any axes, by the torques that are to be sent."""
+"""Classical accelerations of frames: achieved, in any axes, by the torques to send."""
 import numpy as np
 import pinocchio
 import pytest

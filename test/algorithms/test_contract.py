@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What an algorithm declares is what it does: inputs, results, what it leaves, options."""
+"""Algorithms do what they declare: inputs, results, other public fields, options."""
 import inspect
 import re
 import subprocess

@@ -319,11 +319,12 @@ def pin_frame(pair, index):
 
 
 def pin_frame_derivatives(pair, index, reference):
-    """Pinocchio's, by configuration from its LOCAL ones.
+    """Pinocchio's derivatives; those with respect to configuration follow from its LOCAL ones.
 
-    Told in LOCAL the axes move along; elsewhere a column u adds how it moves the frame in the
-    axes. Pinocchio's own derivatives of the acceleration in WORLD and LOCAL_WORLD_ALIGNED miss
-    something in the columns of a floating joint whose parent moves: differences tell.
+    In LOCAL, the axes move with the frame; in other axes, each column u has an additional term
+    for the motion of the frame. Pinocchio's own derivatives of the acceleration in WORLD and
+    LOCAL_WORLD_ALIGNED lack a term in the columns of a floating joint whose parent moves, as
+    finite differences show.
     """
     place = pair.pin, pair.pin_data, pin_frame(pair, index)
     X = pair.pin_data.oMf[place[2]]

@@ -477,7 +477,7 @@ def test_quaternion_that_is_not_unit(name, length, batched):
 
 @pytest.mark.parametrize("batched", [False, True], ids=["one", "batch"])
 def test_quaternion_at_the_edge_of_what_counts_as_unit(batched):
-    """However the squares are rounded, it is refused as what it is or taken."""
+    """Depending on rounding, it is accepted or rejected, with the correct message."""
     pair = peer.pair("solo12", "floating")
     q, refused, count = pair.state(1)[0], 0, 0
     for length in (1.0 - 1e-6) ** 0.5, (1.0 + 1e-6) ** 0.5:

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where compiled code cannot read the objects of this Python, Python copies the numbers."""
+"""If compiled code cannot read the objects of this Python, Python copies the numbers."""
 import subprocess
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained dynamics: KDL's answers, a dense solution, policies, priorities, bad input."""
+"""Constrained dynamics: KDL's results, a dense solution, policies, priorities, invalid input."""
 import copy
 import pickle
 from pathlib import Path

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot's description may get wrong, and is told."""
+"""Findings about implausible robot descriptions."""
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation

@@ -98,7 +98,7 @@ except dyn_ros.UrdfError as error:
 
 @pytest.mark.parametrize("kind", ["file", "zeros"])
 def test_no_more_is_read_than_the_limit(kind, tmp_path):
-    """In a process that has no room for the whole."""
+    """In a process with less memory than the whole file."""
     path = tmp_path / "large.urdf"
     with open(path, "wb") as file:
         file.truncate(1_000_000_000)

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads: the same as a body written into the URDF, exact when taken off, bad ones refused."""
+"""Payloads: equivalent to bodies in the URDF, removed exactly, rejected if invalid."""
 import copy
 import re
 

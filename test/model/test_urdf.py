@@ -46,7 +46,7 @@ def inertial(mass="1", ixx="1", ixy="0", iyy="1", izz="1", origin=""):
 # ---------------------------------------------------------------------------- Pinocchio
 
 EXAMPLES = sorted(peer.EXAMPLE_ROBOTS.rglob("*.urdf"))
-NO_ROBOT = {"ur3.urdf"}  # a placeholder without a name, that Pinocchio refuses too
+NO_ROBOT = {"ur3.urdf"}  # a placeholder without a name, which Pinocchio also rejects
 ALL_ROBOTS = [peer.OWN_ROBOTS / "every_joint.urdf"] + [
     path for path in EXAMPLES if path.name not in NO_ROBOT]
 KINDS = {"BODY": "body", "JOINT": "joint", "FIXED_JOINT": "fixed_joint"}

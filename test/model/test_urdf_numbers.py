@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of a description: what is one, and how large it may be."""
+"""The numbers in a description: their format and their limits."""
 import itertools
 
 import numpy as np
@@ -143,7 +143,7 @@ def test_of_the_largest_numbers_nothing_overflows(kind):
 @pytest.mark.parametrize("axis", ["0 0 1", "1 2 3", "-3 1 0.5"])
 @pytest.mark.parametrize("distance", [1.0, 1e5, 1e10])
 def test_a_distant_center_of_mass_hides_no_inertia_about_the_axis(axis, distance):
-    """Nor makes rounding a point mass on the axis one beside it."""
+    """And a point mass on the axis has no inertia about it, in spite of rounding errors."""
     way = np.array(axis.split(), float)
     com = " ".join(map(repr, (distance * way / np.linalg.norm(way)).tolist()))
     for moment, moves in (("1e-3", True), ("0", False)):

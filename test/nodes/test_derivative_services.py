@@ -118,8 +118,9 @@ def test_rows_in_the_order_of_the_node(backwards, ask, arm):
 
 
 def momentum(q, v, a):
-    """Of all links about their center of mass, and its rate; a root joint that stands still frees
-    the base link, whose mass then counts.
+    """The momentum of all links about their center of mass, and its rate.
+
+    With a floating root joint at rest, the mass of the base link is included.
     """
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="floating")
     data = dyn_ros.Data(model)

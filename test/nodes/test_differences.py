@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations by smoothed differences, and the efforts that the collector keeps. No ROS here."""
+"""Accelerations by smoothed differences, and efforts kept by the collector; no ROS needed."""
 import math
 
 import numpy as np
@@ -188,8 +188,8 @@ XML = """<robot name="two"><link name="base"><inertial><mass value="1"/></inerti
 def collector():
     collector = StateCollector(dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP,
                                ((0.0,) * 6 + (1.0,), (0.0,) * 6))
-    assert not collector.takes_effort
-    collector.takes_effort = True
+    assert not collector.collects_effort
+    collector.collects_effort = True
     return collector
 
 

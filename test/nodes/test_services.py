@@ -623,7 +623,7 @@ def held(own, q):
 
 
 def loaded(xml, frame):
-    """The robot with the box, as Pinocchio carries it."""
+    """The robot with the box as a payload, in Pinocchio."""
     pin = peer.pinocchio_model(xml)
     ixx, ixy, ixz, iyy, iyz, izz = BOX["inertia"]
     body = pinocchio.Inertia(BOX["m"], np.array(BOX["com"]), np.array(

@@ -240,7 +240,7 @@ def test_a_slider_stops_what_moves_by_itself(open_viewer, client):
     assert viewer.node._panel._play.label == "Move by itself"
     viewer.node._panel.events.put(("play",))
     viewer.until(lambda: asked == [False, True])
-    assert viewer.node._hand is None and viewer.node._panel._play.label == "Pause"
+    assert viewer.node._follower is None and viewer.node._panel._play.label == "Pause"
 
 
 def test_sliders_only_show_while_another_one_moves_the_robot(viewer):

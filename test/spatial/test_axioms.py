@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What makes SE(3), its algebra and its duals what they are, on any values."""
+"""The axioms of SE(3), of its Lie algebra and of their duals, for random values."""
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of compiled kernels: where it is, whose, and what damage does."""
+"""The folder of compiled kernels: its location, its owner, and damaged files."""
 import ast
 import os
 import shutil
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_made_is_left(tmp_path):
 
 @pytest.mark.parametrize("home", ["~", "/nonexistent/home", "/proc/home", ""])
 def test_a_home_that_is_not_known_or_cannot_be_written_is_left(tmp_path, home):
-    """Where there is none, the shell's ~ stands for it; nothing of that name may be made."""
+    """Without a home folder, ~ is not expanded; no folder of that name may be created."""
     if home == "/nonexistent/home" and os.getuid() == 0:
         home = "/proc/1/home"                   # root could make the other one
     found = root_folder(HOME=home, XDG_CACHE_HOME="" if home else "relative", DYN_ROS_CACHE_DIR="",

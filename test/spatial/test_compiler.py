@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""When an entry is compiled again, and what happens where Numba is not built as expected."""
+"""When entries are compiled again, and what happens if Numba's internals are not as expected."""
 import ast
 import os
 import re

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The number type: lanes do what one float does, and both do what NumPy does."""
+"""The number types: lanes agree with single floats, and both with NumPy."""
 import numba
 import numpy as np
 import pytest

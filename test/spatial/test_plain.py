@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels' source as plain Python gives what it gives compiled."""
+"""The kernels return the same results as plain Python and compiled."""
 import numpy as np
 import pytest
 

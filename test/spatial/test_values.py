@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Values never change, are read, compared, copied and refused as they say; placements near pi."""
+"""Values: immutability, conversion, comparison, copies, rejected input; placements near pi."""
 import copy
 import pickle
 import subprocess

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Entries compiled by processes of their own."""
+"""Entries compiled in separate processes."""
 import subprocess
 import sys
 

@@ -45,7 +45,7 @@ def drawing(server):
 
 def take(drawing, *all, now=0.0, topic="markers"):
     """Take and draw; return what could not be shown."""
-    problems = drawing.take(topic, MarkerArray(markers=list(all)), frames, now)
+    problems = drawing.receive(topic, MarkerArray(markers=list(all)), frames, now)
     return problems + drawing.draw(now)
 
 

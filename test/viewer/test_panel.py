@@ -23,7 +23,7 @@ def panel(server, monkeypatch):
 
 @pytest.fixture
 def slide(panel, server):
-    """Do what a browser does; return when the server has heard it."""
+    """Do what a browser does; return when the server has processed it."""
     def slide(slot, value):
         message = _messages.GuiUpdateMessage(panel._sliders[slot]._impl.uuid, {"value": value})
         asyncio.run_coroutine_threadsafe(

@@ -7,31 +7,31 @@ import pytest
 from dyn_ros.demo.motion import Motion, Resumed
 from dyn_ros.demo.run import ARM
 from dyn_ros.model.urdf import read_urdf
-from dyn_ros.viewer.hand import STIFFNESS, Hand
+from dyn_ros.viewer.follower import STIFFNESS, SpringFollower
 
 
 def test_it_rests_until_a_slider_moves():
-    hand = Hand([0.3, -0.2])
-    hand.step(1.0)
-    np.testing.assert_array_equal(hand.position, [0.3, -0.2])
-    np.testing.assert_array_equal(hand.velocity, [0.0, 0.0])
+    follower = SpringFollower([0.3, -0.2])
+    follower.step(1.0)
+    np.testing.assert_array_equal(follower.position, [0.3, -0.2])
+    np.testing.assert_array_equal(follower.velocity, [0.0, 0.0])
 
 
 def test_it_comes_to_the_slider_without_going_past():
-    hand, before = Hand([0.0]), 0.0
-    hand.target[0] = 1.0
+    follower, before = SpringFollower([0.0]), 0.0
+    follower.target[0] = 1.0
     for _ in range(200):
-        hand.step(0.02)
-        assert before <= hand.position[0] <= 1.0
-        before = hand.position[0]
-    assert hand.position[0] == pytest.approx(1.0, abs=1e-9)
-    assert abs(hand.velocity[0]) < 1e-8
+        follower.step(0.02)
+        assert before <= follower.position[0] <= 1.0
+        before = follower.position[0]
+    assert follower.position[0] == pytest.approx(1.0, abs=1e-9)
+    assert abs(follower.velocity[0]) < 1e-8
 
 
 def test_steps_of_any_length_are_the_same_motion():
-    one, many = Hand([0.0, 1.0]), Hand([0.0, 1.0])
-    for hand in (one, many):
-        hand.target[:] = 2.0, -1.0
+    one, many = SpringFollower([0.0, 1.0]), SpringFollower([0.0, 1.0])
+    for follower in (one, many):
+        follower.target[:] = 2.0, -1.0
     one.step(0.3)
     for _ in range(100):
         many.step(0.003)
@@ -41,12 +41,12 @@ def test_steps_of_any_length_are_the_same_motion():
 
 def test_its_velocity_is_the_derivative_and_the_spring_pulls():
     h = 1e-5
-    hand = Hand([0.2])
-    hand.velocity[0], hand.target[0] = -0.7, 1.5
+    follower = SpringFollower([0.2])
+    follower.velocity[0], follower.target[0] = -0.7, 1.5
     states = []
     for _ in range(3):
-        hand.step(h)
-        states.append((hand.position[0], hand.velocity[0]))
+        follower.step(h)
+        states.append((follower.position[0], follower.velocity[0]))
     (x0, v0), (x1, v1), (x2, v2) = states
     assert (x2 - x0) / (2 * h) == pytest.approx(v1, rel=1e-7)
     spring = -STIFFNESS ** 2 * (x1 - 1.5) - 2 * STIFFNESS * v1

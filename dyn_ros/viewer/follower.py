@@ -1,12 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that follow sliders smoothly, as a robot would."""
+"""Joints that follow sliders smoothly, like those of a robot."""
 import numpy as np
 
 STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a second
 
 
-class Hand:
+class SpringFollower:
     """Joints that follow targets, each like a critically damped spring.
 
     Parameters

@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limiting. No ROS here."""
+"""Rate limiting. Independent of ROS."""
 
 
-class Pace:
+class RateLimiter:
     """Limits a rate: events pass at most this often, and on average exactly this often.
 
     Parameters
