@@ -8,6 +8,7 @@ exactly as long as it would be compiled to the same. ``numba_private.py`` makes 
 it possible to keep; without it Numba's public interface gives the same results.
 """
 import contextlib
+import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -22,6 +23,9 @@ JIT = not numba.config.DISABLE_JIT
 FLAGS = ("contract", "nsz", "arcp", "reassoc")     # keeps NaN and infinity: bad input must show
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
 _lock = threading.RLock()
+# A process that is forked in the midst of a compilation could never compile nor load anything.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
+                    after_in_child=_lock.release)
 _private: Any = None            # numba_private, or None where it cannot be used at all
 _is_quick = True                # whether it is used for compiling, too
 _doubt: Exception | None = None     # the reason if one of these is not the case
