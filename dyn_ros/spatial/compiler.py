@@ -9,6 +9,7 @@ entry is used only as long as compilation would result in the same machine code.
 public interface gives the same results.
 """
 import contextlib
+import os
 import threading
 import warnings
 from collections.abc import Callable
@@ -23,6 +24,9 @@ JIT = not numba.config.DISABLE_JIT
 FLAGS = ("contract", "nsz", "arcp", "reassoc")     # NaN and infinity must propagate to results
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
 _lock = threading.RLock()
+# A process that is forked during a compilation could never compile or load anything.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
+                    after_in_child=_lock.release)
 _private: Any = None            # numba_private, or None if it cannot be used at all
 _is_fast = True                 # whether it is also used for compiling
 _fallback_reason: Exception | None = None       # why one of these is not the case

@@ -261,6 +261,36 @@ def test_a_process_that_is_forked_during_a_call_of_another_thread_can_call():
                    timeout=60, cwd=Path(peer.__file__).parent)
 
 
+FORKED_WHILE_COMPILING = """
+import os, signal, sys, threading, time
+import numpy as np
+import dyn_ros, peer
+from dyn_ros.spatial import compiler
+pair = peer.new_pair("double_pendulum")
+
+def compile():
+    with compiler._lock:
+        started.set()
+        time.sleep(0.5)
+
+started, compiling = threading.Event(), threading.Thread(target=compile)
+compiling.start()
+started.wait()
+child = os.fork()
+signal.alarm(30)
+M = dyn_ros.crba(pair.model, pair.data, pair.state(1)[0])
+if not child:
+    os._exit(not np.isfinite(M).all())
+compiling.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_process_that_is_forked_while_a_thread_compiles_can_compile():
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED_WHILE_COMPILING], check=True,
+                   timeout=60, cwd=Path(peer.__file__).parent)
+
+
 def test_no_part_of_a_batch_that_was_interrupted_runs_on():
     _, data, _ = large()
     ended = []
