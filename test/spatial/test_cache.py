@@ -139,7 +139,7 @@ def test_what_was_not_used_for_60_days_is_removed(folder):
     (folder.parent / "mine").write_text("")
     long_ago = time.time() - 61 * 86400
     for path in (folder / "old", folder / "used", folder.parent / "kernels-0123",
-                 folder.parent / "mine"):
+                 folder.parent / "mine", folder):
         os.utime(path, (long_ago, long_ago))
     assert cache.read("used") == b"content"
     cache.cache_folder.cache_clear()
