@@ -19,7 +19,7 @@ class WorkerThreads:
     def __init__(self) -> None:
         self._process, self._count = os.getpid(), 0
         self._executor: ThreadPoolExecutor | None = None
-        self._parts: list[Future] = []              # of the current batch
+        self._parts: list[Future] = []              # of the current or the last batch
 
     def share(self, part: Callable[[int], Result], starts: Sequence[int]) -> list[Result]:
         """Call ``part`` for each start: the first in this thread, the others in workers."""
@@ -28,13 +28,11 @@ class WorkerThreads:
         try:
             for start in starts[1:]:
                 parts.append(executor.submit(part, start))
-            results = [part(starts[0])] + [other.result() for other in parts]
+            return [part(starts[0])] + [other.result() for other in parts]
         except BaseException:                       # Ctrl-C: no part may continue in the next batch
             self._executor = None                   # interrupted, it may hold its locks for good
             self._end_parts()
             raise
-        self._parts = []
-        return results
 
     def _at_least(self, count: int) -> ThreadPoolExecutor:
         if self._process != os.getpid():
