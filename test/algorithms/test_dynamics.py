@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse and forward dynamics: agreement with Pinocchio, identities, batches, bad input."""
 import pickle
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -442,6 +443,21 @@ def test_bad_array(name, argument, how, batched):
     with pytest.raises(ValueError, match=rf"\b{argument}\b.*expected.*got"):
         call(pair, name, bad)
     assert (call(pair, name, values) == expected).all()  # and the next call is right
+
+
+@pytest.mark.parametrize("count", [None, 9], ids=["one", "batch"])
+@pytest.mark.parametrize("name", ["rnea", "aba"])
+def test_a_bad_number_is_found_in_every_position(name, count):
+    pair = peer.pair("ur5")
+    values = inputs(pair) if count is None else batch(pair, count)
+    call(pair, name, values)
+    for argument in ARGUMENTS[name]:
+        for index in np.ndindex(values[argument].shape):
+            bad = values[argument].copy()
+            bad[index] = np.inf
+            place = re.escape(f"{argument}[{', '.join(map(str, index))}]")
+            with pytest.raises(ValueError, match=place):
+                call(pair, name, {**values, argument: bad})
 
 
 @pytest.mark.parametrize("change", [-1, 1])
