@@ -253,6 +253,47 @@ def test_an_input_that_is_declared_in_another_file_is_read(tmp_path, optional, e
     assert done.stdout.startswith(expected)
 
 
+TOTAL = """
+    import sys
+    import numpy as np
+    import dyn_ros
+    from dyn_ros.algorithms.algorithm import Algorithm
+    from dyn_ros.model.fields import BETA, field
+    from dyn_ros.model.layout import nconstraints, offset
+    from dyn_ros.spatial.compiler import kernel
+    from dyn_ros.spatial.lanes import load, store
+
+    SUM = field("total", ())
+
+
+    @kernel
+    def total_kernel(r):
+        store(r.work, offset(r, SUM), 0.0)
+        for k in range(nconstraints(r)):
+            total = load(r.work, offset(r, SUM)) + load(r.work, offset(r, BETA) + k)
+            store(r.work, offset(r, SUM), total)
+
+
+    call = Algorithm("total", total_kernel, (BETA,), (SUM,)).caller()
+    model = dyn_ros.Model.from_urdf_file(sys.argv[1])
+    data = dyn_ros.Data(model)
+    for count in (0, 1, 36, 2):
+        assert call(model, data, 1, np.ones(count)) == count
+    try:
+        call(model, data, 1, np.ones(37))
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_more_constraints_than_there_is_room_for_are_rejected(tmp_path):
+    (tmp_path / "total.py").write_text(textwrap.dedent(TOTAL))     # its code is found as a file
+    done = subprocess.run([sys.executable, "total.py", str(ARM)], cwd=tmp_path,
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("beta: expected shape (m,), or (B, m) for a batch (m at most 36)")
+
+
 @kernel
 def _selects_kernel(r):
     return option(r, FRAME)

@@ -343,9 +343,9 @@ def arm():
 
 
 @pytest.mark.parametrize("name, words", [
-    ("nowhere", ["frame", "'nowhere'", "panda_link7"]), (-1, ["frame", "-1", "panda_link7"]),
-    (10 ** 6, ["frame", "1000000"]), (None, ["frame", "None"]), ([1], ["frame", r"\[1\]"]),
-    (1.5, ["frame", "1.5"])])
+    ("nowhere", ["frame", "'nowhere'", "panda_link7"]),
+    (-1, ["frame", "-1", "from 0 to 24,", "panda_link7"]), (10 ** 6, ["frame", "1000000"]),
+    (None, ["frame", "None"]), ([1], ["frame", r"\[1\]"]), (1.5, ["frame", "1.5"])])
 def test_an_unknown_frame(arm, name, words):
     model, data, q, v = arm
     for call in (lambda: dyn_ros.frame_jacobian(model, data, q, name, 0),
@@ -357,7 +357,9 @@ def test_an_unknown_frame(arm, name, words):
 
 
 @pytest.mark.parametrize("name, words", [
-    ("panda_link7", ["joint", "'panda_link7'", "panda_joint7"]), (9, ["joint", "9"])])
+    ("panda_link7", ["joint", "'panda_link7'", "panda_joint7"]),
+    (9, ["joint", "9", "from 0 to 8,"]),
+    ([1], ["joint", r"\[1\]"])])
 def test_an_unknown_joint(arm, name, words):
     model, data, q, _ = arm
     for word in words:

@@ -184,6 +184,30 @@ def test_results_that_no_cache_holds_together_are_those_of_their_parts():
             assert np.array_equal(all_[rows], some)
 
 
+ONE_BIG = """
+import numpy as np
+import dyn_ros
+links = "".join(f'<link name="l{k}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" '
+                'ixy="0" ixz="0" iyz="0"/></inertial></link>' for k in range(257))
+joints = "".join(f'<joint name="j{k:03}" type="continuous"><parent link="l{k // 2}"/>'
+                 f'<child link="l{k + 1}"/><origin xyz="0 0 1"/><axis xyz="0 {k % 2} '
+                 f'{1 - k % 2}"/></joint>' for k in range(256))
+model = dyn_ros.Model.from_urdf(f'<robot name="tree">{links}{joints}</robot>')
+data, rng = dyn_ros.Data(model), np.random.default_rng(0)
+q, v = rng.normal(size=(2, 63, model.nv))
+found = dyn_ros.all_terms(model, data, q, v)
+assert found.M.size < 1 << 22 < sum(each.size for each in found) and found.nle.nbytes < 1 << 17
+for name, all_, one in zip(found._fields, found, dyn_ros.all_terms(model, data, q[62], v[62])):
+    assert np.allclose(all_[62], one, rtol=1e-10, atol=1e-10 * np.abs(one).max()), name
+"""
+
+
+def test_small_results_beside_one_that_no_cache_holds():
+    """They are not aligned, so they are not stored past the caches."""
+    subprocess.run([sys.executable, "-c", ONE_BIG], check=True, timeout=300,
+                   cwd=Path(peer.__file__).parent)
+
+
 # --- threads
 
 def worker_threads():

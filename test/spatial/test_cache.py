@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -139,7 +140,7 @@ def test_what_was_not_used_for_60_days_is_removed(folder):
     (folder.parent / "mine").write_text("")
     long_ago = time.time() - 61 * 86400
     for path in (folder / "old", folder / "used", folder.parent / "kernels-0123",
-                 folder.parent / "mine"):
+                 folder.parent / "mine", folder):
         os.utime(path, (long_ago, long_ago))
     assert cache.read("used") == b"content"
     cache.cache_folder.cache_clear()
@@ -170,6 +171,32 @@ def test_a_folder_that_cannot_be_made_is_left(tmp_path):
     for named in (blocked, blocked / "below", Path("/proc/dyn_ros")):
         assert root_folder(DYN_ROS_CACHE_DIR=str(named), XDG_CACHE_HOME="",
                            HOME=str(home)) == expected
+
+
+def test_a_folder_that_is_read_only_is_left(tmp_path, monkeypatch):
+    named = tmp_path / "named"
+    named.mkdir(mode=0o500)
+    monkeypatch.setenv("DYN_ROS_CACHE_DIR", str(named))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    access = os.access                          # which is always true for root
+    monkeypatch.setattr(os, "access", lambda path, mode: path != named and access(path, mode))
+    assert cache._private_root() == tmp_path / "dyn_ros"
+
+
+def test_a_file_in_the_place_of_the_folder_is_left(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder.rmdir()
+    folder.write_text("")
+    cache.cache_folder.cache_clear()
+    assert cache.cache_folder().parent.parent == tmp_path and folder.is_file()
+    cache.write("one", b"content")
+    assert cache.read("one") == b"content"
+
+
+def test_another_process_may_make_the_folder_at_the_same_time(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir(mode=0o700)
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)         # not there just now
+    assert cache._make_private(tmp_path / "folder") == tmp_path / "folder"
 
 
 @pytest.mark.parametrize("home", ["~", "/nonexistent/home", "/proc/home", ""])

@@ -234,6 +234,12 @@ def test_code_that_differs_has_another_digest(one, other):
     assert digest(one) != digest(other)
 
 
+def test_a_constant_behind_the_first_256_has_another_digest():
+    text = "lambda x: [" + "".join(f"x + {k}.5, " for k in range(299)) + "x + LAST]"
+    one, other = (eval(text.replace("LAST", last)) for last in ("1e3", "2e3"))
+    assert digest(one) != digest(other)
+
+
 def test_a_signature_that_differs_has_another_digest():
     function = returning(1.0)
     kinds = numba.types.float64, numba.types.int64
