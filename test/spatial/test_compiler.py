@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -232,6 +233,32 @@ def test_the_order_in_a_set_does_not_matter():
     (calling(returning(1.0), returning(2.0)), calling(returning(1.0), returning(3.0)))])
 def test_code_that_differs_has_another_digest(one, other):
     assert digest(one) != digest(other)
+
+
+def module(scale):
+    """A module of this package."""
+    found = ModuleType(f"{__name__}.values")
+    found.SCALE = scale
+    return found
+
+
+def scaling(values):
+    return lambda x: x * values.SCALE
+
+
+@pytest.mark.parametrize("text, name, one, other", [
+    ("lambda x: (lambda y: y * SCALE)(x)", "SCALE", 1.0, 2.0),
+    ("lambda x: x * values.SCALE", "values", module(1.0), module(2.0)),
+    ("lambda x: (lambda y: y * values.SCALE)(x)", "values", module(1.0), module(2.0))])
+def test_globals_that_differ_have_other_digests(text, name, one, other):
+    one, same, other = (eval(text, {"__name__": __name__, name: value})
+                        for value in (one, one, other))
+    assert digest(one) == digest(same) != digest(other)
+
+
+def test_modules_in_a_closure_that_differ_have_other_digests():
+    assert digest(scaling(module(1.0))) == digest(scaling(module(1.0)))
+    assert digest(scaling(module(1.0))) != digest(scaling(module(2.0)))
 
 
 def test_a_constant_behind_the_first_256_has_another_digest():
