@@ -300,8 +300,11 @@ def test_a_compilation_is_announced_and_a_hit_is_not(entry):
     assert announced == [1]
 
 
-def test_threads_that_load_at_once_compile_once(entry):
-    made, started = entry(), threading.Barrier(4)
+def test_threads_that_load_at_once_load_once(entry, monkeypatch):
+    made, started, looks = entry(), threading.Barrier(4), []
+    take = compiler.Entry._take
+    monkeypatch.setattr(compiler.Entry, "_take",
+                        lambda entry, name: looks.append(name) or take(entry, name))
 
     def load():
         started.wait()
@@ -310,6 +313,7 @@ def test_threads_that_load_at_once_compile_once(entry):
     with ThreadPoolExecutor(4) as pool:
         found = [each.result() for each in [pool.submit(load) for _ in range(4)]]
     assert sorted(found) == [False, False, False, True] and made.call(3.0) == 1.0
+    assert len(looks) == 1
 
 
 def test_what_cannot_be_compared_is_not_kept(tmp_path):
