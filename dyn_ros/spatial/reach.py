@@ -60,14 +60,15 @@ def _variables(function: FunctionType) -> dict[str, Any]:
     """The global, enclosing and module variables and the defaults of a function, by name."""
     found: dict[str, Any] = {}
     names = _names(function.__code__)
-    for name in names:
-        if name in function.__globals__:
-            value = found[name] = function.__globals__[name]
-            if isinstance(value, ModuleType) and _is_ours(value.__name__, function):
-                found |= {f"{name}.{each}": getattr(value, each) for each in names
-                          if hasattr(value, each)}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        found[name] = cell.cell_contents
+    variables = [(name, function.__globals__[name]) for name in names
+                 if name in function.__globals__]
+    variables += [(name, cell.cell_contents) for name, cell in zip(
+        function.__code__.co_freevars, function.__closure__ or ())]
+    for name, value in variables:
+        found[name] = value
+        if isinstance(value, ModuleType) and _is_ours(value.__name__, function):
+            found |= {f"{name}.{each}": getattr(value, each) for each in names
+                      if hasattr(value, each)}
     for n, value in enumerate(function.__defaults__ or ()):
         found[f"default {n}"] = value
     return found | (function.__kwdefaults__ or {})

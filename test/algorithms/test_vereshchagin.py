@@ -461,6 +461,20 @@ def test_batch_without_constraints():
                                       together["ff_torques"], together["f_ext"]), 1e-12)
 
 
+def test_batches_of_other_numbers_of_constraints_one_after_the_other():
+    pair = peer.new_pair("solo12", "floating")
+    q, v, _, _ = pair.states(9)
+    for count in (2, 12, 9, 18, 1, 12):
+        tips = [("HL_FOOT", "FR_FOOT", "FL_FOOT")[k // 6] for k in range(count)]
+        alpha = np.concatenate([np.eye(6)] * 3, 1)[:, :count]
+        given = q, v, alpha, np.linspace(-1.0, 1.0, count), tips
+        found = dyn_ros.vereshchagin(pair.model, pair.data, *given)
+        expected = dyn_ros.vereshchagin(pair.model, dyn_ros.Data(pair.model), *given)
+        assert found.nu.shape == (9, count)
+        for x, y in zip(found, expected):
+            assert np.array_equal(x, y)
+
+
 def test_results_are_the_datas_own():
     pair, given = task(*FEW[0])
     found = solve(pair, given)

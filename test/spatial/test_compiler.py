@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -234,6 +235,32 @@ def test_code_that_differs_has_another_digest(one, other):
     assert digest(one) != digest(other)
 
 
+def module(scale):
+    """A module of this package."""
+    found = ModuleType(f"{__name__}.values")
+    found.SCALE = scale
+    return found
+
+
+def scaling(values):
+    return lambda x: x * values.SCALE
+
+
+@pytest.mark.parametrize("text, name, one, other", [
+    ("lambda x: (lambda y: y * SCALE)(x)", "SCALE", 1.0, 2.0),
+    ("lambda x: x * values.SCALE", "values", module(1.0), module(2.0)),
+    ("lambda x: (lambda y: y * values.SCALE)(x)", "values", module(1.0), module(2.0))])
+def test_globals_that_differ_have_other_digests(text, name, one, other):
+    one, same, other = (eval(text, {"__name__": __name__, name: value})
+                        for value in (one, one, other))
+    assert digest(one) == digest(same) != digest(other)
+
+
+def test_modules_in_a_closure_that_differ_have_other_digests():
+    assert digest(scaling(module(1.0))) == digest(scaling(module(1.0)))
+    assert digest(scaling(module(1.0))) != digest(scaling(module(2.0)))
+
+
 def test_a_constant_behind_the_first_256_has_another_digest():
     text = "lambda x: [" + "".join(f"x + {k}.5, " for k in range(299)) + "x + LAST]"
     one, other = (eval(text.replace("LAST", last)) for last in ("1e3", "2e3"))
@@ -273,8 +300,11 @@ def test_a_compilation_is_announced_and_a_hit_is_not(entry):
     assert announced == [1]
 
 
-def test_threads_that_load_at_once_compile_once(entry):
-    made, started = entry(), threading.Barrier(4)
+def test_threads_that_load_at_once_load_once(entry, monkeypatch):
+    made, started, looks = entry(), threading.Barrier(4), []
+    take = compiler.Entry._take
+    monkeypatch.setattr(compiler.Entry, "_take",
+                        lambda entry, name: looks.append(name) or take(entry, name))
 
     def load():
         started.wait()
@@ -283,6 +313,7 @@ def test_threads_that_load_at_once_compile_once(entry):
     with ThreadPoolExecutor(4) as pool:
         found = [each.result() for each in [pool.submit(load) for _ in range(4)]]
     assert sorted(found) == [False, False, False, True] and made.call(3.0) == 1.0
+    assert len(looks) == 1
 
 
 def test_what_cannot_be_compared_is_not_kept(tmp_path):
