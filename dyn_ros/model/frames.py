@@ -92,6 +92,8 @@ def _unknown(what, argument, name, names, reference_frame):
             f"reference_frame: expected dyn_ros.ReferenceFrame or its number ("
             f"{', '.join(f'{known.name} {known.value}' for known in ReferenceFrame)}), "
             f"got {reference_frame!r:.80}")
+    if not names:
+        return ValueError(f"{what}: the robot has none, got {name!r:.80}")
     if isinstance(name, str):
         return ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}")
     return ValueError(f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "

@@ -123,9 +123,11 @@ def cache_folder() -> Path:
     root = _private_root()
     try:
         folder = _make_private(root / f"kernels-{versions}")
-    except (OSError, _NotPrivate):
+    except (OSError, _NotPrivate) as error:
         folder = Path(tempfile.mkdtemp(prefix="dyn_ros-")) / f"kernels-{versions}"
         folder.mkdir(mode=0o700)
+        warnings.warn(f"dyn_ros keeps compiled code in {folder}, for this process only: {error}",
+                      RuntimeWarning, stacklevel=2)
     with contextlib.suppress(OSError):
         os.utime(folder)
     for old in (*root.glob("kernels-*"), *folder.iterdir()):

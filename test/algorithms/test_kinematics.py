@@ -394,3 +394,10 @@ def test_a_link_before_a_joint_of_its_name():
     assert model.tree.frames[model.frame_index("same")].kind == "body"
     J = dyn_ros.frame_jacobian(model, dyn_ros.Data(model), [0.5], "same", 0)
     assert J.tolist() == [[1.0], [0.0], [0.0], [0.0], [0.0], [0.0]]
+
+
+@pytest.mark.parametrize("joint", ["elbow", 0])
+def test_a_robot_without_joints_has_none_to_select(joint):
+    model = dyn_ros.Model.from_urdf('<robot name="rock"><link name="rock"/></robot>')
+    with pytest.raises(ValueError, match=f"^joint: the robot has none, got {joint!r}$"):
+        dyn_ros.joint_jacobian(model, dyn_ros.Data(model), [], joint, 0)

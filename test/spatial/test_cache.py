@@ -225,6 +225,21 @@ def test_a_temporary_folder_that_others_can_write_to_is_left(tmp_path):
     assert root_folder(**unset) not in (shared, tmp_path)
 
 
+@pytest.mark.parametrize("spoil, words", [
+    (lambda folder: folder.chmod(0o777), "chmod go-w"),
+    (lambda folder: (folder.rmdir(), folder.write_text("")), "is not a folder")])
+def test_a_folder_of_versions_that_cannot_be_used_is_reported(tmp_path, spoil, words):
+    """Each start compiles everything again."""
+    named, temporary = tmp_path / "named", tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {"DYN_ROS_CACHE_DIR": str(named), "TMPDIR": str(temporary)}
+    (folder,) = run(FOLDER, **environment)
+    spoil(Path(folder))
+    other, warning = run(FOLDER, **environment)
+    assert Path(other).is_relative_to(temporary)
+    assert other in warning and folder in warning and words in warning
+
+
 VARIABLES = {"DYN_ROS_CACHE_DIR": "", "XDG_CACHE_HOME": "dyn_ros", "HOME": ".cache/dyn_ros"}
 
 
