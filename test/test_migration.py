@@ -175,7 +175,7 @@ def test_our_call_answers(arm, theirs, ours):
 @pytest.fixture
 def with_idyntree():
     """The names in iDynTree's column, and those in ours; of a floating robot."""
-    idyn = pytest.importorskip("idyntree.swig", reason="no wheel of iDynTree for this Python")
+    idyn = pytest.importorskip("idyntree.swig", reason="iDynTree is not installed")
     xml = peer.urdf("solo12")
     model = dyn_ros.Model.from_urdf(xml, "floating")
     state = peer.pair("solo12", "floating").state(5)

@@ -64,7 +64,7 @@ def product(curve, other):
 
 @pytest.fixture
 def idyn():
-    return pytest.importorskip("idyntree.swig", reason="no wheel of iDynTree for this Python")
+    return pytest.importorskip("idyntree.swig", reason="iDynTree is not installed")
 
 
 def to_transform(idyn, X):
