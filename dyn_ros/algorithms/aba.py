@@ -52,7 +52,7 @@ from ..spatial.algebra import (
     motion_moved,
     power,
     rotate,
-    rotate_back,
+    rotate_inverse,
     scale,
     store3,
     store_articulated,
@@ -122,7 +122,7 @@ def articulated_column(r, i, c, Y):
                 load(r.work, size + 1))
     if kind(r, i) == PRISMATIC:
         u = load3(r.work, s)
-        return (Force(symmetric_times(Y.linear, u), rotate_back(Y.cross, u)),
+        return (Force(symmetric_times(Y.linear, u), rotate_inverse(Y.cross, u)),
                 load(r.work, size))
     S = load_motion(r.work, s)
     return (articulated_times(Y, S), dot(S.linear, S.linear) * load(r.work, size)
@@ -156,7 +156,7 @@ def pass_size(r, i):
 
 
 @kernel
-def carried(r, i):
+def articulated_body_inertia(r, i):
     """Articulated-body inertia of the subtree of joint i."""
     Y = articulated(load_inertia(r.work, offset(r, COMPOSITE) + 10 * i))
     add_size(r, i, Y.linear.xx, symmetric_trace(Y.angular))
@@ -180,7 +180,7 @@ def eliminate(r, i, c, Y):
 
 
 @kernel
-def carry(r, i, Y):
+def add_to_parent(r, i, Y):
     """Add Y, with all columns of joint i eliminated, to the children of its parent."""
     Y_ = offset(r, CHILDREN) + 21 * parent(r, i)
     pass_size(r, i)
@@ -194,11 +194,11 @@ def carry(r, i, Y):
 def eliminate_all(r):
     """Only articulated-body inertias, from rigid-body inertias expressed in the root frame."""
     for i in range(njoints(r), 0, -1):
-        Y = carried(r, i)
+        Y = articulated_body_inertia(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             Y = eliminate(r, i, c, Y)
         if parent(r, i) > 0:
-            carry(r, i, Y)
+            add_to_parent(r, i, Y)
 
 
 @kernel
@@ -206,7 +206,7 @@ def inward_inertias(r):
     """Pass 2: articulated-body inertias and bias forces, joints eliminated one by one."""
     p_ = offset(r, BIAS_FORCE)
     for i in range(njoints(r), 0, -1):
-        Y, pA = carried(r, i), load_force(r.work, p_ + 6 * i)
+        Y, pA = articulated_body_inertia(r, i), load_force(r.work, p_ + 6 * i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
             k = idx_v(r, i) + c
             Y = eliminate(r, i, c, Y)
@@ -217,7 +217,7 @@ def inward_inertias(r):
         p = parent(r, i)
         if p > 0:
             pA = force_add(pA, articulated_times(Y, load_motion(r.work, offset(r, BIAS) + 6 * i)))
-            carry(r, i, Y)
+            add_to_parent(r, i, Y)
             store_spatial(r.work, p_ + 6 * p, force_add(
                 load_force(r.work, p_ + 6 * p), force_moved(from_parent(r, i), pA)))
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..model.data import Data
 from ..model.fields import Field, Option, Q, fields_among, public_view
 from ..model.inputs import as_array, require_valid
-from ..model.joints import turn_joints
+from ..model.joints import compute_sines
 from ..model.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
 from ..model.types import Array
 from ..model.workspace import Workspace
@@ -295,7 +295,7 @@ class _Caller:
         """Run on validated arrays."""
         ready = data._ready.get(self) or self._prepare(data)
         status = self._execute(data, ready, selector, values, constraints)
-        if status == native.REFUSED:                # something has changed since they were checked
+        if status == native.REJECTED:                # something has changed since they were checked
             self._algorithm.require_valid(data.model, values)
             raise RuntimeError(f"{self._algorithm.name}: data was released during the call; "
                                "release it afterwards")
@@ -322,7 +322,7 @@ class _Caller:
             return program.one.call(ready.address)
         r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
         with np.errstate(all="ignore"):             # compiled code does not warn either
-            turn_joints(r)
+            compute_sines(r)
             program.kernel(r)
         return int(workspace.table[STATUS])
 
@@ -405,7 +405,7 @@ class _Caller:
         except BaseException:                       # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
-        if native.REFUSED in states:
+        if native.REJECTED in states:
             algorithm.require_valid(model, values)  # which raises
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):

@@ -61,7 +61,7 @@ from .com import (
     SUBTREE_COM,
     SUBTREE_MASS,
     VCOM,
-    over_mass,
+    divided_by_mass,
 )
 from .composites import composite, place_bodies, sum_up
 from .crba import COMPOSITE, M, inertia_matrix
@@ -170,7 +170,7 @@ def store_nonlinear_effects(r):
 def store_subtrees(r):
     for i in range(1, njoints(r) + 1):
         Y = composite(r, i)
-        c = over_mass(Y.moment, Y.mass)             # without mass: the joint's origin
+        c = divided_by_mass(Y.moment, Y.mass)             # without mass: the joint's origin
         store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(from_root(r, i), c))
         store(r.work, offset(r, SUBTREE_MASS) + i, Y.mass)
 
@@ -192,7 +192,7 @@ def store_whole(r, h):
         mass = load(r.work, offset(r, MASS))
         for k in range(nv(r)):
             momentum_k = load3(r.work, offset(r, AG) + 6 * k)
-            store3(r.work, offset(r, JCOM) + 3 * k, over_mass(momentum_k, mass))
+            store3(r.work, offset(r, JCOM) + 3 * k, divided_by_mass(momentum_k, mass))
 
 
 @kernel

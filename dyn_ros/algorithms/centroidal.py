@@ -30,7 +30,7 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load
 from .algorithm import Algorithm
-from .com import ACOM, COM, MASS, VCOM, over_mass, store_com, sum_bodies
+from .com import ACOM, COM, MASS, VCOM, divided_by_mass, store_com, sum_bodies
 from .composites import (
     COMPOSITE_RATE,
     composite,
@@ -86,7 +86,7 @@ def no_momentum(r):
 def store_momentum(r, h):
     """Store hg, and the velocity of the center of mass."""
     store_spatial(r.work, offset(r, HG), h)
-    store3(r.work, offset(r, VCOM), over_mass(h.linear, composite(r, 0).mass))
+    store3(r.work, offset(r, VCOM), divided_by_mass(h.linear, composite(r, 0).mass))
 
 
 @kernel
@@ -118,7 +118,7 @@ def dccrba_kernel(r):
     sum_up(r, COMPOSITE)
     sum_up(r, COMPOSITE_RATE)
     c, h = locate_com(r), no_momentum(r)
-    vcom = over_mass(composite_rate(r, 0).moment, composite(r, 0).mass)
+    vcom = divided_by_mass(composite_rate(r, 0).moment, composite(r, 0).mass)
     clear_columns(r, AG)
     clear_columns(r, DAG)
     for i in range(1, njoints(r) + 1):
@@ -142,8 +142,8 @@ def momentum_rate_kernel(r):
     c = scale(-1.0, store_com(r, bodies.mass, bodies.moment))
     store_spatial(r.work, offset(r, HG), force_moved(c, bodies.momentum))
     store_spatial(r.work, offset(r, DHG), force_moved(c, bodies.force))
-    store3(r.work, offset(r, VCOM), over_mass(bodies.momentum.linear, bodies.mass))
-    store3(r.work, offset(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
+    store3(r.work, offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
+    store3(r.work, offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
 
 
 _ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG), leaves=(COM, VCOM, MASS)).caller()

@@ -32,7 +32,7 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from .algorithm import Algorithm
 from .centroidal import DHG, HG, add_to_column, clear_columns
-from .com import COM, MASS, VCOM, over_mass, store_com
+from .com import COM, MASS, VCOM, divided_by_mass, store_com
 from .jacobians import DJ, J, move_columns
 from .kinematics import OA, OV
 from .rnea_derivatives import (
@@ -55,7 +55,7 @@ from .rnea_derivatives import (
     load_column,
     motions_in_world,
     place_columns,
-    set_near,
+    set_relative,
     store_body,
     store_column,
     velocity_columns,
@@ -81,7 +81,7 @@ COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of each
 @kernel
 def move_bodies(r):
     """Columns, velocities, accelerations and bodies of all joints, without gravity."""
-    set_near(r)
+    set_relative(r)
     clear(r.work, offset(r, OA), 6)
     for i in range(1, njoints(r) + 1):
         Y = place_columns(r, i)
@@ -125,7 +125,7 @@ def about_com(r, columns, i, c, com):
 
 
 @kernel
-def less_shift(f, shift, total):
+def recentered(f, shift, total):
     """Correct f for the motion of the center that ``total`` refers to."""
     return Force(f.linear, sub(f.angular, cross(shift, total.linear)))
 
@@ -146,9 +146,9 @@ def centroidal_derivatives_kernel(r):
         for c in range(ncolumns(r, i)):
             k = idx_v(r, i) + c
             Fa = about_com(r, DFDA, i, c, com)
-            shift = over_mass(Fa.linear, Y.mass)
-            add_to_column(r, DH_DQ, k, less_shift(about_com(r, DHDQ, i, c, com), shift, h))
-            add_to_column(r, DHDOT_DQ, k, less_shift(about_com(r, DFDQ, i, c, com), shift, f))
+            shift = divided_by_mass(Fa.linear, Y.mass)
+            add_to_column(r, DH_DQ, k, recentered(about_com(r, DHDQ, i, c, com), shift, h))
+            add_to_column(r, DHDOT_DQ, k, recentered(about_com(r, DFDQ, i, c, com), shift, f))
             add_to_column(r, DHDOT_DV, k, about_com(r, DFDV, i, c, com))
             add_to_column(r, DHDOT_DA, k, Fa)
     velocity_columns_in_world(r)
@@ -160,7 +160,7 @@ def centroidal_derivatives_kernel(r):
 
 @kernel
 def com_velocity_derivatives_kernel(r):
-    set_near(r)
+    set_relative(r)
     for i in range(1, njoints(r) + 1):
         Y = place_columns(r, i)
         move_columns(r, i)
@@ -177,12 +177,12 @@ def com_velocity_derivatives_kernel(r):
             store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
     Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA))
     store3(r.work, offset(r, VCOM),
-           over_mass(load_force(r.work, offset(r, COMPOSITE_MOMENTUM)).linear, Y.mass))
+           divided_by_mass(load_force(r.work, offset(r, COMPOSITE_MOMENTUM)).linear, Y.mass))
     for i in range(1, njoints(r) + 1):
         for c in range(ncolumns(r, i)):
             dh = load_force(r.work, columns_at(r, DHDQ, i, c))
             x = offset(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
-            store3(r.work, x, add(load3(r.work, x), over_mass(dh.linear, Y.mass)))
+            store3(r.work, x, add(load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
     velocity_columns_in_world(r)
     forces_in_world(r, DHDQ, nallcolumns(r))
 

@@ -51,9 +51,9 @@ from .root_axes import (
     body_acceleration,
     body_velocity,
     from_parent,
-    place_body_near,
+    place_body_relative,
     position,
-    set_near_root,
+    set_root_relative,
 )
 
 COM = field("com", (3,), "Center of mass, expressed in the world [m].")
@@ -80,11 +80,11 @@ Subtree = namedtuple("Subtree", "mass moment momentum force")
 @kernel
 def sum_bodies(r):
     """Outward pass: total mass, first moment, momentum and its rate of all bodies."""
-    set_near_root(r)
+    set_root_relative(r)
     zero = zero3(load(r.work, offset(r, ORIGIN)))
     total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
     for i in range(1, njoints(r) + 1):
-        Y = place_body_near(r, i)
+        Y = place_body_relative(r, i)
         v = body_velocity(r, i)
         a = body_acceleration(r, i, v)
         p = position(r, i)
@@ -98,7 +98,7 @@ def sum_bodies(r):
 
 
 @kernel
-def over_mass(x, mass):
+def divided_by_mass(x, mass):
     """x / mass, or zero without mass."""
     s = 0.0 * mass
     if all_above(mass, 0.0):
@@ -112,7 +112,7 @@ def store_com(r, mass, moment):
     o = load3(r.work, offset(r, ORIGIN))
     c = scale(-1.0, o)                              # without mass: the root's origin
     if all_above(mass, 0.0):
-        c = over_mass(moment, mass)
+        c = divided_by_mass(moment, mass)
     store3(r.work, offset(r, COM), add(o, c))
     store(r.work, offset(r, MASS), mass)
     return c
@@ -124,8 +124,8 @@ def center_of_mass_kernel(r):
     zero_unless_input(r, A)
     bodies = sum_bodies(r)
     store_com(r, bodies.mass, bodies.moment)
-    store3(r.work, offset(r, VCOM), over_mass(bodies.momentum.linear, bodies.mass))
-    store3(r.work, offset(r, ACOM), over_mass(bodies.force.linear, bodies.mass))
+    store3(r.work, offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
+    store3(r.work, offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
 
 
 # --- subtrees
@@ -149,9 +149,9 @@ def store_subtree(r, i, total):
 @kernel
 def place_subtrees(r):
     """Outward pass: quantities of each body, about its joint's origin."""
-    set_near_root(r)
+    set_root_relative(r)
     for i in range(1, njoints(r) + 1):
-        Y = place_body_near(r, i)
+        Y = place_body_relative(r, i)
         v = body_velocity(r, i)
         a = body_acceleration(r, i, v)
         h = momentum(Y, v)
@@ -185,7 +185,7 @@ def subtree_centers_kernel(r):
         c, vc = zero3(m), v.linear                  # without mass: the joint's origin
         ac = add(a.linear, cross(v.angular, v.linear))
         if all_above(m, 0.0):
-            c, vc, ac = over_mass(moment, m), over_mass(h, m), over_mass(f, m)
+            c, vc, ac = divided_by_mass(moment, m), divided_by_mass(h, m), divided_by_mass(f, m)
         origin = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
         store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(origin, c))
         store3(r.work, offset(r, SUBTREE_VCOM) + 3 * i, vc)
@@ -202,16 +202,16 @@ def add_to_column(r, field, k, x):
 
 
 @kernel
-def carried_columns(r, i, mass, jacobian):
+def subtree_columns(r, i, mass, jacobian):
     """Columns of a joint inside the subtree: the momentum of its part divided by the mass."""
     Y = composite(r, i)
     for c in range(ncolumns(r, i)):
         F = composite_column(r, i, c, Y)
-        add_to_column(r, jacobian, idx_v(r, i) + c, over_mass(F.linear, mass))
+        add_to_column(r, jacobian, idx_v(r, i) + c, divided_by_mass(F.linear, mass))
 
 
 @kernel
-def carrying_columns(r, i, p, jacobian):
+def ancestor_columns(r, i, p, jacobian):
     """Columns of an ancestor: the velocity of the point at p from the first joint's origin."""
     zero = zero3(p[0])
     for c in range(ncolumns(r, i)):
@@ -226,7 +226,7 @@ def com_jacobian_kernel(r):
     sum_up(r, COMPOSITE)
     clear(r.work, offset(r, JCOM), 3 * nv(r))
     for i in range(1, njoints(r) + 1):
-        carried_columns(r, i, composite(r, 0).mass, JCOM)
+        subtree_columns(r, i, composite(r, 0).mass, JCOM)
 
 
 @kernel
@@ -238,12 +238,12 @@ def subtree_com_jacobian_kernel(r):
     Y = composite(r, first)
     i = first + 1
     while i <= njoints(r) and parent(r, i) >= first:    # depth first: a subtree is one range
-        carried_columns(r, i, Y.mass, SUBTREE_JCOM)
+        subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
         i = i + 1
-    p = add(position(r, first), over_mass(Y.moment, Y.mass))
+    p = add(position(r, first), divided_by_mass(Y.moment, Y.mass))
     i = first
     while i > 0:
-        carrying_columns(r, i, p, SUBTREE_JCOM)
+        ancestor_columns(r, i, p, SUBTREE_JCOM)
         i = parent(r, i)
 
 

@@ -36,9 +36,9 @@ from .root_axes import (
     ROTATION,
     body_velocity,
     from_parent,
-    place_body_near,
+    place_body_relative,
     position,
-    set_near_root,
+    set_root_relative,
 )
 
 YCRB = field("Ycrb", ("rows", 6, 6), "Inertia of each joint's subtree, with joints locked, "
@@ -77,9 +77,9 @@ def inertia_rate(Y, v):
 @kernel
 def place_bodies(r):
     """Place all joints; store each body's inertia."""
-    set_near_root(r)
+    set_root_relative(r)
     for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body_near(r, i))
+        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body_relative(r, i))
 
 
 @kernel

@@ -49,7 +49,7 @@ from .rnea_derivatives import (
     load_column,
     motions_in_world,
     place_columns,
-    set_near,
+    set_relative,
 )
 
 C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=True)
@@ -58,7 +58,7 @@ C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=Tr
 @kernel
 def coriolis_matrix_kernel(r):
     n, C_ = nv(r), offset(r, C)
-    set_near(r)
+    set_relative(r)
     for i in range(1, njoints(r) + 1):
         Y = place_columns(r, i)
         move_columns(r, i)

@@ -33,7 +33,7 @@ from .frames import (
     motion_of_axes,
     reference_frame,
     to_reference_frame,
-    walk,
+    traverse_to_root,
 )
 
 V_DQ = field("v_partial_dq", ("nv", 6), "Derivative of the velocity of one frame with respect to "
@@ -68,7 +68,7 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
 
 @kernel
 def acceleration_derivatives_kernel(r):
-    X, v, a = walk(r, True)
+    X, v, a = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
         clear(r.work, offset(r, columns), 6 * nv(r))

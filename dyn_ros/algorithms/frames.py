@@ -89,7 +89,7 @@ def start(r):
 
 
 @kernel
-def walk(r, moving):
+def traverse_to_root(r, moving):
     """Store the columns expressed in the frame; return its pose, velocity and acceleration.
 
     Velocity and acceleration are also expressed in the frame. The velocity relative to a joint
@@ -145,14 +145,14 @@ def motion_of_axes(v, reference):
 @kernel
 def velocity_kernel(r):
     clear(r.work, offset(r, A), nv(r))
-    X, v, _ = walk(r, True)
+    X, v, _ = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
     store_spatial(r.work, offset(r, FRAME_VELOCITY), motion_to_parent(T, v))
 
 
 @kernel
 def acceleration_kernel(r):
-    X, v, a = walk(r, True)
+    X, v, a = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
     v, a = motion_to_parent(T, v), motion_to_parent(T, a)
     store_spatial(r.work, offset(r, FRAME_ACCELERATION), a)
@@ -168,7 +168,7 @@ def add_to_row(r, field, k, m):
 
 @kernel
 def jacobian_kernel(r):
-    X, _, _ = walk(r, False)
+    X, _, _ = traverse_to_root(r, False)
     T = to_reference_frame(X, reference_frame(r))
     clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
     j = first_joint(r)
@@ -182,7 +182,7 @@ def jacobian_kernel(r):
 @kernel
 def jacobian_time_variation_kernel(r):
     clear(r.work, offset(r, A), nv(r))
-    X, v, _ = walk(r, True)
+    X, v, _ = traverse_to_root(r, True)
     T, w = to_reference_frame(X, reference_frame(r)), motion_of_axes(v, reference_frame(r))
     clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
     clear(r.work, offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * nv(r))
@@ -209,7 +209,7 @@ def add_to_hessian(r, k, x, m):
 @kernel
 def hessian_kernel(r):
     """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
-    X, _, _ = walk(r, False)
+    X, _, _ = traverse_to_root(r, False)
     T = to_reference_frame(X, reference_frame(r))
     clear(r.work, offset(r, FRAME_HESSIAN), 6 * nv(r) * nv(r))
     i = first_joint(r)

@@ -35,7 +35,7 @@ from ..spatial.algebra import (
     motion_add,
     motion_to_parent,
     rotate,
-    rotate_back,
+    rotate_inverse,
     scale,
     store_se3,
     store_spatial,
@@ -128,7 +128,7 @@ def subtract_gravity(r):
         a = load_motion(r.work, offset(r, JOINT_ACC) + 6 * i)
         oa = load_motion(r.work, offset(r, OA) + 6 * i)
         store_spatial(r.work, offset(r, JOINT_A) + 6 * i,
-                      Motion(sub(a.linear, rotate_back(R, lift3(g, R[0]))), a.angular))
+                      Motion(sub(a.linear, rotate_inverse(R, lift3(g, R[0]))), a.angular))
         store_spatial(r.work, offset(r, OA_GF) + 6 * i, Motion(sub(oa.linear, g), oa.angular))
 
 

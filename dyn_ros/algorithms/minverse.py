@@ -59,7 +59,7 @@ from .root_axes import POSITION, from_parent, load_column
 MINV = field("Minv", ("nv", "nv"), "Inverse of the joint-space inertia matrix, full.")
 ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)     # V
 STEPS = field("_steps", ("nv", 13))                 # S, U and 1, all times D^-1/2
-PASSING = field("_passing", (6, "padded"))          # forces propagated to the root, one per column
+PROPAGATED = field("_passing", (6, "padded"))     # forces, one per column
 UNIT = field("_unit", ("nv",))
 
 
@@ -82,8 +82,8 @@ def store_steps(r):
 
 
 @kernel
-def load_passing(r, k, count):
-    f, w = offset(r, PASSING) + k, padded(r)
+def load_propagated(r, k, count):
+    f, w = offset(r, PROPAGATED) + k, padded(r)
     return Force((load_simd(r.work, f, count), load_simd(r.work, f + w, count),
                   load_simd(r.work, f + 2 * w, count)),
                  (load_simd(r.work, f + 3 * w, count),
@@ -92,9 +92,9 @@ def load_passing(r, k, count):
 
 
 @kernel
-def store_passing(r, k, count, f):
+def store_propagated(r, k, count, f):
     for x in range(3):
-        row = offset(r, PASSING) + padded(r) * x + k
+        row = offset(r, PROPAGATED) + padded(r) * x + k
         store_simd(r.work, row, count, f.linear[x])
         store_simd(r.work, row + 3 * padded(r), count, f.angular[x])
 
@@ -107,12 +107,12 @@ def pass_inward(r):
         end = velocity_end(r, j)
         S, U_j, s = load_motion(r.work, row), load_force(r.work, row + 6), load(r.work, row + 12)
         for k in range(j + 1, end, simd_width(r.work)):
-            f = load_passing(r, k, end - k)
+            f = load_propagated(r, k, end - k)
             x = -power(f, S)
             store_simd(r.work, V_ + k, end - k, x)
-            store_passing(r, k, end - k, force_add(f, force_scale(x, U_j)))
+            store_propagated(r, k, end - k, force_add(f, force_scale(x, U_j)))
         store(r.work, V_ + j, s)
-        store_passing(r, j, 1, force_scale(s, U_j))
+        store_propagated(r, j, 1, force_scale(s, U_j))
 
 
 @kernel

@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
 from ..model.fields import MAX_CONSTRAINTS
-from ..model.joints import turn_joints
+from ..model.joints import compute_sines
 from ..model.layout import (
     HAS_INPUT,
     NCONSTRAINTS,
@@ -49,7 +49,7 @@ from ..spatial.lanes import (
 )
 from ..spatial.lie import UNIT_TOLERANCE
 
-REFUSED = -1
+REJECTED = -1
 _EXPONENT = 0x7FF0000000000000  # bits of a float64: all are set only in infinities and NaN
 _PAST_CACHES = 1 << 22      # numbers: larger results do not stay in the caches until they are read
 
@@ -131,7 +131,7 @@ if JIT and not READS_OBJECTS:
 
 
 @kernel
-def _take(known, r, address, field, width, heads):
+def _copy_input(known, r, address, field, width, heads):
     """Copy one input into the workspace; return False if Python must handle it."""
     store(r.table, HAS_INPUT + field, 0)
     if address == load(known, _NONE):
@@ -266,19 +266,19 @@ def for_objects(run, inputs, optional, options):
                        floats_at(load(known, _FLOATS)), floats_at(load(known, _WORK)))
         if (load(integers_at(load(known, _OWNER)), 0) != _thread_identifier()
                 or _address_of(model) != load(known, _MODEL)):
-            return REFUSED
+            return REJECTED
         store(r.table, STATUS, 0)
         store(r.table, NCONSTRAINTS, -1)
         _set_options(r, selector, chosen, shifts, masks)
         items = integers_at(_address_of(things))
         for n in range(len(fields)):
-            if not _take(known, r, load(items, _ITEMS + n), fields[n], widths[n], heads[n]):
-                return REFUSED
+            if not _copy_input(known, r, load(items, _ITEMS + n), fields[n], widths[n], heads[n]):
+                return REJECTED
             if is_required[n] and load(r.table, HAS_INPUT + fields[n]) == 0:
-                return REFUSED
+                return REJECTED
             if configurations[n] and not _quaternions_are_unit(r, fields[n]):
-                return REFUSED
-        turn_joints(r)
+                return REJECTED
+        compute_sines(r)
         run(r)
         return load(r.table, STATUS)
     return call
@@ -290,7 +290,7 @@ def for_workspace(run):
         known = integers_at(address)
         r = KernelArgs(integers_at(load(known, _INTS)), integers_at(load(known, _TABLE)),
                        floats_at(load(known, _FLOATS)), floats_at(load(known, _WORK)))
-        turn_joints(r)
+        compute_sines(r)
         run(r)
         return load(r.table, STATUS)
     return call
@@ -323,7 +323,7 @@ def for_batch(run, inputs, options):
                     _gather(arrays[n], first, count, r, offset(r, fields[n]))
                     if not _is_finite(r, offset(r, fields[n]), columns) or (
                             configurations[n] and not _quaternions_are_unit(r, fields[n])):
-                        return REFUSED
+                        return REJECTED
             run(r)
             for n in range(len(outputs)):
                 _scatter(r, tiles[n], outputs[n], first, count, past_caches)
@@ -346,5 +346,5 @@ def batch_signature(inputs, results):
         types.UniTuple(_MATRICES, len(results)), types.int64, types.int64)
 
 
-ALWAYS = (turn_joints,)
+ALWAYS = (compute_sines,)
 """Kernels that every call runs in addition to that of the algorithm."""

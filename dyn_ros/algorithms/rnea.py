@@ -112,7 +112,7 @@ def nonlinear_effects_kernel(r):
 
 
 @kernel
-def statics(r, tau):
+def static_torques(r, tau):
     set_base(r)
     X_, a_, f_ = offset(r, LIMI), offset(r, JOINT_A), offset(r, JOINT_F)
     for i in range(1, njoints(r) + 1):
@@ -129,12 +129,12 @@ def statics(r, tau):
 
 @kernel
 def generalized_gravity_kernel(r):
-    statics(r, offset(r, G))
+    static_torques(r, offset(r, G))
 
 
 @kernel
 def static_torque_kernel(r):
-    statics(r, offset(r, TAU))
+    static_torques(r, offset(r, TAU))
 
 
 _rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,),

@@ -75,7 +75,7 @@ from .crba import M
 from .jacobians import DJ, J, move_columns
 from .kinematics import OA_GF, OV
 from .rnea import TAU, external_force
-from .root_axes import ORIGIN, ROTATION, place_body_near, position, set_near_root
+from .root_axes import ORIGIN, ROTATION, place_body_relative, position, set_root_relative
 from .root_axes import load_column as column_at_joint
 
 DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Derivative of the joint torques with respect to "
@@ -132,16 +132,16 @@ def set_gravity(r):
 
 
 @kernel
-def set_near(r):
+def set_relative(r):
     """Set the universe to rest, about the first joint's origin."""
-    set_near_root(r)
+    set_root_relative(r)
     clear(r.work, offset(r, OV), 6)
 
 
 @kernel
 def place_columns(r, i):
     """Store the columns of J of joint i; return the inertia of its body."""
-    Y, p = place_body_near(r, i), position(r, i)
+    Y, p = place_body_relative(r, i), position(r, i)
     for c in range(ncolumns(r, i)):
         store_column(r, J, i, c, motion_moved(scale(-1.0, p), column_at_joint(r, i, c)))
     return inertia_moved(p, Y)
@@ -202,7 +202,7 @@ def subtract_external_force(r, i):
 @kernel
 def outward(r):
     """Columns, velocities, accelerations and bodies of all joints."""
-    set_near(r)
+    set_relative(r)
     set_gravity(r)
     g = constant3(r.floats, GRAVITY)
     for i in range(1, njoints(r) + 1):
@@ -368,7 +368,7 @@ def rnea_derivatives_kernel(r):
 def statics_derivatives(r, dq):
     """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
     n = nv(r)
-    set_near(r)
+    set_relative(r)
     set_gravity(r)
     oa = load_motion(r.work, offset(r, OA_GF))
     for i in range(1, njoints(r) + 1):

@@ -174,7 +174,7 @@ def body_acceleration(r, i, v):
 # --- relative to the first joint's origin
 
 @kernel
-def set_near_root(r):
+def set_root_relative(r):
     """Place the universe at the first joint's origin, at rest."""
     set_root(r)
     clear(r.work, offset(r, ORIGIN), 3)
@@ -184,7 +184,7 @@ def set_near_root(r):
 
 
 @kernel
-def place_body_near(r, i):
+def place_body_relative(r, i):
     """``place_body``, with offsets and positions relative to the first joint's origin."""
     Y = place_body(r, i)
     if i == 1:

@@ -261,7 +261,7 @@ def eliminate_unopposed_projected(r):
 
 
 @kernel
-def couple(r):
+def constraint_system(r):
     """alpha' J M^-1 J' alpha, and the error of the free motion, alpha' a - beta."""
     m, n = nconstraints(r), nv(r)
     X, C, z = offset(r, ELIMINATED), offset(r, COUPLING), offset(r, SCALED)
@@ -284,7 +284,7 @@ def couple(r):
 @kernel
 def constrain(r):
     """Solve for the constraint forces, and add their effect to the bias torques."""
-    couple(r)
+    constraint_system(r)
     store(r.work, offset(r, RANK), solve_semidefinite(
         r, offset(r, COUPLING), offset(r, NU), setting(r, POLICY), tolerance(r)))
     w, n = offset(r, CONSTRAINT_TORQUES), nv(r)

@@ -72,7 +72,7 @@ def displacement(r, i, x):
 
 
 @kernel
-def turn_joints(r):
+def compute_sines(r):
     """Sines and cosines for ``joint_placement`` for one state, several joints at a time."""
     n, s, c = njoints(r), offset(r, SINE), offset(r, COSINE)
     for i in range(1, n + 1):
@@ -88,7 +88,7 @@ def turn_joints(r):
 def sine_and_cosine(r, i, x):
     """Sine and cosine of the angle of revolute joint i.
 
-    For one state, ``turn_joints`` has computed them; for a batch, they are computed here for
+    For one state, ``compute_sines`` has computed them; for a batch, they are computed here for
     eight states at a time.
     """
     if holds_lanes(r.work):
@@ -132,7 +132,7 @@ def joint_placement(r, i):
 
 
 @kernel
-def several_times(r, i, n):
+def multi_dof_subspace_times(r, i, n):
     """S x of a planar or floating joint, with x at offset n."""
     if kind(r, i) == PLANAR:
         x, zero = load3(r.work, n), zero3(load(r.work, n))
@@ -151,7 +151,7 @@ def add_subspace_times(r, i, m, x):
     if k == PRISMATIC:
         u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
         return Motion(add(m.linear, u), m.angular)
-    return motion_add(m, several_times(r, i, n))
+    return motion_add(m, multi_dof_subspace_times(r, i, n))
 
 
 @kernel
@@ -165,7 +165,7 @@ def cross_subspace_times(r, i, v, x):
     if k == PRISMATIC:
         u = scale(ratio(r, i) * load(r.work, n), axis(r, i))
         return Motion(cross(v.angular, u), zero3(v.angular[0]))
-    return motion_cross(v, several_times(r, i, n))
+    return motion_cross(v, multi_dof_subspace_times(r, i, n))
 
 
 @kernel

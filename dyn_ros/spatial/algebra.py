@@ -70,7 +70,7 @@ def rotate(R, a):
 
 
 @kernel
-def rotate_back(R, a):
+def rotate_inverse(R, a):
     """R' a."""
     return (R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
             R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
@@ -88,7 +88,7 @@ def product(A, B):
 
 
 @kernel
-def product_back(A, B):
+def product_transposed(A, B):
     """A B'."""
     return (A[0] * B[0] + A[1] * B[1] + A[2] * B[2], A[0] * B[3] + A[1] * B[4] + A[2] * B[5],
             A[0] * B[6] + A[1] * B[7] + A[2] * B[8], A[3] * B[0] + A[4] * B[1] + A[5] * B[2],
@@ -209,8 +209,8 @@ def power(f, m):
 @kernel
 def to_child(X, m):
     """Transform a motion from the parent frame to the child frame placed at X."""
-    return Motion(rotate_back(X.rotation, sub(m.linear, cross(X.translation, m.angular))),
-                  rotate_back(X.rotation, m.angular))
+    return Motion(rotate_inverse(X.rotation, sub(m.linear, cross(X.translation, m.angular))),
+                  rotate_inverse(X.rotation, m.angular))
 
 
 @kernel
@@ -259,7 +259,7 @@ def compose(X, Y):
 @kernel
 def inverse(X):
     """The inverse placement X^-1."""
-    return SE3(transposed(X.rotation), scale(-1.0, rotate_back(X.rotation, X.translation)))
+    return SE3(transposed(X.rotation), scale(-1.0, rotate_inverse(X.rotation, X.translation)))
 
 
 # --- inertias
@@ -307,7 +307,7 @@ def articulated(Y):
 def articulated_times(Y, m):
     """Y m, a force."""
     return Force(add(symmetric_times(Y.linear, m.linear), rotate(Y.cross, m.angular)),
-                 add(rotate_back(Y.cross, m.linear), symmetric_times(Y.angular, m.angular)))
+                 add(rotate_inverse(Y.cross, m.linear), symmetric_times(Y.angular, m.angular)))
 
 
 @kernel
@@ -339,7 +339,7 @@ def articulated_less_outer(Y, U, s):
 @kernel
 def articulated_rotated(R, Y):
     return ArticulatedInertia(rotate_symmetric(R, Y.linear),
-                              product(R, product_back(Y.cross, R)),
+                              product(R, product_transposed(Y.cross, R)),
                               rotate_symmetric(R, Y.angular))
 
 
@@ -404,7 +404,7 @@ def coriolis_times(B, m):
 @kernel
 def coriolis_transpose_times(B, m):
     """The angular part of B' m; its linear part is zero."""
-    return add(cross(B.momentum, m.linear), rotate_back(B.angular, m.angular))
+    return add(cross(B.momentum, m.linear), rotate_inverse(B.angular, m.angular))
 
 
 # --- to and from a workspace

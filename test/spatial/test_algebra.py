@@ -97,7 +97,7 @@ def test_frames():
 def test_rotations():
     a = RNG.normal(size=3)
     close(al.rotate(tuple(R.ravel()), tuple(a)), R @ a)
-    close(al.rotate_back(tuple(R.ravel()), tuple(a)), R.T @ a)
+    close(al.rotate_inverse(tuple(R.ravel()), tuple(a)), R.T @ a)
     S = RNG.normal(size=(3, 3))
     S = S + S.T
     close(symmetric(al.rotate_symmetric(tuple(R.ravel()), packed(S))), R @ S @ R.T)
