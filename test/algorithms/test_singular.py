@@ -138,7 +138,7 @@ def test_the_negative_inertia_of_a_link_is_named():
     model = dyn_ros.Model.from_urdf(xml)
     said = raised("minverse", model, dyn_ros.Data(model), np.array([0.1, 0.2]))
     assert "'j1' moves a negative inertia, -0.3 kg m2" in said
-    assert "correct the inertias of the links that it carries" in said
+    assert "correct the inertias of the links that it moves" in said
 
 
 def test_words_have_the_unit_of_the_joint_that_a_mimic_joint_follows():
@@ -290,7 +290,7 @@ def test_the_next_call_does_not_look_for_singularities_again(monkeypatch, count)
                           for q in np.array([[0.3, 1.0], [0.3, 0.0]]))
     expected = dyn_ros.minverse(model, data, regular).copy()
     assert "'j0' moves no inertia" in raised("minverse", model, data, stretched)
-    monkeypatch.setattr(singular, "raise_where_singular", None)
+    monkeypatch.setattr(singular, "raise_if_singular", None)
     assert np.array_equal(dyn_ros.minverse(model, data, regular), expected)
 
 

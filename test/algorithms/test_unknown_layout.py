@@ -63,7 +63,7 @@ from dyn_ros.algorithms import singular
 model.armature = np.full(model.nv, -10.0)
 assert "armature is negative" in error_of("aba", model, data, q, v, tau)
 model.armature = np.zeros(model.nv)
-singular.raise_where_singular = None            # is not asked any more
+singular.raise_if_singular = None            # is not asked any more
 peer.close(dyn_ros.aba(model, data, q, v, tau), ddq)
 """
 

@@ -436,7 +436,8 @@ def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkey
             events.append(name)
             return function(*given, **more)
         return call
-    monkeypatch.setattr(RobotContext, "take", recorded("state", RobotContext.take))
+    monkeypatch.setattr(RobotContext, "begin_state",
+                        recorded("state", RobotContext.begin_state))
     for name in dyn_ros.algorithms.__all__:
         monkeypatch.setattr(dyn_ros, name, recorded(name, getattr(dyn_ros, name)))
     for node, values in (

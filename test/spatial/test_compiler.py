@@ -302,9 +302,9 @@ def test_a_compilation_is_announced_and_a_hit_is_not(entry):
 
 def test_threads_that_load_at_once_load_once(entry, monkeypatch):
     made, started, looks = entry(), threading.Barrier(4), []
-    take = compiler.Entry._take
-    monkeypatch.setattr(compiler.Entry, "_take",
-                        lambda entry, name: looks.append(name) or take(entry, name))
+    load_cached = compiler.Entry._load_cached
+    monkeypatch.setattr(compiler.Entry, "_load_cached",
+                        lambda entry, name: looks.append(name) or load_cached(entry, name))
 
     def load():
         started.wait()
