@@ -1,52 +1,37 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The base of all nodes: lifecycle, parameters, robot description, state, outputs, diagnostics."""
-import functools
-import os
-import signal
-import sys
-import threading
-import time
-import traceback
-from dataclasses import dataclass
-from operator import attrgetter
+"""The base of the nodes that compute: a robot, its state, outputs and services."""
+from __future__ import annotations
 
-import rclpy
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+import time
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, ClassVar
+
+from diagnostic_msgs.msg import DiagnosticStatus
 from nav_msgs.msg import Odometry
-from rclpy.clock import Clock, ClockType
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
-from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 import dyn_ros
-from dyn_ros.model.urdf import read_description
 
-from . import conversions
-from .inputs import Inputs
+from . import conversions, description, lifecycle
+from .cdr import JointStateFields
+from .description import parameter_description
+from .dispatch import Compute, Dispatch, process_state
+from .dispatch import Output as Output
+from .inputs import Inputs, InputTopic
+from .lifecycle import BaseNode
 from .markers import Kind, Markers, header_of
-from .parameters import Parameters, Spec
-from .rate_limiter import RateLimiter
+from .parameters import Spec
+from .process import run as run
 from .robot import RobotContext, SettingError
 from .services import Service, service_callback
 from .state import Rejected, abbreviated
 
-THROTTLE = 5.0      # seconds between two log lines about the same thing
-GRACE_PERIOD = 1.0  # seconds between a signal and the forced exit of a process that still runs
-
 SPECS = (
-    Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
-         read_only=True),
+    *lifecycle.SPECS,
     Spec("max_rate", 0.0, "Publish at most this often [Hz]; 0: every state.", limits=(0.0, 1e5)),
-    Spec("robot_description", "",
-         "The robot as URDF text; overridden by the topic robot_description.", robot=True),
-    Spec("robot_description_file", "",
-         "Path of a URDF file, read if robot_description is empty.", robot=True),
     Spec("root_joint", "fixed", "How the root link moves in the world.",
          choices=("fixed", "floating", "planar"), robot=True),
     Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world frame [m/s2].", size=3,
@@ -77,47 +62,13 @@ SPECS = (
 )
 
 
-@dataclass(frozen=True)
-class Output:
-    """A topic that a node publishes for each state.
 
-    `make(robot)` returns a function without arguments that computes from `robot.state` and returns
-    the message, or None if an input is missing. `terms` are the names of the `dyn_ros.Terms` that
-    it reads from `robot.terms()`, or a function that returns them; it is called for each state,
-    and None skips that state. `header(message)` returns the header that is stamped before
-    publishing. `clear()` returns the message that removes from displays what the node has shown;
-    it is published when the node stops.
-    """
-
-    topic: str
-    type: type
-    make: object
-    terms: object = ()
-    header: object = attrgetter("header")
-    clear: object = None
-
-
-def guarded(callback):
-    """Keep exceptions in a callback from ending the node: log them and continue."""
-    @functools.wraps(callback)
-    def call(self, *given):
-        try:
-            callback(self, *given)
-        except Rejected as error:
-            self.reject(callback.__name__.strip("_"), error)
-        except Exception as error:
-            if self.context.ok():       # otherwise a signal has shut the context down
-                self.fail(callback.__name__.strip("_"), f"{error}\n{traceback.format_exc()}")
-    return call
-
-
-class RobotNode(LifecycleNode):
+class RobotNode(BaseNode):
     """A lifecycle node that computes messages from the state of one robot.
 
     A subclass defines class attributes: `kernels` (names of the public functions that it calls,
     compiled at configure), `outputs`, `offers` (services, available once configured), `markers`
-    (the kinds that `~/markers` shows) and, for parameters of its own, `specs`; their values are in
-    `self.parameters.values`.
+    (the kinds that `~/markers` shows) and, for parameters of its own, `specs`.
 
     Parameters
     ----------
@@ -130,209 +81,132 @@ class RobotNode(LifecycleNode):
     kernels: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     offers: tuple[Service, ...] = ()
-    markers: tuple[Kind, ...] = ()
-    specs: tuple[Spec, ...] = ()
+    markers: ClassVar[tuple[Kind, ...]] = ()
 
-    def __init__(self, name, source=None, **kwargs):
-        super().__init__(name, **kwargs)
-        change_state = self._service_change_state
-        change_state.callback = self._answer_invalid_transition(change_state.callback)
+    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.source = source or self
-        self.members = []           # nodes whose source is this one
-        if source:
-            source.members.append(self)
-        self._robot = None
-        self.inputs = Inputs(self)
-        self._fills = []            # for each output, the function that computes its message
-        self._running = False
-        self._latest_description = ""   # valid or not
+        self.nodes: list[RobotNode] = [self]    # those that use the robot of this node
+        self._robot: RobotContext | None = None
         self._has_compiled_coupled = False
-        self._candidate = None      # result of `_make` for parameters that are being set
-        self._last_waiting = ""     # what the last diagnostics reported as missing
-        self._last_logged = {}      # by key: time of the last log line
-        self._count = _Counts()
-        self._own_subscriptions = []
-        self._output_publishers = []
-        self._own_services = []
-        self.payloads = {}          # passed from one RobotContext to the next
-        specs = [spec for spec in SPECS if not (source and spec.robot)] + list(self.specs)
+        # what `_make` returned for parameters that are being set
+        self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
+        self._own_services: list[Any] = []
+        self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
         self._markers = Markers(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
             self.outputs = (*self.outputs, Output(
-                "~/markers", MarkerArray, self._markers.make, self._markers.terms, header_of,
+                "~/markers", MarkerArray, self._markers.make, self._markers.reads, header_of,
                 self._markers.clear))
-            specs += self._markers.specs
-        self.parameters = Parameters(
-            self, specs, self._accept_parameters, self._parameters_changed)
-        self._limiter = RateLimiter(self.parameters.values["max_rate"])
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self.create_timer(
-            1.0, lambda: self._diagnose(), clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.inputs = Inputs(self)
+        super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
+                         listens=source is None, **kwargs)
+        if source:
+            source.nodes.append(self)
+            source.members.append(self)
+        self.dispatch = Dispatch(self, self.outputs)
+        self.dispatch.limit(self.parameters.values["max_rate"])
+
+    @classmethod
+    def all_specs(cls) -> list[Spec]:
+        return [*SPECS, *cls.specs, *Markers.specs_of(cls.markers)]
 
     @property
-    def robot(self):
+    def robot(self) -> RobotContext | None:
         """The `RobotContext` of the source or of this node; None if there is no robot yet."""
         return self.source._robot
 
-    @property
-    def active(self):
-        """Whether the node publishes and answers service requests."""
-        return self._running
-
     # Lifecycle
 
-    def _answer_invalid_transition(self, change):
-        """Wrap the callback of ~/change_state to answer requests that rclpy leaves unanswered."""
-        def call(request, response):
-            try:
-                return change(request, response)
-            except Exception as error:
-                if "Transition is not registered" not in str(error):
-                    raise
-                self.reject("change_state", "there is no such transition from the current state; "
-                            "`ros2 lifecycle list` with the node's name lists the available ones")
-                return response
-        return call
+    def open(self) -> None:
+        """Load the kernels; create the outputs, the services and the subscriptions for inputs."""
+        if self.kernels:
+            self._compile()
+        self.dispatch = Dispatch(self, self.outputs)
+        self.dispatch.limit(self.parameters.values["max_rate"])
+        self.dispatch.open()
+        self._own_services = [
+            self.create_service(service.type, service.name, service_callback(self, service))
+            for service in self.offers]
+        self.inputs.listen(self.wanted_inputs(self.parameters.values))
+        if self.robot:
+            self.dispatch.use(self.dispatch.make(self.robot))
 
-    def start(self):
-        """Configure and activate this node and its members, each according to its autostart."""
-        if (self.parameters.values["autostart"]
-                and self.trigger_configure() == TransitionCallbackReturn.SUCCESS):
-            self.trigger_activate()
-        for node in self.members:
-            node.start()
+    def close(self) -> None:
+        """Destroy what `open` created; the source also forgets the robot."""
+        self.dispatch.close()
+        for server in self._own_services:
+            self.destroy_service(server)
+        self._own_services = []
+        self.inputs.listen({})
+        if self.source is self:
+            self._robot = None
+            for node in self.nodes:
+                node.dispatch.use(None)
 
-    def on_configure(self, state):
-        """Compile the kernels, create the topics, load the robot that the parameters specify."""
-        try:
-            if self.parameters.faults:
-                raise ValueError("; ".join(self.parameters.faults.values()))
-            if self.kernels:
-                self._compile()
-            self._open()
-            if self.source is self:
-                self._listen()
-                self._take_parameter_description()
-        except Exception as error:
-            self._close()
-            self.fail("configure", error)
-            return TransitionCallbackReturn.FAILURE
-        return super().on_configure(state)
-
-    def on_activate(self, state):
-        self._running = True
+    def on_activate(self, state: Any) -> TransitionCallbackReturn:
         self.get_logger().info(
             "active" if self.robot else "active, waiting for the topic robot_description")
         return super().on_activate(state)
 
-    def on_deactivate(self, state):
-        self._stop()
-        return super().on_deactivate(state)
+    def stopped(self) -> None:
+        self.dispatch.clear()
 
-    def on_cleanup(self, state):
-        self._close()
-        return super().on_cleanup(state)
-
-    def on_shutdown(self, state):
-        self._close()
-        return super().on_shutdown(state)
-
-    def on_error(self, state):
-        self._close()
-        return super().on_error(state)
-
-    def _compile(self, coupled=False):
+    def _compile(self, coupled: bool = False) -> None:
         """Load what the node calls; with `coupled`, what robots with mimic joints need as well."""
-        started = time.monotonic()
-        self.get_logger().info(
-            f"loading {len(self.kernels)} functions; those missing from the cache are compiled, "
-            "which takes up to a minute on the first start (run `dyn_ros precompile` to compile "
-            "them in advance)")
+        started = last = time.monotonic()
 
-        def progress(done, total, name):
+        def progress(done: int, total: int, name: str) -> None:
+            nonlocal last
             if not self.context.ok():
                 raise KeyboardInterrupt
-            if done < total and time.monotonic() - started > 1.0:
-                busy = f"loading {name}, {done + 1} of {total}"
+            if done == total:
+                return
+            busy = f"compiling {name}, {done + 1} of {total}"
+            if last == started:
+                self.get_logger().info(
+                    "compiling functions that are not in the cache, which takes up to a minute on "
+                    "the first start (run `dyn_ros precompile` to compile them in advance)")
+            if last == started or time.monotonic() - last > 1.0:
+                last = time.monotonic()
                 self.get_logger().info(busy)
-                self._diagnose(busy)
+                self.diagnose(busy)
 
-        self._diagnose("loading functions")
+        self.diagnose("loading functions")
         compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress,
                                       coupled=coupled)
         if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
-    def _open(self):
-        self._output_publishers = [
-            self.create_lifecycle_publisher(
-                output.type, output.topic, 10,
-                qos_overriding_options=QoSOverridingOptions.with_default_policies())
-            for output in self.outputs]
-        self._own_services = [
-            self.create_service(service.type, service.name, service_callback(self, service))
-            for service in self.offers]
-        self.inputs.listen(self.wanted_inputs(self.parameters.values))
-
-    def _listen(self):
-        latched = QoSProfile(
-            depth=1, reliability=ReliabilityPolicy.RELIABLE,
-            durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        newest = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._own_subscriptions = [
-            self.create_subscription(
-                kind, topic, callback, qos,
-                qos_overriding_options=QoSOverridingOptions.with_default_policies())
-            for kind, topic, callback, qos in (
-                (String, "robot_description", self._on_robot_description, latched),
-                (JointState, "joint_states", self._on_joint_states, newest),
-                (Odometry, "odom", self._on_odometry, newest))]
-
-    def _stop(self):
-        """Stop publishing; clear what displays show."""
-        if self._running:
-            self._running = False
-            for publisher, output in zip(self._output_publishers, self.outputs):
-                if output.clear:
-                    publisher.publish(output.clear())
-
-    def _close(self):
-        self._stop()
-        for publisher in self._output_publishers:
-            self.destroy_lifecycle_publisher(publisher)
-        for subscriber in self._own_subscriptions:
-            self.destroy_subscription(subscriber)
-        for server in self._own_services:
-            self.destroy_service(server)
-        self._output_publishers, self._own_subscriptions, self._own_services = [], [], []
-        self.inputs.listen({})
-        if self.source is self:
-            self._set_robot(None, [[] for _ in (self, *self.members)])
-
     # Parameters and robot description
 
-    def _accept_parameters(self, values, changed):
+    def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         """Reject values that do not fit the robot; keep the robot built with the new ones."""
         self._candidate = None
         self.inputs.check(self.wanted_inputs(values))
         if any(spec.robot and spec.name in changed for spec in SPECS):
             self._accept_robot(values, changed)
-        if self.robot and any(spec.name in changed for spec in self._markers.specs):
-            self._markers.check(self._candidate[0] if self._candidate else self.robot, values)
+        robot = self._candidate[0] if self._candidate else self.robot
+        if robot:
+            self.accept_for_robot(robot, values, changed)
 
-    def _accept_robot(self, values, changed):
-        if "robot_description" in changed or "robot_description_file" in changed:
-            description = parameter_description(values)
-            if description:
-                self._candidate = self._make(description, values)
+    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
+                         changed: Set[str]) -> None:
+        """Raise a ValueError if changed parameters do not fit a robot."""
+        if any(spec.name in changed for spec in self._markers.specs):
+            self._markers.check(robot, values)
+
+    def _accept_robot(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        if description.NAMES & changed:
+            text = parameter_description(values)
+            if text:
+                self._candidate = self._make(text, values)
             return
-        errors = []
-        current = self.robot.description if self.robot else ""
-        for description in dict.fromkeys((self._latest_description, current)):
-            if description:
+        errors: list[ValueError] = []
+        for text in dict.fromkeys((self.description.latest, self.description.current)):
+            if text:
                 try:
-                    self._candidate = self._make(description, values)
+                    self._candidate = self._make(text, values)
                     return
                 except ValueError as error:
                     errors.append(error)
@@ -340,59 +214,33 @@ class RobotNode(LifecycleNode):
             if self.robot or isinstance(fault, SettingError) and fault.parameter in changed:
                 raise fault
 
-    def _parameters_changed(self, changed):
-        self._limiter = RateLimiter(self.parameters.values["max_rate"])
-        if self._output_publishers:
+    def parameters_changed(self, changed: Set[str]) -> None:
+        self.dispatch.limit(self.parameters.values["max_rate"])
+        if self.dispatch.is_open:
             self.inputs.listen(self.wanted_inputs(self.parameters.values))
-        if self._candidate and self._own_subscriptions:
+        if self._candidate and self._is_open:
             self._swap(*self._candidate)
-            self._latest_description = self.robot.description
+            self.description.latest = self.description.current = self._candidate[0].description
         self._candidate = None
 
-    def _take_parameter_description(self):
-        try:
-            description = parameter_description(self.parameters.values)
-        except Exception as error:
-            self.reject("robot_description_file", error)
-            return
-        if description:
-            self._take_description(description, "parameter robot_description")
+    def use_description(self, text: str) -> None:
+        self._swap(*self._make(text, self.parameters.values))
 
-    @guarded
-    def _on_robot_description(self, message):
-        self._take_description(message.data, "topic robot_description")
-
-    def _take_description(self, description, source):
-        """Use a robot description; if it is invalid, keep the current robot."""
-        self._latest_description = description
-        if self.robot and self.robot.description == description:
-            return
-        try:
-            made = self._make(description, self.parameters.values)
-        except Exception as error:
-            kept = "keeping the current robot" if self.robot else "there is no robot yet"
-            self.reject(source, f"{error} ({kept})", throttle=0.0)
-            return
-        self._swap(*made)
-
-    def _make(self, description, values):
+    def _make(self, text: str, values: Mapping[str, Any],
+              ) -> tuple[RobotContext, list[list[Compute]]]:
         """Return a robot and, for each node, the functions that compute its outputs."""
-        robot = RobotContext(description, values,
-                             lambda text: self._log_throttled("stamps", text), self.payloads)
+        robot = RobotContext(text, values, lambda why: self.report.log("stamps", why),
+                             self.payloads)
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
-            for node in (self, *self.members):
+            for node in self.nodes:
                 node._compile(coupled=True)
             self._has_compiled_coupled = True
-        return robot, [[output.make(robot) for output in node.outputs]
-                       for node in (self, *self.members)]
+        return robot, [node.dispatch.make(robot) for node in self.nodes]
 
-    def _set_robot(self, robot, fills):
+    def _swap(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
         self._robot = robot
-        for node, own in zip((self, *self.members), fills):
-            node._fills = own
-
-    def _swap(self, robot, fills):
-        self._set_robot(robot, fills)
+        for node, own in zip(self.nodes, computes):
+            node.dispatch.use(own)
         for warning in robot.model.warnings[:10]:
             self.get_logger().warning(f"robot_description: {warning}")
         for left_out in robot.left_out:
@@ -403,138 +251,45 @@ class RobotNode(LifecycleNode):
 
     # From a message to outputs
 
-    def wanted_inputs(self, values):
+    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the topics that the parameters require, as `Inputs.listen` expects them."""
         return {}
 
-    @guarded
-    def on_input(self, topic, message):
+    def on_input(self, topic: InputTopic, message: Any) -> None:
         """Process a message of one of `inputs`."""
-        try:
-            topic.receive(self.robot, message, self.now())
-        except ValueError as error:
-            self.reject(topic.name, error)
+        self.guard(topic.name, topic.receive, self.robot, message, self.now())
 
-    def now(self):
-        """Return the time [s] by which inputs age; simulation time if the node uses it."""
-        clock = self.get_clock()
-        if clock.ros_time_is_active:
-            return 1e-9 * clock.now().nanoseconds
-        return time.monotonic()
-
-    @guarded
-    def _on_joint_states(self, message):
-        started = time.perf_counter()
-        self._count.messages += 1
+    def on_joint_states(self, fields: JointStateFields) -> None:
+        received = time.perf_counter()
         robot = self.robot
-        if robot is None:
-            return
-        try:
-            due = robot.state.joint_states(
-                message.name, message.position, message.velocity, message.effort,
-                self._stamp(message))
-        except Rejected as error:
-            self.reject("joint_states", error)
-            return
-        if due:
-            self._process_state(robot, started)
+        if robot is not None and robot.state.joint_states(
+                fields.name, fields.position, fields.velocity, fields.effort,
+                fields.stamp or self.get_clock().now().nanoseconds):
+            process_state(self.nodes, robot, received)
 
-    @guarded
-    def _on_odometry(self, message):
-        started = time.perf_counter()
+    def on_odometry(self, message: Odometry) -> None:
+        received = time.perf_counter()
         robot = self.robot
         if robot is None or not robot.state.needs_odometry:
             return
-        try:
-            child = message.child_frame_id
-            if child and child != robot.root_link and not child.endswith("/" + robot.root_link):
-                raise Rejected(f"child_frame_id is '{child}', expected the root link "
-                              f"'{robot.root_link}', whose pose and twist are needed")
-            due = robot.state.odometry(
-                conversions.pose_numbers(message.pose.pose),
-                conversions.twist_numbers(message.twist.twist), self._stamp(message))
-        except Rejected as error:
-            self.reject("odom", error)
-            return
+        child = message.child_frame_id
+        if child and child != robot.root_link and not child.endswith("/" + robot.root_link):
+            raise Rejected(f"child_frame_id is '{child}', expected the root link "
+                           f"'{robot.root_link}', whose pose and twist are needed")
+        due = robot.state.odometry(
+            conversions.pose_numbers(message.pose.pose),
+            conversions.twist_numbers(message.twist.twist), self.stamp(message))
         robot.odometry_frame = message.header.frame_id
         if due:
-            self._process_state(robot, started)
+            process_state(self.nodes, robot, received)
 
-    def _stamp(self, message):
-        """Return the stamp of a message [ns]; now if it has none."""
-        return (conversions.nanoseconds(message.header.stamp)
-                or self.get_clock().now().nanoseconds)
+    # Diagnostics
 
-    def _process_state(self, robot, started):
-        """Publish the subscribed outputs of this node and its members, from shared terms."""
-        due = self._due(started)
-        nodes = [self, *(node for node in self.members if node._due(started))] if due else []
-        wanted = set()
-        listened = [node._subscribed_outputs(wanted) for node in nodes]
-        robot.begin_state(started, wanted)
-        for node, outputs in zip(nodes, listened):
-            node._publish(robot, outputs)
-
-    def _due(self, now):
-        self._count.states += 1
-        return self._running and self._limiter.due(now)
-
-    def _subscribed_outputs(self, wanted):
-        """Return the outputs to publish for a state; add the terms they need to `wanted`."""
-        outputs = []
-        for publisher, output, fill in zip(self._output_publishers, self.outputs, self._fills):
-            if publisher.get_subscription_count():
-                terms = output.terms() if callable(output.terms) else output.terms
-                if terms is not None:
-                    wanted.update(terms)
-                    outputs.append((publisher, output, fill))
-        return outputs
-
-    @guarded
-    def _publish(self, robot, outputs):
-        started, count = time.perf_counter(), self._count
-        sec, nanosec = divmod(robot.state.stamp, 1_000_000_000)
-        for publisher, output, fill in outputs:
-            message = fill()
-            if message is not None:
-                stamp = output.header(message).stamp
-                stamp.sec, stamp.nanosec = sec, nanosec
-                publisher.publish(message)
-                count.published += 1
-        took = time.perf_counter() - started
-        count.took += took
-        count.longest = max(count.longest, took)
-
-    # Logs and diagnostics
-
-    def reject(self, what, why, throttle=THROTTLE):
-        """Count rejected input, log it (throttled) and keep the reason for the diagnostics."""
-        self._report(what, "rejected", why, throttle)
-
-    def fail(self, what, why):
-        """Report an operation that failed, as `reject` reports input."""
-        self._report(what, "failed", why, THROTTLE)
-
-    def _report(self, what, verb, why, throttle):
-        self._count.rejected += 1
-        self._count.last_rejection = f"{what}: {why}"
-        self._count.summary = f"{what} {verb}: {why}".split("\n")[0]
-        self._log_throttled(what, f"{what} {verb}: {why}", throttle, error=True)
-
-    def _log_throttled(self, key, text, throttle=THROTTLE, error=False):
-        now = time.monotonic()
-        if now - self._last_logged.get(key, -throttle) >= throttle:
-            self._last_logged[key] = now
-            if error:               # rclpy requires one call site per severity
-                self.get_logger().error(text)
-            else:
-                self.get_logger().warning(text)
-
-    def _waiting_for(self):
+    def waiting_for(self) -> str:
         """Return the reason why outputs are not published, or an empty string."""
-        if not self.source._running:
+        if not self.source.active:
             return (f"waiting for {self.source.get_fully_qualified_name()}, which is "
-                    f"{self.source._state_machine.current_state[1]}")
+                    f"{self.source.state_label}")
         if self.robot is None:
             return "waiting for robot_description"
         state = self.robot.state
@@ -546,23 +301,23 @@ class RobotNode(LifecycleNode):
             return text
         if not state.velocity_known:
             return "unknown velocity of " + abbreviated(state.missing_velocity())
-        if not self._count.states:
+        if not self.report.count.states:
             return "no state received in the last second"
         return ""
 
-    @guarded
-    def _diagnose(self, busy=""):
+    def diagnose(self, busy: str = "") -> None:
         """Publish the diagnostics of the last second and reset the counters."""
-        count, label = self._count, self._state_machine.current_state[1]
-        waiting = "" if busy or not self._running else self._waiting_for()
-        if waiting != self._last_waiting:
-            self._last_waiting = waiting
-            self._last_logged.pop("waiting", None)
-        elif waiting:
-            self._log_throttled("waiting", waiting, 2 * THROTTLE)
+        self.guard("diagnose", self._diagnose, busy)
+
+    def _diagnose(self, busy: str) -> None:
+        count, robot = self.report.count, self.robot
+        waiting = self.waiting_for() if self.active and not busy else ""
+        # what all nodes of a process wait for is logged once, by the source
+        is_own = self.source is self or RobotNode.waiting_for(self.source) != waiting
+        self.report.log_waiting(waiting if is_own else "")
         level, summary = DiagnosticStatus.OK, "running"
-        if not self._running:
-            level, summary = DiagnosticStatus.WARN, busy or label
+        if not self.active:
+            level, summary = DiagnosticStatus.WARN, busy or self.state_label
         elif waiting:
             level, summary = DiagnosticStatus.WARN, waiting
         if self.parameters.faults:
@@ -570,135 +325,21 @@ class RobotNode(LifecycleNode):
         elif count.rejected:
             level, summary = DiagnosticStatus.WARN, count.summary
         seconds = max(time.monotonic() - count.since, 1e-3)
-        computing = [
-            output.topic for publisher, output in zip(self._output_publishers, self.outputs)
-            if self._running and publisher.get_subscription_count()]
         age = float("inf")
-        if self.robot and self.robot.state.stamp > 0:
-            age = (self.get_clock().now().nanoseconds - self.robot.state.stamp) * 1e-9
-        values = {
-            "lifecycle state": label,
-            "robot": self.robot.model.name if self.robot else "",
+        if robot and robot.state.stamp > 0:
+            age = (self.get_clock().now().nanoseconds - robot.state.stamp) * 1e-9
+        received = {"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
+        self.report.publish(level, summary, robot.model.name if robot else "", {
+            "lifecycle state": self.state_label,
+            "robot": robot.model.name if robot else "",
             "kernels": busy or (
-                "compiled" if self._output_publishers or not self.kernels else "not yet compiled"),
-            **({"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
-               if self.source is self else {}),
+                "compiled" if self.dispatch.is_open or not self.kernels else "not yet compiled"),
+            **(received if self.source is self else {}),
             "states [Hz]": f"{count.states / seconds:.1f}",
             "messages published [Hz]": f"{count.published / seconds:.1f}",
-            "computing": ", ".join(computing),
-            "payloads": ", ".join(self.robot.payloads) if self.robot else "",
+            "computing": ", ".join(self.dispatch.subscribed() if self.active else ()),
+            "payloads": ", ".join(robot.payloads) if robot else "",
             "age of the state [s]": f"{age:.3f}",
             "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
             "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
-            "messages rejected": str(count.rejected_before + count.rejected),
-            "last rejection": count.last_rejection,
-        }
-        status = DiagnosticStatus(
-            level=level, name=f"{self.get_fully_qualified_name()}: dynamics", message=summary,
-            hardware_id=values["robot"],
-            values=[KeyValue(key=key, value=value) for key, value in values.items()])
-        array = DiagnosticArray(status=[status])
-        array.header.stamp = self.get_clock().now().to_msg()
-        self._diagnostics.publish(array)
-        count.restart()
-
-
-class _Counts:
-    """Counters since the last diagnostics."""
-
-    def __init__(self):
-        self.rejected_before = self.rejected = 0
-        self.last_rejection = self.summary = ""
-        self.restart()
-
-    def restart(self):
-        self.since = time.monotonic()
-        self.messages = self.states = self.published = 0
-        self.took = self.longest = 0.0
-        self.rejected_before += self.rejected
-        self.rejected = 0
-
-
-def parameter_description(values):
-    """Return the robot description that the parameters specify, or an empty string."""
-    if values["robot_description"]:
-        return values["robot_description"]
-    if values["robot_description_file"]:
-        return read_description(values["robot_description_file"])
-    return ""
-
-
-class _CtrlC:
-    """Python's handler of Ctrl-C, which does nothing once `delegated` to rclpy.
-
-    rclpy ends the loop; a KeyboardInterrupt as well would interrupt whatever callback runs.
-    """
-
-    delegated = False
-
-    def __call__(self, number, frame):
-        if not self.delegated:
-            raise KeyboardInterrupt
-
-
-_ctrl_c = _CtrlC()
-
-
-def _force_exit_after_signal(ended):
-    """Exit soon after a signal, even while LLVM compiles, which can take many seconds."""
-    while rclpy.ok() and not ended.wait(0.1):
-        pass
-    if not ended.wait(GRACE_PERIOD):
-        os._exit(0)
-
-
-def _executor():
-    """Return the events executor, which halves the processor time, if rclpy provides it."""
-    try:
-        from rclpy.experimental import EventsExecutor
-    except ImportError:
-        return SingleThreadedExecutor()
-    return EventsExecutor()
-
-
-def run(node_class, name, args=None):
-    """Run a node until it is asked to shut down; return the exit code of the process."""
-    begun, ended = False, threading.Event()
-    watch = threading.Thread(target=_force_exit_after_signal, args=(ended,), daemon=True)
-    try:
-        try:
-            signal.signal(signal.SIGINT, _ctrl_c)       # rclpy's handler calls the previous one
-            rclpy.init(args=args)
-            begun = _ctrl_c.delegated = True
-            watch.start()
-            node = node_class(name)
-        except Exception as error:      # arguments, names or parameters that rclpy itself rejects
-            if begun and not rclpy.ok():
-                return 0                # a signal has shut rclpy down
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
-        node.start()
-        executor = _executor()
-        for each in (node, *node.members):
-            executor.add_node(each)
-        while rclpy.ok():
-            try:
-                executor.spin_once(1.0)
-            except ExternalShutdownException:
-                raise
-            except Exception:
-                if not rclpy.ok():
-                    break
-                node.fail("callback", traceback.format_exc())
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    except Exception:
-        if rclpy.ok():                  # otherwise a signal has shut rclpy down
-            raise
-    finally:
-        _ctrl_c.delegated = True
-        ended.set()
-        if watch.is_alive():
-            watch.join()                # before rclpy and Python shut down
-        rclpy.try_shutdown()
-    return 0
+        })

@@ -1,24 +1,30 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Publishes the mass, center of mass, momentum and locked inertia of a moving robot."""
+from __future__ import annotations
+
 import math
+from collections.abc import Iterable, Sequence, Set
+from typing import Any
 
 import numpy as np
 
 import dyn_ros
+from dyn_ros.model.types import Array
 from dyn_ros.msg import CentroidalState
 
 from . import conversions
 from .base import Output, RobotNode, run
 from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
-from .differences import Differences
-from .markers import CENTROIDAL, WHOLE
+from .dispatch import Compute, Terms
+from .markers import CENTROIDAL
 from .parameters import Spec
-from .state import Rejected, abbreviated
+from .robot import RobotContext
+from .state import Rejected, State, abbreviated
+from .whole import TOO_LARGE, WHOLE, moved, whole_robot
 
 UNKNOWN = (math.nan,) * 6
-TOO_LARGE = "the numbers in the state are too large to compute with"
 
 
 class CentroidalNode(RobotNode):
@@ -40,75 +46,60 @@ class CentroidalNode(RobotNode):
         DERIVATIVES,
     )
 
-    def __init__(self, name, source=None, **kwargs):
-        self.outputs = (Output("~/state", CentroidalState, self._make_state, self._terms),)
-        self._whole = None, None    # when a state was received, and the result of `whole` for it
+    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+        self.outputs = (Output("~/state", CentroidalState, self._make_state, self._reads),)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += CENTROIDAL_KERNELS
             self.offers += CENTROIDAL_SERVICES
 
-    def _terms(self):
-        rates = self.parameters.values["acceleration_source"] != "none"
-        return (*WHOLE, "Ag", "dhg_drift") if rates else WHOLE
+    def parameters_changed(self, changed: Set[str]) -> None:
+        super().parameters_changed(changed)
+        if self.robot:
+            self.robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
 
-    def _make_state(self, robot):
+    def _reads(self) -> Iterable[str]:
+        source = self.parameters.values["acceleration_source"]
+        return {"none": WHOLE,
+                "finite_difference": (*WHOLE, "Ag", "dhg_drift", "acceleration"),
+                "forward_dynamics": (*WHOLE, "Ag", "dhg_drift", "effort")}[source]
+
+    def _make_state(self, robot: RobotContext) -> Compute:
         """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
+        robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
         message = CentroidalState()
         locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)
 
-        def fill():
+        def compute(state: State, terms: Terms) -> CentroidalState:
             message.header.frame_id = robot.world_frame
-            whole, h, lever = self.whole(robot)
-            message.mass = whole.mass
-            conversions.set_vector(message.com, *whole.com.tolist())
-            locked_inertia[:] = whole.rotational
+            whole = whole_robot(robot, state, terms)
+            body, h = whole.body, whole.momentum
+            message.mass = body.mass
+            conversions.set_vector(message.com, *body.com.tolist())
+            locked_inertia[:] = body.rotational
             message.velocity_valid = h is not None
-            _set_momentum(whole.mass, UNKNOWN if h is None else h,
+            _set_momentum(body.mass, UNKNOWN if h is None else h,
                           message.com_velocity, message.linear_momentum, message.angular_momentum)
-            a = self._acceleration(robot)
+            a = self._acceleration(robot, state)
             message.rates_valid = a is not None
-            if a is not None:
-                terms = robot.terms()
-                dh = terms.Ag @ a + terms.dhg_drift
-            _set_momentum(whole.mass, UNKNOWN if a is None else _moved(lever, dh),
-                          message.com_acceleration, message.linear_momentum_rate,
-                          message.angular_momentum_rate)
+            rate = UNKNOWN if a is None else moved(whole.lever, terms.Ag @ a + terms.dhg_drift)
+            _set_momentum(body.mass, rate, message.com_acceleration,
+                          message.linear_momentum_rate, message.angular_momentum_rate)
             return message
-        return fill
+        return compute
 
-    def whole(self, robot):
-        """Return inertia, momentum and lever of the whole robot, base link included.
-
-        The momentum, about the center of mass, is six numbers, or None if a velocity is unknown.
-        The lever points from the center of mass of the whole robot to that of the moving links.
-        Both are computed once for each state.
-        """
-        if self._whole[0] != robot.received:
-            self._whole = robot.received, _whole(robot)
-        return self._whole[1]
-
-    def _acceleration(self, robot):
+    def _acceleration(self, robot: RobotContext, state: State) -> Array | None:
         """Return the joint accelerations, (nv,), or None if they are unknown."""
-        values, state = self.parameters.values, robot.state
-        source = values["acceleration_source"]
+        source = self.parameters.values["acceleration_source"]
         if source == "finite_difference":
-            if state.differences is None:
-                state.differences = Differences(robot.model.nv, state.staleness, 0.0)
-                state.update_differences()
-            state.differences.cutoff = values["acceleration_cutoff"]
-            return state.differences.acceleration if state.differences.known else None
-        state.differences = None
-        if source == "forward_dynamics" and state.velocity_known:
-            if state.collects_effort and state.effort_known:
-                return self._forward_dynamics(robot)
-            state.collects_effort = True
+            return state.acceleration
+        if source == "forward_dynamics" and state.v is not None and state.effort is not None:
+            return self._forward_dynamics(robot, state)
         return None
 
-    def _forward_dynamics(self, robot):
-        state = robot.state
+    def _forward_dynamics(self, robot: RobotContext, state: State) -> Array | None:
         try:
-            a = dyn_ros.aba(robot.model, robot.data, state.q, state.v, state.tau)
+            a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), state.effort)
             if np.isfinite(a).all():
                 return a
             raise Rejected(TOO_LARGE)
@@ -116,10 +107,11 @@ class CentroidalNode(RobotNode):
             self.reject("acceleration_source forward_dynamics", error)
             return None
 
-    def _waiting_for(self):
-        return super()._waiting_for() or self._missing_effort()
+    def waiting_for(self) -> str:
+        return super().waiting_for() or self._missing_effort()
 
-    def _missing_effort(self):
+    def _missing_effort(self) -> str:
+        assert self.robot is not None
         state = self.robot.state
         if (self.parameters.values["acceleration_source"] == "forward_dynamics"
                 and state.collects_effort and not state.effort_known):
@@ -127,28 +119,8 @@ class CentroidalNode(RobotNode):
         return ""
 
 
-def _whole(robot):
-    terms = robot.terms()
-    Ig = terms.Ig
-    try:
-        whole = moving = dyn_ros.Inertia(Ig[0, 0], terms.com, Ig[3:, 3:])
-    except ValueError:
-        raise Rejected(TOO_LARGE) from None
-    base = robot.model.base_inertia
-    if base.mass > 0.0:
-        whole = moving + base
-    lever = moving.com - whole.com
-    return whole, _moved(lever, terms.hg) if robot.state.velocity_known else None, lever
-
-
-def _moved(lever, force):
-    """Shift a momentum or its rate to the point at -`lever` from its own; returns six numbers."""
-    x, y, z = lever.tolist()
-    fx, fy, fz, mx, my, mz = force.tolist()
-    return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx
-
-
-def _set_momentum(mass, momentum, com_velocity, linear, angular):
+def _set_momentum(mass: float, momentum: Sequence[float], com_velocity: Any, linear: Any,
+                  angular: Any) -> None:
     """Set the three vectors of a momentum, or of its rate."""
     x, y, z = momentum[:3]
     conversions.set_vector(linear, x, y, z)
@@ -157,7 +129,7 @@ def _set_momentum(mass, momentum, com_velocity, linear, angular):
     conversions.set_vector(com_velocity, x * per_mass, y * per_mass, z * per_mass)
 
 
-def main(args=None):
+def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
     return run(CentroidalNode, "centroidal", args)
 

@@ -6,7 +6,6 @@ import array
 import numpy as np
 from geometry_msgs.msg import Accel, Pose, Transform, Twist, Wrench
 from geometry_msgs.msg import Inertia as InertiaMessage
-from sensor_msgs.msg import JointState
 
 from dyn_ros.spatial import SE3, Force, Inertia, Motion
 from dyn_ros.spatial.lie import matrix_quaternion
@@ -17,8 +16,18 @@ def numbers(message, field, size):
 
     Filling that array is much cheaper than assigning to the field, which checks or copies.
     """
-    setattr(message, field, array.array("d", bytes(8 * size)))
+    setattr(message, field, zeros(size))
     return np.frombuffer(getattr(message, field))
+
+
+def zeros(size):
+    """Return the value of a float64[] field with this many zeros."""
+    return array.array("d", bytes(8 * size))
+
+
+def resize(message, rows, cols):
+    """Resize a dyn_ros/Matrix; its numbers are zero."""
+    message.rows, message.cols, message.data = rows, cols, zeros(rows * cols)
 
 
 def matrix(message, rows, cols):
@@ -33,12 +42,6 @@ def named(message_type, robot):
     message.header.frame_id = robot.frame_id
     message.name = robot.names
     return message
-
-
-def joint_effort(robot):
-    """Return a JointState for torques, and an ndarray that writes into its effort."""
-    message = named(JointState, robot)
-    return message, numbers(message, "effort", len(robot.names))
 
 
 def nanoseconds(stamp):

@@ -4,8 +4,11 @@
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .state import NEVER
+from dyn_ros.model.types import Array
+
+NEVER = -(1 << 62)      # stamp of a value that has not been received yet
 
 
 class Differences:
@@ -39,7 +42,7 @@ class Differences:
     cutoff : float
     """
 
-    def __init__(self, nv, gap, cutoff):
+    def __init__(self, nv: int, gap: float, cutoff: float = 0.0) -> None:
         self.acceleration = np.zeros(nv)
         self.cutoff = cutoff
         self._gap = round(gap * 1e9)
@@ -48,16 +51,16 @@ class Differences:
         self._known = np.zeros(nv, bool)
 
     @property
-    def known(self):
+    def known(self) -> bool:
         """Whether the acceleration of every coordinate is known."""
         return bool(self._known.all())
 
-    def reset(self):
+    def reset(self) -> None:
         """Discard all velocities."""
         self._stamps[:] = NEVER
         self._known[:] = False
 
-    def update(self, v, stamps):
+    def update(self, v: Array, stamps: NDArray[np.int64]) -> None:
         """Process the next velocities [rad/s, m/s], (nv,), and the stamp of each [ns], (nv,).
 
         A velocity with the stamp `NEVER` comes from no message: it is constant.

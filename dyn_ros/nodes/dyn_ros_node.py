@@ -1,6 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """All nodes in one process: one robot, one pass over its kinematics for each joint state."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from .base import RobotNode, run
 from .centroidal_node import CentroidalNode
 from .dynamics_node import DynamicsNode
@@ -10,7 +15,7 @@ from .vereshchagin_node import VereshchaginNode
 class DynRosNode(RobotNode):
     """Owns the robot's parameters and topics, and passes each state to the nodes in its process."""
 
-    def __init__(self, name, **kwargs):
+    def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name, **kwargs)
         DynamicsNode("dynamics", source=self)
         CentroidalNode("centroidal", source=self)
@@ -21,7 +26,7 @@ class DynRosNode(RobotNode):
                              "node by itself, as in -r dynamics:__node:=left_dynamics")
 
 
-def main(args=None):
+def main(args: Sequence[str] | None = None) -> int:
     """Run the nodes until they are asked to shut down."""
     return run(DynRosNode, "dyn_ros", args)
 

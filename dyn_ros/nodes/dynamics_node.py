@@ -1,80 +1,97 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Publishes gravity, nonlinear effects and the inertia matrix of a moving robot."""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
 from sensor_msgs.msg import JointState
 
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
 
 from . import conversions
 from .base import Output, RobotNode, run
+from .cdr import Template
 from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
+from .dispatch import Compute, Terms
 from .dynamics_services import KERNELS, SERVICES
 from .inputs import wrenches
 from .markers import DYNAMICS
+from .robot import RobotContext
+from .state import State
 
 
-def gravity(robot):
+def gravity(robot: RobotContext) -> Compute:
     """`~/gravity`: the torques that hold the robot still."""
-    message, effort = conversions.joint_effort(robot)
-
-    def fill():
-        effort[:] = robot.terms().g[robot.rows]
-        return message
-    return fill
+    return _effort(robot, "g")
 
 
-def nle(robot):
+def nle(robot: RobotContext) -> Compute:
     """`~/nle`: gravity, Coriolis and centrifugal torques; requires all velocities."""
-    message, effort = conversions.joint_effort(robot)
-
-    def fill():
-        if not robot.state.velocity_known:
-            return None
-        effort[:] = robot.terms().nle[robot.rows]
-        return message
-    return fill
+    compute = _effort(robot, "nle")
+    return lambda state, terms: None if state.v is None else compute(state, terms)
 
 
-def inertia(robot):
+def _effort(robot: RobotContext, term: str) -> Compute:
+    message = conversions.named(JointState, robot)
+    message.effort = conversions.zeros(len(robot.names))
+    template = Template(message)
+    effort, rows, read = template.array("effort"), robot.rows, attrgetter(term)
+
+    def compute(state: State, terms: Terms) -> Template:
+        effort[:] = read(terms)[rows]
+        return template
+    return compute
+
+
+def inertia(robot: RobotContext) -> Compute:
     """`~/inertia`: the joint-space inertia matrix."""
+    size = len(robot.names)
     message = conversions.named(JointSpaceInertia, robot)
-    block = conversions.matrix(message.inertia, len(robot.names), len(robot.names))
+    conversions.resize(message.inertia, size, size)
+    template = Template(message)
+    M, block = template.array("inertia.data").reshape(size, size), robot.block
 
-    def fill():
-        block[:] = robot.terms().M[robot.block]
-        return message
-    return fill
-
-
-def state(robot):
-    """`~/state`: all of the above at one instant; velocity and nle are empty if one is unknown."""
-    whole, still = _state(robot, True), _state(robot, False)
-    return lambda: whole() if robot.state.velocity_known else still()
+    def compute(state: State, terms: Terms) -> Template:
+        M[:] = terms.M[block]
+        return template
+    return compute
 
 
-def _state(robot, velocity_valid):
-    state, size = robot.state, len(robot.names)
+def state(robot: RobotContext) -> Compute:
+    """`~/state`: all of the above at one instant; velocity and nle are NaN if one is unknown."""
+    moving, still = _whole(robot, True), _whole(robot, False)
+    return lambda state, terms: (still if state.v is None else moving)(state, terms)
+
+
+def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
+    size = len(robot.names)
     message = conversions.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
     message.velocity_valid = velocity_valid
-    position = conversions.numbers(message, "position", len(robot.position_names))
-    g = conversions.numbers(message, "gravity", size)
-    M = conversions.matrix(message.inertia, size, size)
-    if velocity_valid:
-        v = conversions.numbers(message, "velocity", size)
-        h = conversions.numbers(message, "nle", size)
+    message.position = conversions.zeros(len(robot.position_names))
+    message.velocity = message.nle = conversions.zeros(size)
+    message.gravity = conversions.zeros(size)
+    conversions.resize(message.inertia, size, size)
+    template = Template(message)
+    q, v, g, h = (template.array(name) for name in ("position", "velocity", "gravity", "nle"))
+    M = template.array("inertia.data").reshape(size, size)
+    rows, position_rows, block = robot.rows, robot.position_rows, robot.block
+    v[:] = h[:] = math.nan
 
-    def fill():
-        position[:] = state.q[robot.position_rows]
-        terms = robot.terms()
-        g[:] = terms.g[robot.rows]
-        M[:] = terms.M[robot.block]
-        if velocity_valid:
-            v[:] = state.v[robot.rows]
-            h[:] = terms.nle[robot.rows]
-        return message
-    return fill
+    def compute(state: State, terms: Terms) -> Template:
+        q[:] = state.q[position_rows]
+        g[:] = terms.g[rows]
+        M[:] = terms.M[block]
+        if state.v is not None:
+            v[:] = state.v[rows]
+            h[:] = terms.nle[rows]
+        return template
+    return compute
 
 
 class DynamicsNode(RobotNode):
@@ -92,18 +109,18 @@ class DynamicsNode(RobotNode):
 
     specs = (DERIVATIVES,)
 
-    def __init__(self, name, source=None, **kwargs):
+    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += DYNAMICS_KERNELS
             self.offers += DYNAMICS_SERVICES
 
-    def wanted_inputs(self, values):
+    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for the wrenches that `~/markers` shows."""
         return wrenches(values["markers.wrench.topics"])
 
 
-def main(args=None):
+def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
     return run(DynamicsNode, "dynamics", args)
 

@@ -5,9 +5,13 @@
 A kind is one function and one entry at the end of this file. Messages are created once and
 updated for each state. Most of the time goes into publishing them through rclpy.
 """
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from builtin_interfaces.msg import Duration
@@ -17,13 +21,21 @@ from std_msgs.msg import ColorRGBA, Header
 from visualization_msgs.msg import Marker, MarkerArray
 
 import dyn_ros
+from dyn_ros import Model
+from dyn_ros.model.types import Array
 from dyn_ros.spatial.lie import matrix_quaternion
 
 from . import conversions, shapes
+from .dispatch import Compute, Terms
 from .parameters import Spec
 from .rate_limiter import RateLimiter
+from .robot import RobotContext
+from .state import State
+from .whole import WHOLE, whole_robot
 
-WHOLE = "com", "Ig", "hg"       # the terms that `CentroidalNode.whole` uses
+if TYPE_CHECKING:
+    from .base import RobotNode
+
 THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
 SHORTEST = 1e-4     # shorter arrows are not shown [m]
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -42,21 +54,23 @@ SHARED = (
 class Kind:
     """One kind of marker.
 
-    `make(node, robot, look)` returns a function without arguments that computes from
-    `robot.state` and returns the `Group`s that it has filled. It raises a ValueError if a
-    parameter does not fit the robot. `terms(values)` returns the names of the `dyn_ros.Terms`
-    that the function reads from `robot.terms()`; `kernels` are the public functions that it calls
-    in addition.
+    `make(node, robot, look)` returns a function `(state, terms)` that returns the `Group`s that it
+    has filled. It raises a ValueError if a parameter does not fit the robot. `reads(values)`
+    returns what the function reads, as `Output.reads`; `kernels` are the public functions that it
+    calls.
     """
 
     name: str
-    make: object
-    specs: tuple
-    terms: object
-    kernels: tuple = ()
+    make: Callable[[Any, RobotContext, Look], Draw]
+    specs: tuple[Spec, ...]
+    reads: Callable[[Mapping[str, Any]], tuple[str, ...]]
+    kernels: tuple[str, ...] = ()
 
 
-def kind(name, make, what, scale, scaled, color, *more, terms, show=True, kernels=()):
+def kind(name: str, make: Callable[[Any, RobotContext, Look], Draw], what: str, scale: float,
+         scaled: str, color: list[float], *more: Spec,
+         reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]],
+         show: bool = True, kernels: tuple[str, ...] = ()) -> Kind:
     """Return a Kind with the parameters common to all kinds, and more."""
     prefix = f"markers.{name}."
     return Kind(name, make, (
@@ -64,17 +78,20 @@ def kind(name, make, what, scale, scaled, color, *more, terms, show=True, kernel
         Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
         Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
         *(Spec(prefix + spec.name, spec.default, spec.description, **_constraints(spec))
-          for spec in more)), terms if callable(terms) else lambda values: terms, kernels)
+          for spec in more)), reads if callable(reads) else lambda values: reads, kernels)
 
 
-def _constraints(spec):
+def _constraints(spec: Spec) -> dict[str, Any]:
     return {"limits": spec.limits, "choices": spec.choices, "size": spec.size}
+
+
+Draw: TypeAlias = "Callable[[State, Terms], Iterable[Group]]"
 
 
 class Look:
     """Appearance of one kind: its parameters `show`, `scale`, `color` .., and the common ones."""
 
-    def __init__(self, kind, values, header):
+    def __init__(self, kind: Kind, values: Mapping[str, Any], header: Header) -> None:
         self.name = kind.name
         self.header = header
         self.width = values["markers.width"]
@@ -82,6 +99,9 @@ class Look:
         self.lifetime = Duration(sec=int(seconds), nanosec=int(1e9 * part))
         for spec in kind.specs:
             setattr(self, spec.name.split(".")[-1], values[spec.name])
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"markers of the kind {self.name!r} have no parameter {name!r}")
 
 
 class Group:
@@ -96,18 +116,19 @@ class Group:
         Appended to the kind's name, after a slash, to form the namespace.
     """
 
-    def __init__(self, look, type, part=""):
+    def __init__(self, look: Look, type: int, part: str = "") -> None:
         self._look, self._type = look, type
         self._ns = f"{look.name}/{part}" if part else look.name
-        self._made = {}
-        self._ids, self._shown = [], []
+        self._made: dict[int, Marker] = {}
+        self._ids: list[int] = []
+        self._shown: list[Marker] = []
 
     @property
-    def markers(self):
+    def markers(self) -> Iterable[Marker]:
         """All markers created so far, including those to be deleted."""
         return self._made.values()
 
-    def show(self, ids):
+    def show(self, ids: Iterable[int]) -> list[Marker]:
         """Return the markers with these ids, to be filled; mark all others for deletion."""
         ids = list(ids)
         if ids != self._ids:
@@ -121,7 +142,7 @@ class Group:
             self._shown = [self._made[id] for id in ids]
         return self._shown
 
-    def _new(self, id):
+    def _new(self, id: int) -> Marker:
         look = self._look
         marker = Marker(header=look.header, ns=self._ns, id=id, type=self._type,
                         lifetime=look.lifetime, frame_locked=True, color=_color(look.color))
@@ -132,7 +153,7 @@ class Group:
             marker.scale.x = look.width
         return marker
 
-    def solids(self, ids, centers, axes, widths):
+    def solids(self, ids: Sequence[int], centers: Array, axes: Array, widths: Array) -> None:
         """Ellipsoids, boxes or cylinders: centers (n, 3), axes (n, 3, 3), widths (n, 3)."""
         quaternions = matrix_quaternion(axes).tolist()
         widths = np.maximum(widths, THINNEST).tolist()
@@ -143,14 +164,14 @@ class Group:
             turn.x, turn.y, turn.z, turn.w = x, y, z, w
             conversions.set_vector(marker.scale, *width)
 
-    def balls(self, ids, centers, diameters):
+    def balls(self, ids: Sequence[int], centers: Array, diameters: Array) -> None:
         """Spheres: centers (n, 3), diameters (n,)."""
         for marker, center, diameter in zip(
                 self.show(ids), centers.tolist(), np.maximum(diameters, THINNEST).tolist()):
             conversions.set_vector(marker.pose.position, *center)
             conversions.set_vector(marker.scale, diameter, diameter, diameter)
 
-    def arrows(self, ids, starts, vectors):
+    def arrows(self, ids: Sequence[int], starts: Array, vectors: Array) -> None:
         """Straight arrows, (n, 3) each; those that are too short are omitted."""
         long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
         ends = (starts + vectors)[long].tolist()
@@ -159,14 +180,15 @@ class Group:
             conversions.set_vector(marker.points[0], *start)
             conversions.set_vector(marker.points[1], *end)
 
-    def turns(self, ids, centers, first, second, radii, angles):
+    def turns(self, ids: Sequence[int], centers: Array, first: Array, second: Array,
+              radii: Array, angles: Array) -> None:
         """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
         long = np.flatnonzero(abs(radii * angles) > SHORTEST)
         points, counts = shapes.curved_arrows(
             centers[long], first[long], second[long], radii[long], angles[long])
         self.lines([ids[i] for i in long], points, counts)
 
-    def lines(self, ids, points, counts):
+    def lines(self, ids: Sequence[int], points: Array, counts: Any) -> None:
         """Lines through the first `counts` of the points, (n, k, 3)."""
         for marker, line, count in zip(self.show(ids), points.tolist(), counts.tolist()):
             while len(marker.points) < count:
@@ -175,7 +197,7 @@ class Group:
             for point, (x, y, z) in zip(marker.points, line):
                 point.x, point.y, point.z = x, y, z
 
-    def paint(self, ids, colors):
+    def paint(self, ids: Sequence[int], colors: Array) -> None:
         """Set individual colors, (n, 4), of the markers that are shown."""
         for id, (r, g, b, a) in zip(ids, colors.tolist()):
             if id in self._made:
@@ -186,11 +208,11 @@ class Group:
 class Screws:
     """Linear parts as straight arrows, angular parts as curved ones, in separate namespaces."""
 
-    def __init__(self, look):
+    def __init__(self, look: Look) -> None:
         self._scale = look.scale
         self.groups = Group(look, Marker.ARROW, "linear"), Group(look, Marker.LINE_STRIP, "angular")
 
-    def show(self, ids, points, vectors):
+    def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[Group, ...]:
         """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the groups."""
         arrows, turns = self.groups
         if not len(ids):
@@ -216,49 +238,58 @@ class Markers:
     kinds : sequence of Kind
     """
 
-    def __init__(self, node, kinds):
+    def __init__(self, node: RobotNode, kinds: Sequence[Kind]) -> None:
         self._node, self._kinds = node, kinds
         self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
-        self.specs = [*SHARED, *(spec for each in kinds for spec in each.specs)]
-        self._limited, self._limiter = None, None    # robot and parameters of the limiter
+        self.specs = self.specs_of(kinds)
+        self._limited: Any = None       # robot and parameters of the limiter
+        self._limiter = RateLimiter(0.0)
 
-    def check(self, robot, values):
+    @staticmethod
+    def specs_of(kinds: Sequence[Kind]) -> list[Spec]:
+        """Return the parameters of kinds; none if there are no kinds."""
+        return [*SHARED, *(spec for each in kinds for spec in each.specs)] if kinds else []
+
+    def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
         """Raise a ValueError if a parameter does not fit the robot."""
         for each in self._kinds:
             self._make_kind(each, robot, values, Header())
 
-    def terms(self):
-        """Return the terms needed for a state; None to skip it."""
+    def reads(self) -> Iterable[str] | None:
+        """Return what is read for a state; None to skip it."""
         parameters = self._node.parameters
         limited = self._node.robot, parameters.changes
         if limited != self._limited:
             self._limited = limited
             self._limiter = RateLimiter(parameters.values["markers.rate"])
-        return self._terms() if self._limiter.due(time.perf_counter()) else None
+        return self._reads() if self._limiter.due(time.perf_counter()) else None
 
-    def _terms(self):
+    def _reads(self) -> Iterable[str]:
         values = self._node.parameters.values
-        return {term for each in self._kinds if values[f"markers.{each.name}.show"]
-                for term in each.terms(values)}
+        return {name for each in self._kinds if values[f"markers.{each.name}.show"]
+                for name in each.reads(values)}
 
-    def make(self, robot):
+    def make(self, robot: RobotContext) -> Compute:
         """`~/markers`: markers for RViz; recreated after a change of parameters."""
-        parameters, made_at, header, draws = self._node.parameters, None, Header(), []
+        parameters, made_at, header = self._node.parameters, -1, Header()
+        draws: list[Draw] = []
 
-        def fill():
+        def compute(state: State, terms: Terms) -> MarkerArray | None:
             nonlocal made_at, draws
             changed = parameters.changes != made_at
             if changed:
                 made_at = parameters.changes
                 draws = list(self._draws(robot, parameters.values, header))
             header.frame_id = robot.world_frame
-            markers = [marker for draw in draws for group in draw() for marker in group.markers]
+            markers = [marker for draw in draws for group in draw(state, terms)
+                       for marker in group.markers]
             if changed:
                 markers.insert(0, Marker(header=header, action=Marker.DELETEALL))
             return MarkerArray(markers=markers) if markers else None
-        return fill
+        return compute
 
-    def _draws(self, robot, values, header):
+    def _draws(self, robot: RobotContext, values: Mapping[str, Any],
+               header: Header) -> Iterator[Draw]:
         for each in self._kinds:
             if values[f"markers.{each.name}.show"]:
                 try:
@@ -266,26 +297,27 @@ class Markers:
                 except ValueError as error:
                     self._node.reject("markers", error)
 
-    def _make_kind(self, each, robot, values, header):
+    def _make_kind(self, each: Kind, robot: RobotContext, values: Mapping[str, Any],
+                   header: Header) -> Draw:
         return each.make(self._node, robot, Look(each, values, header))
 
     @staticmethod
-    def clear():
+    def clear() -> MarkerArray:
         """Return the message that deletes all markers."""
         return MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
 
 
-def header_of(array):
+def header_of(array: MarkerArray) -> Header:
     """Return the header that all markers of an array share."""
     return array.markers[0].header
 
 
-def _color(numbers):
+def _color(numbers: Sequence[float]) -> ColorRGBA:
     r, g, b, a = numbers
     return ColorRGBA(r=r, g=g, b=b, a=a)
 
 
-def _rows_of_joints(model):
+def _rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
     """Return the joints with exactly one coordinate, and their rows; a base has several."""
     joints = [i for i, count in enumerate(model.nvs) if count == 1]
     return joints, [model.idx_v[i] for i in joints]
@@ -294,7 +326,7 @@ def _rows_of_joints(model):
 # --- dynamics: torques, inertias, manipulability
 
 
-def torque(node, robot, look):
+def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
     """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
     model = robot.model
     joints, rows = _rows_of_joints(model)
@@ -307,14 +339,14 @@ def torque(node, robot, look):
     colors = np.array(look.color), np.array(look.full_color)
     turns, arrows = Group(look, Marker.LINE_STRIP), Group(look, Marker.ARROW)
 
-    def draw():
-        tau = _torques(look.source, robot)
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        tau = _torques(look.source, state, terms)
         if tau is None:
             turns.show([])
             arrows.show([])
             return turns, arrows
         load = np.clip(tau[rows] / limits, -1.0, 1.0)
-        oMi = robot.terms().oMi
+        oMi = terms.oMi
         R, p = oMi[joints, :3, :3], oMi[joints, :3, 3]
         rotated = [(R @ each[..., None])[..., 0] for each in (axes, first, second)]
         axis, across, further = (each[~slides] for each in rotated)
@@ -330,25 +362,21 @@ def torque(node, robot, look):
     return draw
 
 
-def _torques(source, robot):
+def _torques(source: str, state: State, terms: Terms) -> Array | None:
     """Return the torques, (nv,), or None if they are unknown."""
-    state = robot.state
     if source == "gravity":
-        return robot.terms().g
+        return terms.g
     if source == "nle":
-        return robot.terms().nle if state.velocity_known else None
-    if state.collects_effort and state.effort_known:
-        return state.tau
-    state.collects_effort = True
-    return None
+        return None if state.v is None else terms.nle
+    return state.effort
 
 
-def _torque_terms(values):
-    source = {"gravity": ("g",), "nle": ("nle",), "effort": ()}[values["markers.torque.source"]]
-    return ("oMi", *source)
+def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    source = {"gravity": "g", "nle": "nle", "effort": "effort"}[values["markers.torque.source"]]
+    return "oMi", source
 
 
-def inertia(node, robot, look):
+def inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The body of each joint, and the base link of a fixed base, as homogeneous bodies.
 
     Each is the ellipsoid or box with the same mass and inertia.
@@ -357,15 +385,16 @@ def inertia(node, robot, look):
     ellipsoid = look.shape == "ellipsoid"
     solids = Group(look, Marker.SPHERE if ellipsoid else Marker.CUBE)
     scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
-    payloads, made = None, None
+    payloads: list[tuple] | None = None
+    made: Any = None
 
-    def draw():
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
         nonlocal payloads, made
         carried = list(robot.payloads.values())
         if payloads is None or list(map(id, carried)) != list(map(id, payloads)):
             payloads, made = carried, _bodies(model)
         ids, com, axes, spread = made
-        placements = np.concatenate([np.eye(4)[None], robot.terms().oMi])[ids]
+        placements = np.concatenate([np.eye(4)[None], terms.oMi])[ids]
         R = placements[:, :3, :3]
         centers = (R @ com[..., None])[..., 0] + placements[:, :3, 3]
         solids.solids(ids, centers, R @ axes, scale * spread)
@@ -373,7 +402,7 @@ def inertia(node, robot, look):
     return draw
 
 
-def _bodies(model):
+def _bodies(model: Model) -> tuple[list[int], Array, Array, Array]:
     """Return ids, centers of mass, principal axes and spreads of the bodies that have mass."""
     bodies = [model.base_inertia, *model.inertias]
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
@@ -384,25 +413,26 @@ def _bodies(model):
     return ids, com, axes, spread
 
 
-def velocity_ellipsoid(node, robot, look):
+def velocity_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The velocities that the joints can give the origin of a frame, with the base at rest."""
     return _manipulability(robot, look, lambda half: half)
 
 
-def force_ellipsoid(node, robot, look):
+def force_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The forces that the joints can exert at the origin of a frame."""
     return _manipulability(robot, look, shapes.force_half_axes)
 
 
-def _manipulability(robot, look, half_axes):
-    model, data, state = robot.model, robot.data, robot.state
+def _manipulability(robot: RobotContext, look: Look,
+                    half_axes: Callable[[Array], Array]) -> Draw:
+    model, data = robot.model, robot.data
     if not look.frame:
-        return tuple
+        return lambda state, terms: ()
     frame, (_, rows) = _frame(model, look), _rows_of_joints(model)
     solids = Group(look, Marker.SPHERE)
 
-    def draw():
-        center = robot.terms().oMf[frame, :3, 3]
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        center = terms.oMf[frame, :3, 3]
         J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
         half, axes = shapes.velocity_ellipsoid(J[:3, rows])
         shown = [0] if half[0] > 0.0 else []        # a frame on the base
@@ -411,7 +441,7 @@ def _manipulability(robot, look, half_axes):
     return draw
 
 
-def _frame(model, look):
+def _frame(model: Model, look: Look) -> int:
     try:
         return model.frame_index(look.frame)
     except ValueError as error:
@@ -421,25 +451,25 @@ def _frame(model, look):
 # --- centroidal: centers of mass, momentum
 
 
-def com(node, robot, look):
+def com(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The center of mass of the whole robot, including the base link of a fixed base."""
     balls = Group(look, Marker.SPHERE)
 
-    def draw():
-        whole, _, _ = node.whole(robot)
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        whole = whole_robot(robot, state, terms).body
         balls.balls([0], whole.com[None], [look.scale])
         return [balls]
     return draw
 
 
-def com_projection(node, robot, look):
+def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The projection of the center of mass onto the ground, and a line to it."""
     discs, lines = Group(look, Marker.CYLINDER), Group(look, Marker.LINE_STRIP, "line")
     up = shapes.upward(robot.model.gravity)
     axes = np.array([*(each[0] for each in shapes.across(up[None])), up]).T
 
-    def draw():
-        whole, _, _ = node.whole(robot)
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        whole = whole_robot(robot, state, terms).body
         ground = shapes.on_ground(whole.com, up, look.height)
         discs.solids([0], ground[None], axes[None], np.array([[look.scale, look.scale, 0.0]]))
         lines.lines([0], np.array([[whole.com, ground]]), np.array([2]))
@@ -447,7 +477,7 @@ def com_projection(node, robot, look):
     return draw
 
 
-def subtree_com(node, robot, look):
+def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The center of mass of each joint's subtree, as a ball with a volume according to its mass."""
     model = robot.model
     try:
@@ -457,8 +487,7 @@ def subtree_com(node, robot, look):
     joints = np.array(joints or range(model.njoints), int)
     balls = Group(look, Marker.SPHERE)
 
-    def draw():
-        terms = robot.terms()
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
         centers, mass = terms.subtree_com, terms.subtree_mass
         heavy = joints[mass[joints] > 0.0]
         share = mass[heavy] / model.total_mass
@@ -467,21 +496,21 @@ def subtree_com(node, robot, look):
     return draw
 
 
-def linear_momentum(node, robot, look):
+def linear_momentum(node: Any, robot: RobotContext, look: Look) -> Draw:
     """An arrow from the center of mass, if all velocities are known."""
-    return _momentum(node, robot, look, slice(3))
+    return _momentum(robot, look, slice(3))
 
 
-def angular_momentum(node, robot, look):
+def angular_momentum(node: Any, robot: RobotContext, look: Look) -> Draw:
     """An arrow from the center of mass along the angular momentum."""
-    return _momentum(node, robot, look, slice(3, 6))
+    return _momentum(robot, look, slice(3, 6))
 
 
-def _momentum(node, robot, look, part):
+def _momentum(robot: RobotContext, look: Look, part: slice) -> Draw:
     arrows = Group(look, Marker.ARROW)
 
-    def draw():
-        whole, h, _ = node.whole(robot)
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        whole, h, _ = whole_robot(robot, state, terms)
         if h is None:
             arrows.show([])
         else:
@@ -490,12 +519,12 @@ def _momentum(node, robot, look, part):
     return draw
 
 
-def locked_inertia(node, robot, look):
+def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The homogeneous ellipsoid with the inertia of the robot with its joints locked."""
     solids = Group(look, Marker.SPHERE)
 
-    def draw():
-        whole, _, _ = node.whole(robot)
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        whole = whole_robot(robot, state, terms).body
         if whole.mass > 0.0:
             spread, axes = shapes.principal_spread(whole.mass, whole.rotational)
             solids.solids([0], whole.com[None], axes[None],
@@ -507,50 +536,51 @@ def locked_inertia(node, robot, look):
 # --- wrenches and constraints
 
 
-def wrench_of(topics, timeout):
+def wrench_of(topics: str, timeout: str) -> Callable[[Any, RobotContext, Look], Draw]:
     """Return a `make` for the wrenches on the topics in a parameter, with a maximum age."""
-    def make(node, robot, look):
+    def make(node: RobotNode, robot: RobotContext, look: Look) -> Draw:
         screws = Screws(look)
 
-        def draw():
+        def draw(state: State, terms: Terms) -> Iterable[Group]:
             values, latest = node.parameters.values, {}
             for id, topic in enumerate(values[topics]):
                 with suppress(ValueError):              # missing or too old
                     latest[id] = node.inputs.numbers(topic, robot, values[timeout])
             if not latest:
                 return screws.show([], [], [])
-            oMf = robot.terms().oMf[[each.frame for each in latest.values()]]
+            oMf = terms.oMf[[each.frame for each in latest.values()]]
             numbers = np.array([each.numbers for each in latest.values()])
             return screws.show(list(latest), oMf[:, :3, 3], _rotated(oMf[:, :3, :3], numbers))
         return draw
     return make
 
 
-def _rotated(R, vectors):
+def _rotated(R: Array, vectors: Array) -> Array:
     """Rotate both parts of vectors (n, 6) by rotations (n, 3, 3)."""
     return (R[:, None] @ vectors.reshape(-1, 2, 3, 1)).reshape(-1, 6)
 
 
-def constraint(node, robot, look):
+def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The directions along and about which frames are constrained."""
     return _constrained(node, robot, look, lambda directions, nu: directions)
 
 
-def constraint_force(node, robot, look):
+def constraint_force(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The wrench that the constraints exert on each frame."""
     return _constrained(node, robot, look, lambda directions, nu: [-nu @ directions])
 
 
-def _constrained(node, robot, look, shown):
+def _constrained(node: Any, robot: RobotContext, look: Look,
+                 shown: Callable[[Array, Array], Iterable[Array]]) -> Draw:
     """Show `shown(directions (m, 6), nu (m,))` for the constraints of each frame."""
     screws, model = Screws(look), robot.model
 
-    def draw():
-        solution = node.solution(robot)
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        solution = node.solution(robot, state, terms)
         if solution is None:
             return screws.show([], [], [])
         constraints, nu = solution.constraints, solution.motion.nu
-        oMf = robot.terms().oMf
+        oMf = terms.oMf
         axes = oMf[model.frame_index(constraints.axes), :3, :3] if constraints.axes else np.eye(3)
         directions = _rotated(np.broadcast_to(axes, (len(nu), 3, 3)),
                               np.ascontiguousarray(constraints.directions.T))
@@ -565,7 +595,16 @@ def _constrained(node, robot, look, shown):
     return draw
 
 
-def _placements_if(parameter):
+def solution_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what `VereshchaginNode.solution` reads."""
+    return ("g",) if values["feedforward"] == "gravity" else ()
+
+
+def _constraint_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("oMf", *solution_reads(values))
+
+
+def _placements_if(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     return lambda values: ("oMf",) if values[parameter] else ()
 
 
@@ -588,63 +627,63 @@ DYNAMICS = (
               limits=(1e-6, 1e9)),
          Spec("source", "gravity", "Which torque to show: that of ~/gravity, that of ~/nle, or the "
               "measured effort in joint_states.", choices=("gravity", "nle", "effort")),
-         terms=_torque_terms),
+         reads=_torque_reads),
     kind("inertia", inertia,
          "the body of each joint, and the base link of a fixed base, as the homogeneous body with "
          "the same mass and inertia",
          1.0, "Scale factor; 1 is the true size.", [0.4, 0.5, 0.9, 0.4],
          Spec("shape", "ellipsoid", "Shape of the homogeneous body.", choices=("ellipsoid", "box")),
-         terms=("oMi",)),
+         reads=("oMi",)),
     kind("velocity_ellipsoid", velocity_ellipsoid,
          "the velocities of a frame's origin for joint velocities of norm 1",
          0.2, "Length of 1 m/s for 1 rad/s [m].", [0.2, 0.7, 0.9, 0.4], _FRAME,
-         terms=_placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
+         reads=_placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("force_ellipsoid", force_ellipsoid,
          "the forces at a frame's origin for joint torques of norm 1",
          0.05, "Length of 1 N for 1 N m [m].", [0.9, 0.5, 0.2, 0.4], _FRAME,
-         terms=_placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
+         reads=_placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), _WRENCH, *_NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
               "Topics (geometry_msgs/WrenchStamped) with those wrenches, each at the origin of the "
               "frame header.frame_id and expressed in it."),
-         terms=_placements_if("markers.wrench.topics")),
+         reads=_placements_if("markers.wrench.topics")),
 )
 CENTROIDAL = (
     kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [1.0, 0.8, 0.1, 1.0],
-         terms=WHOLE),
+         reads=WHOLE),
     kind("com_projection", com_projection,
          "the center of mass projected along gravity onto the ground",
          0.1, "Diameter [m].", [1.0, 0.8, 0.1, 0.6],
          Spec("height", 0.0,
               "Height of the ground in the frame of the markers, against gravity [m].",
               limits=(-1e6, 1e6)),
-         terms=WHOLE),
+         reads=WHOLE),
     kind("subtree_com", subtree_com,
          "the center of mass of each joint's subtree",
          0.08, "Diameter for a subtree with the total mass [m].", [0.9, 0.4, 0.8, 0.8],
          Spec("joints", Parameter.Type.STRING_ARRAY,
               "Joints whose subtrees to show; empty: all."),
-         show=False, terms=("subtree_com", "subtree_mass")),
+         show=False, reads=("subtree_com", "subtree_mass")),
     kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
-         0.05, "Length of 1 kg m/s [m].", [0.2, 0.8, 0.3, 1.0], terms=WHOLE),
+         0.05, "Length of 1 kg m/s [m].", [0.2, 0.8, 0.3, 1.0], reads=WHOLE),
     kind("angular_momentum", angular_momentum,
          "the angular momentum about the center of mass, along its axis",
-         0.2, "Length of 1 kg m2/s [m].", [0.3, 0.4, 1.0, 1.0], terms=WHOLE),
+         0.2, "Length of 1 kg m2/s [m].", [0.3, 0.4, 1.0, 1.0], reads=WHOLE),
     kind("locked_inertia", locked_inertia,
          "the homogeneous ellipsoid with the mass and inertia of the robot with its joints locked",
          1.0, "Scale factor; 1 is the true size.", [0.4, 0.5, 0.9, 0.25], show=False,
-         terms=WHOLE),
+         reads=WHOLE),
 )
 VERESHCHAGIN = (
     kind("constraint", constraint,
          "the directions of constraints: a straight arrow for a linear direction, a curved one for "
          "an angular one",
          0.1, "Length and radius for a unit direction [m].", [0.9, 0.9, 0.9, 1.0],
-         terms=("oMf",)),
+         reads=_constraint_reads),
     kind("constraint_force", constraint_force,
          "the wrench of the constraints on each frame: a straight arrow for the force, a curved "
          "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [1.0, 0.5, 0.0, 1.0],
-         terms=("oMf",)),
+         reads=_constraint_reads),
     kind("wrench", wrench_of("wrench_topics", "input_timeout"), _WRENCH, *_NEWTON,
-         terms=_placements_if("wrench_topics")),
+         reads=_placements_if("wrench_topics")),
 )

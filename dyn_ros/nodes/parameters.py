@@ -1,11 +1,14 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of a node: declared with a description, checked, and rejected with a reason."""
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 
@@ -20,15 +23,15 @@ class Spec:
     """
 
     name: str
-    default: object
+    default: Any
     description: str
-    limits: tuple = ()
-    choices: tuple = ()
+    limits: tuple[float, ...] = ()
+    choices: tuple[str, ...] = ()
     size: int = 0
     read_only: bool = False
     robot: bool = False
 
-    def descriptor(self):
+    def descriptor(self) -> ParameterDescriptor:
         constraints = ""
         if self.choices:
             constraints = "one of: " + ", ".join(self.choices)
@@ -45,7 +48,7 @@ class Spec:
                 FloatingPointRange(from_value=lower, to_value=upper, step=0.0)]
         return descriptor
 
-    def fault(self, value):
+    def fault(self, value: Any) -> str:
         """Return what is wrong with a value of the right type, or an empty string."""
         if self.choices and value not in self.choices:
             return f"{self.name}: expected one of {', '.join(self.choices)}, but got '{value}'"
@@ -80,19 +83,21 @@ class Parameters:
         Called after a change.
     """
 
-    def __init__(self, node, specs, accept, changed):
+    def __init__(self, node: Node, specs: Sequence[Spec],
+                 accept: Callable[[Mapping[str, Any], Set[str]], object],
+                 changed: Callable[[Set[str]], object]) -> None:
         self.specs = {spec.name: spec for spec in specs}
         self._accept = accept
         self._changed = changed
-        self.values = {}
-        self.faults = {}
+        self.values: dict[str, Any] = {}
+        self.faults: dict[str, str] = {}
         self.changes = 0
         for spec in specs:
             self._declare(node, spec)
         node.add_on_set_parameters_callback(self._on_set)
         node.add_post_set_parameters_callback(self._after_set)
 
-    def _declare(self, node, spec):
+    def _declare(self, node: Node, spec: Spec) -> None:
         default = [] if isinstance(spec.default, Parameter.Type) else spec.default
         value = default
         try:
@@ -111,10 +116,10 @@ class Parameters:
             value = default
         self.values[spec.name] = value
 
-    def _changes(self, parameters):
+    def _changes(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
         return {p.name: _plain(p.value) for p in parameters if p.name in self.specs}
 
-    def _on_set(self, parameters):
+    def _on_set(self, parameters: Iterable[Parameter]) -> SetParametersResult:
         changes = self._changes(parameters)
         reasons = [self.specs[name].fault(value) for name, value in changes.items()]
         reason = "; ".join(filter(None, reasons))
@@ -125,7 +130,7 @@ class Parameters:
                 reason = str(error) or type(error).__name__
         return SetParametersResult(successful=not reason, reason=reason)
 
-    def _after_set(self, parameters):
+    def _after_set(self, parameters: Iterable[Parameter]) -> None:
         changes = self._changes(parameters)
         if changes:
             self.values.update(changes)
@@ -135,7 +140,7 @@ class Parameters:
             self._changed(changes.keys())
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """Convert arrays to lists, and [""], which denotes an empty array in YAML, to []."""
     if isinstance(value, (bool, int, float, str)):
         return value

@@ -12,11 +12,11 @@ class RateLimiter:
         [Hz]; 0: no limit.
     """
 
-    def __init__(self, rate):
+    def __init__(self, rate: float) -> None:
         self._period = 1.0 / rate if rate else 0.0
         self._next = 0.0
 
-    def due(self, now):
+    def due(self, now: float) -> bool:
         """Whether an event at a time [s] passes; if so, the next one passes a period later."""
         if now < self._next:
             return False

@@ -1,20 +1,26 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A robot description prepared for a node: model, data, output rows, state. Independent of ROS."""
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 import dyn_ros
 from dyn_ros import Data, Model
 
-from .state import Rejected, StateCollector, abbreviated
+from .state import Rejected, State, StateCollector, abbreviated
+
+Result = TypeVar("Result")
 
 
 class SettingError(ValueError):
     """A parameter that does not fit the robot."""
 
-    def __init__(self, parameter, text):
+    def __init__(self, parameter: str, text: object) -> None:
         super().__init__(f"{parameter}: {text}")
         self.parameter = parameter
 
@@ -67,7 +73,9 @@ class RobotContext:
         A parameter does not fit the robot.
     """
 
-    def __init__(self, description, values, notify=None, payloads=None):
+    def __init__(self, description: str, values: Mapping[str, Any],
+                 notify: Callable[[str], None] | None = None,
+                 payloads: dict[str, tuple] | None = None) -> None:
         root_joint = values["root_joint"]
         self.description = description
         self.model = Model.from_urdf(
@@ -79,7 +87,7 @@ class RobotContext:
         self._select(values["joints"])
         self._set_armature(values["armature"])
         self.data = Data(self.model)
-        base = None
+        base: tuple[Any, Any] | None = None
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
         try:
@@ -94,37 +102,48 @@ class RobotContext:
         self.odometry_frame = ""
         self._world_frame = values["world_frame"]
         self.received = -math.inf
-        self._wanted, self._computed = (), False
+        self._state: State | None = None        # that `_computed` belongs to
+        self._computed: dict[str, Any] = {}
         self.payloads = {} if payloads is None else payloads
-        self.left_out = []
+        self.left_out: list[str] = []
         for name, body in self.payloads.items():
             try:
                 self.model.set_payload(name, *body)
             except ValueError as error:
                 self.left_out.append(f"payload {name!r} is not applied: {error}")
 
-    def begin_state(self, received, wanted):
-        """Begin to process a complete state, for which these `dyn_ros.Terms` are required."""
-        self.received, self._wanted, self._computed = received, tuple(wanted), False
+    def begin_state(self, received: float, reads: Iterable[str]) -> State:
+        """Return the complete state that was received at a time [s].
 
-    def terms(self):
-        """Return Data with the terms needed for the state, computed once in one pass.
-
-        Terms that depend on the velocity are meaningless if `state.velocity_known` is False.
+        What it contains in addition to positions and velocities is collected from now on: `reads`
+        are names of `StateCollector.collect`.
         """
-        if not self._computed:
-            state = self.state
-            dyn_ros.all_terms(self.model, self.data, state.q,
-                              state.v if state.velocity_known else None, only=self._wanted)
-            self._computed = True
-        return self.data
+        self.received = received
+        self.state.collect(reads)
+        return self.state.latest()
 
-    def set_payload(self, name, *body):
+    def compute(self, state: State, names: Iterable[str]) -> None:
+        """Compute these `dyn_ros.Terms` in `data`, in one pass over the kinematics.
+
+        Terms that depend on the velocity are those of a robot at rest if a velocity is unknown.
+        """
+        if names:
+            dyn_ros.all_terms(self.model, self.data, state.q, state.v, only=tuple(sorted(names)))
+
+    def once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
+        """Return `compute()`, computed once for each state and name."""
+        if self._state is not state:
+            self._state, self._computed = state, {}
+        if name not in self._computed:
+            self._computed[name] = compute()
+        return self._computed[name]
+
+    def set_payload(self, name: str, *body: Any) -> None:
         """Call `Model.set_payload`, and keep the payload for later descriptions."""
         self.model.set_payload(name, *body)
         self.payloads[name] = body
 
-    def clear_payload(self, name=None):
+    def clear_payload(self, name: str | None = None) -> None:
         """Call `Model.clear_payload`; also removes a payload that was not applied."""
         if name is not None and name not in self.payloads:
             raise Rejected(f"no payload named {name!r:.80}; available: "
@@ -135,12 +154,12 @@ class RobotContext:
                 self.model.clear_payload(each)
 
     @property
-    def world_frame(self):
+    def world_frame(self) -> str:
         if not self.moving_base:
             return self.frame_id
         return self._world_frame or self.odometry_frame or "world"
 
-    def _select(self, joints):
+    def _select(self, joints: Sequence[str]) -> None:
         model = self.model
         own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
         for name in joints:
@@ -152,20 +171,21 @@ class RobotContext:
                 "joints", f"there is no joint '{name}'; available: " + ", ".join(own))
         if len(set(joints)) != len(joints):
             raise SettingError("joints", "duplicate names in " + ", ".join(joints))
-        position_rows, rows = [], []
+        position_rows: list[int] = []
+        rows: list[int] = []
         for name in joints or own:
             joint = model.joint_index(name)
             position_rows += range(model.idx_q[joint], model.idx_q[joint] + model.nqs[joint])
             rows += range(model.idx_v[joint], model.idx_v[joint] + model.nvs[joint])
         self.names = [model.velocity_names[row] for row in rows]
         self.position_names = [model.position_names[row] for row in position_rows]
-        self.rows = np.array(rows, np.intp)
-        self.position_rows = np.array(position_rows, np.intp)
-        self.block = np.ix_(rows, rows)
+        self.rows: Any = np.array(rows, np.intp)
+        self.position_rows: Any = np.array(position_rows, np.intp)
+        self.block: Any = np.ix_(rows, rows)
         if rows == list(range(model.nv)):
             self.rows = self.position_rows = self.block = slice(None)
 
-    def _set_armature(self, armature):
+    def _set_armature(self, armature: Sequence[float]) -> None:
         if not armature:
             return
         if len(armature) != len(self.names):

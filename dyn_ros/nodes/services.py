@@ -11,12 +11,11 @@ import math
 import time
 import traceback
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from . import conversions
-from .state import Rejected, abbreviated, duplicates
+from .state import STATE_HINT, Rejected, State, abbreviated, duplicates
 
 
 @dataclass(frozen=True)
@@ -34,22 +33,6 @@ class Service:
     answer: object
 
 
-class State(NamedTuple):
-    """The state that a request applies to; q and v, in the order of the model, are temporary."""
-
-    q: np.ndarray
-    v: np.ndarray
-    stamp: int              # [ns]; 0 if the state is from the request
-    unknown: list           # names of the joints whose velocity is unknown
-
-    def velocity(self):
-        """Return all velocities; raise `Rejected` if one is unknown."""
-        if self.unknown:
-            raise Rejected(f"unknown velocity of {abbreviated(self.unknown)}: {STATE_HINT}")
-        return self.v
-
-
-STATE_HINT = "publish it on joint_states, or specify a state in the request"
 _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
@@ -184,5 +167,4 @@ def _latest_state(node, robot):
     if age > state.staleness:
         raise Rejected(f"the latest state is {age:.3f} s old, more than the parameter staleness "
                        f"({state.staleness:g} s) allows: {STATE_HINT}")
-    return State(state.q, state.v, state.stamp,
-                 [] if state.velocity_known else state.missing_velocity())
+    return state.latest()

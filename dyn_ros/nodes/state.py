@@ -1,13 +1,22 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Assemble a robot's state from joint states and odometry, with all checks. Independent of ROS."""
+from __future__ import annotations
+
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-NEVER = -(1 << 62)      # stamp of a value that has not been received yet
+from dyn_ros import Model
+from dyn_ros.model.types import Array
+
+from .differences import NEVER, Differences
+
 MAX_LAYOUTS = 1000      # bounds the memory if a publisher never repeats its list of names
 LARGEST = 1e12          # doubles resolve larger angles poorly, and results overflow
 
@@ -16,11 +25,32 @@ class Rejected(ValueError):
     """Input that cannot be used; the text states the reason."""
 
 
+class State(NamedTuple):
+    """A robot's state at one instant, in the order of the model."""
+
+    q: Array
+    v: Array | None                 # None: the velocity of some joint is unknown
+    stamp: int = 0                  # [ns]; 0 if the state is from a request
+    unknown: Sequence[str] = ()     # names of the joints whose velocity is unknown
+    effort: Array | None = None     # None: not collected, or that of some joint is unknown
+    acceleration: Array | None = None   # as for effort; see `Differences`
+
+    def velocity(self) -> Array:
+        """Return all velocities; raise `Rejected` if one is unknown."""
+        if self.v is None:
+            raise Rejected(f"unknown velocity of {abbreviated(self.unknown)}: {STATE_HINT}")
+        return self.v
+
+
+STATE_HINT = "publish it on joint_states, or specify a state in the request"
+Index: TypeAlias = "slice | NDArray[np.intp]"
+
+
 @dataclass(eq=False)
 class _Part:
     """A set of joints that one publisher reports, in any order."""
 
-    slots: np.ndarray       # which joints
+    slots: Index            # which joints
     complete: bool          # the whole state
     stamp: int = NEVER      # of its last message
     ahead: int = 0          # messages received since the last state, at most 2
@@ -31,9 +61,9 @@ class _Layout:
     """Maps the entries of a message with a certain list of names to q and v."""
 
     size: int               # number of names
-    used: slice             # entries that are used: a slice or an index array, like q and v
-    q: slice
-    v: slice
+    used: Index             # entries that are used
+    q: Index
+    v: Index
     part: _Part | None      # None: none of the names is a joint with its own coordinate
 
 
@@ -79,20 +109,23 @@ class StateCollector:
     velocity_known : bool
         False if the velocity of some joint is unknown; v must not be used then.
     collects_effort : bool
-        Set to True to collect efforts as well, starting with the next message.
+        Whether efforts are collected, see `collect`.
     tau : ndarray (nv,)
         The efforts, in the order of the model; zero for a base, whose wrench is not reported.
-    differences : Differences, optional
-        If set, it is updated with the velocities of each state that is due.
+    cutoff : float
+        Cutoff frequency of the low pass of the accelerations, see `Differences` [Hz].
     """
 
-    def __init__(self, model, staleness, base=None, notify=None):
+    def __init__(self, model: Model, staleness: float,
+                 base: tuple[Sequence[float], Sequence[float]] | None = None,
+                 notify: Callable[[str], object] | None = None) -> None:
         self.q = np.array(model.neutral(), float)
         self.v = np.zeros(model.nv)
         self.stamp = NEVER
         self.collects_effort = False
         self.tau = np.zeros(model.nv)
-        self.differences = None
+        self._differences = Differences(model.nv, staleness)
+        self._differentiates = False
         self.staleness = staleness
         self._notify = notify or (lambda text: None)
         joints = [i for i, joint in enumerate(model.tree.joints) if joint.mimic is None]
@@ -106,9 +139,9 @@ class StateCollector:
         self._slot_of_row = np.repeat(np.arange(len(joints)), [model.nvs[i] for i in joints])
         self._row_names = model.velocity_names
         self._efforts = np.zeros(model.nv, bool)
-        self._layouts = {}
-        self._parts = {}
-        self._unknown = ()
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self._parts: dict[tuple[int, ...], _Part] = {}
+        self._unknown: tuple[str, ...] = ()
         self._base = _base_joint(model)
         self.needs_odometry = self._base is not None and base is None
         if self._base is not None:
@@ -124,14 +157,41 @@ class StateCollector:
         self.velocity_known = self.constant
 
     @property
-    def staleness(self):
+    def staleness(self) -> float:
         return self._staleness * 1e-9
 
     @staleness.setter
-    def staleness(self, seconds):
+    def staleness(self, seconds: float) -> None:
         self._staleness = round(seconds * 1e9)
 
-    def joint_states(self, names, position, velocity, effort, stamp):
+    @property
+    def cutoff(self) -> float:
+        return self._differences.cutoff
+
+    @cutoff.setter
+    def cutoff(self, frequency: float) -> None:
+        self._differences.cutoff = frequency
+
+    def collect(self, reads: Iterable[str]) -> None:
+        """Collect "effort" or "acceleration" from now on: efforts with the next message."""
+        if "effort" in reads:
+            self.collects_effort = True
+        if "acceleration" in reads and not self._differentiates:
+            self._differentiates = True
+            self._update_differences()
+
+    def latest(self) -> State:
+        """Return the latest state; its arrays are overwritten by the next message."""
+        known = self.velocity_known
+        return State(
+            self.q, self.v if known else None, self.stamp,
+            () if known else self.missing_velocity(),
+            self.tau if self.collects_effort and self.effort_known else None,
+            self._differences.acceleration
+            if self._differentiates and self._differences.known else None)
+
+    def joint_states(self, names: Sequence[str], position: Sequence[float],
+                     velocity: Sequence[float], effort: Sequence[float], stamp: int) -> bool:
         """Process the fields of a sensor_msgs/JointState; the stamp is in ns.
 
         Returns
@@ -170,7 +230,7 @@ class StateCollector:
         self.q[layout.q] = position
         return self._collected(part, stamp)
 
-    def odometry(self, pose, twist, stamp):
+    def odometry(self, pose: Sequence[float], twist: Sequence[float], stamp: int) -> bool:
         """Process the base's pose (x y z qx qy qz qw) in the world and twist in the base frame.
 
         Returns and raises like `joint_states`; ignored if the base does not move.
@@ -184,31 +244,31 @@ class StateCollector:
         self._velocities[0] = True
         return self._collected(part, stamp)
 
-    def missing(self):
+    def missing(self) -> list[str]:
         """Return the names of the joints whose position is unknown or stale."""
         names = self._names[-len(self._live):]
         limit = max(self.stamp - self._staleness, NEVER + 1)
         return [name for name, stamp in zip(names, self._live) if stamp < limit]
 
-    def missing_velocity(self):
+    def missing_velocity(self) -> list[str]:
         """Return the names of the joints whose velocity is unknown."""
         return [self._names[i] for i in np.flatnonzero(~self._velocities)]
 
-    def missing_effort(self):
+    def missing_effort(self) -> list[str]:
         """Return the names of the joints whose effort is unknown."""
         return [self._row_names[row] for row in np.flatnonzero(~self._efforts)]
 
     @property
-    def effort_known(self):
+    def effort_known(self) -> bool:
         """False if the effort of some joint is unknown; tau must not be used then."""
         return bool(self._efforts.all())
 
     @property
-    def unknown(self):
+    def unknown(self) -> tuple[str, ...]:
         """Names that are not joints of the model, from the latest list of names that was new."""
         return self._unknown
 
-    def _new_layout(self, names):
+    def _new_layout(self, names: tuple[str, ...]) -> _Layout:
         if not names:
             raise Rejected("no joint names")
         if len(set(names)) != len(names):
@@ -229,14 +289,15 @@ class StateCollector:
         self._layouts[names] = layout
         return layout
 
-    def _part(self, slots):
+    def _part(self, slots: Sequence[int]) -> _Part:
         slots = sorted(slots)
         key = tuple(slots)
         if key not in self._parts:
             self._parts[key] = _Part(_index(slots), complete=len(slots) == len(self._live))
         return self._parts[key]
 
-    def _checked(self, field, values, layout, names):
+    def _checked(self, field: str, values: Sequence[float], layout: _Layout,
+                 names: tuple[str, ...]) -> Array:
         values = np.asarray(values, float)[layout.used]
         if sum(map(abs, values.tolist())) <= LARGEST:   # far faster than checking with NumPy
             return values
@@ -247,7 +308,7 @@ class StateCollector:
                 f"{name} = {value:g}" for name, value in list(bad)[:10]))
         return values
 
-    def _take_effort(self, effort, layout):
+    def _take_effort(self, effort: Sequence[float], layout: _Layout) -> None:
         """Record the efforts; one that is missing or NaN is unknown, as not every driver has it."""
         if len(effort) == layout.size:
             effort = np.asarray(effort, float)[layout.used]
@@ -256,7 +317,7 @@ class StateCollector:
         else:
             self._efforts[layout.v] = False
 
-    def _check_order(self, part, stamp):
+    def _check_order(self, part: _Part, stamp: int) -> None:
         behind = part.stamp - stamp
         if behind <= 0:
             return
@@ -269,7 +330,7 @@ class StateCollector:
         for each in self._parts.values():
             each.stamp, each.ahead = NEVER, 0
 
-    def _collected(self, part, stamp):
+    def _collected(self, part: _Part, stamp: int) -> bool:
         part.stamp = stamp
         part.ahead = min(part.ahead + 1, 2)
         self._stamps[part.slots] = stamp
@@ -287,18 +348,17 @@ class StateCollector:
         for each in self._parts.values():
             each.ahead = max(each.ahead - 1, 0)
         self.velocity_known = all(self._velocities.tolist())
-        if self.differences:
-            self.update_differences()
+        if self._differentiates:
+            self._update_differences()
         return True
 
-    def update_differences(self):
-        """Update `differences` with the velocities of the state."""
+    def _update_differences(self) -> None:
         if self.velocity_known:
-            self.differences.update(self.v, self._stamps[self._slot_of_row])
+            self._differences.update(self.v, self._stamps[self._slot_of_row])
         else:
-            self.differences.reset()
+            self._differences.reset()
 
-    def _set_base(self, pose, twist):
+    def _set_base(self, pose: Sequence[float], twist: Sequence[float]) -> None:
         x, y, z, qx, qy, qz, qw = pose
         if self._base == "planar":
             yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
@@ -310,17 +370,17 @@ class StateCollector:
         self.v[:6] = twist
 
 
-def duplicates(names):
+def duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def abbreviated(names):
+def abbreviated(names: Sequence[str]) -> str:
     """Join names for a message: the first twenty, and the number of the others."""
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _base_joint(model):
+def _base_joint(model: Model) -> str | None:
     """Return "floating", "planar", or None for a fixed base."""
     base = None
     for i, joint in enumerate(model.tree.joints):
@@ -333,7 +393,7 @@ def _base_joint(model):
     return base
 
 
-def check_pose(pose):
+def check_pose(pose: Sequence[float]) -> None:
     """Raise `Rejected` for a base's pose (x y z qx qy qz qw) that cannot be used.
 
     The norm of its quaternion may differ from 1 by 1e-3, to allow for rounded digits; callers
@@ -345,28 +405,28 @@ def check_pose(pose):
         raise Rejected(f"the norm of the base's quaternion is {norm:g}, expected 1")
 
 
-def _check_base(pose, twist):
+def _check_base(pose: Sequence[float], twist: Sequence[float]) -> None:
     check_pose(pose)
     _check_usable("twist", twist)
 
 
-def _check_usable(name, values):
+def _check_usable(name: str, values: Sequence[float]) -> None:
     if not sum(map(abs, values)) <= LARGEST:
         raise _unusable(f"the base's {name}", values, _numbers(values))
 
 
-def _unusable(what, values, text):
+def _unusable(what: str, values: Iterable[float], text: str) -> Rejected:
     if all(map(math.isfinite, values)):
         return Rejected(f"{what} is too large: {text}")
     return Rejected(f"{what} is not finite: {text}")
 
 
-def _index(numbers):
+def _index(numbers: list[int]) -> Index:
     """Return a slice if the numbers are consecutive (faster), otherwise an index array."""
     if numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return slice(numbers[0], numbers[0] + len(numbers))
     return np.array(numbers, dtype=np.intp)
 
 
-def _numbers(values):
+def _numbers(values: Iterable[float]) -> str:
     return "[" + ", ".join(f"{value:g}" for value in values) + "]"

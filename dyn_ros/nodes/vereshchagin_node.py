@@ -1,23 +1,31 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Publishes the torques that enforce acceleration constraints on frames of a robot."""
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 import numpy as np
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
+from dyn_ros.algorithms.constraints import ConstrainedMotion
+from dyn_ros.model.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
 from . import conversions
 from .base import Output, RobotNode, run
+from .cdr import Template
 from .constraints import Constraints, from_message, from_preset, moved_links, solve
+from .dispatch import Compute, Terms
 from .inputs import COMMAND_QOS, wrenches
-from .markers import VERESHCHAGIN
+from .markers import VERESHCHAGIN, solution_reads
 from .parameters import Spec
+from .robot import RobotContext
 from .services import Service, external_forces, vector
-from .state import Rejected
+from .state import Rejected, State
 
 PRESETS = (
     Spec("constraints", "topic",
@@ -65,9 +73,9 @@ class Solution(NamedTuple):
     """The solution for one state."""
 
     constraints: Constraints
-    feedforward: np.ndarray
-    torque: np.ndarray
-    motion: tuple           # dyn_ros.algorithms.constraints.ConstrainedMotion
+    feedforward: Array
+    torque: Array
+    motion: ConstrainedMotion
 
 
 class VereshchaginNode(RobotNode):
@@ -77,30 +85,29 @@ class VereshchaginNode(RobotNode):
     markers = VERESHCHAGIN
     specs = SPECS
 
-    def __init__(self, name, source=None, **kwargs):
+    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.outputs = (Output("~/constraint_torques", JointState, self._make_torques,
-                               self._terms),
+                               self._reads),
                         Output("~/solution", ConstrainedDynamics, self._make_solution,
-                               self._terms))
+                               self._reads))
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
-        self._preset = None, None   # a robot, and the constraints that the parameters specify
-        self._solved = None, None   # when a state was received, and its solution
+        # a robot, and the constraints that the parameters specify
+        self._preset: tuple[RobotContext, Constraints] | None = None
         super().__init__(name, source, **kwargs)
 
     # Inputs
 
-    def _accept_parameters(self, values, changed):
-        super()._accept_parameters(values, changed)
-        robot = self._candidate[0] if self._candidate else self.robot
-        if robot and values["constraints"] != "topic" and any(
-                spec.name in changed for spec in PRESETS):
+    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
+                         changed: Set[str]) -> None:
+        super().accept_for_robot(robot, values, changed)
+        if values["constraints"] != "topic" and any(spec.name in changed for spec in PRESETS):
             _of_parameters(robot, values)
 
-    def _parameters_changed(self, changed):
-        super()._parameters_changed(changed)
-        self._preset = None, None
+    def parameters_changed(self, changed: Set[str]) -> None:
+        super().parameters_changed(changed)
+        self._preset = None
 
-    def wanted_inputs(self, values):
+    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for constraints, feed-forward torques and wrenches."""
         wanted = wrenches(values["wrench_topics"])
         own = {"~/constraints": (AccelerationConstraints, from_message, COMMAND_QOS),
@@ -109,38 +116,37 @@ class VereshchaginNode(RobotNode):
             raise Rejected(f"wrench_topics: {topic} is not a topic for wrenches")
         return wanted | {topic: how for topic, how in own.items() if values[topic[2:]] == "topic"}
 
-    def _numbers(self, topic, robot):
+    def _numbers(self, topic: str, robot: RobotContext) -> Any:
         return self.inputs.numbers(topic, robot, self.parameters.values["input_timeout"])
 
-    def _constraints(self, robot):
+    def _constraints(self, robot: RobotContext) -> Constraints:
         """Return the active constraints; like the two methods below, a ValueError if missing."""
         if "~/constraints" in self.inputs:
             return self._numbers("~/constraints", robot)
-        if self._preset[0] is not robot:
+        if self._preset is None or self._preset[0] is not robot:
             self._preset = robot, _of_parameters(robot, self.parameters.values)
         return self._preset[1]
 
-    def _received_feedforward(self, robot):
+    def _received_feedforward(self, robot: RobotContext) -> Array:
         if "~/feedforward" in self.inputs:
             return self._numbers("~/feedforward", robot)
         return np.zeros(robot.model.nv)
 
-    def _feedforward(self, robot):
+    def _feedforward(self, robot: RobotContext, terms: Terms) -> Array:
         if self.parameters.values["feedforward"] == "gravity":
-            return robot.terms().g.copy()
+            return terms.g.copy()
         return self._received_feedforward(robot)
 
-    def _terms(self):
-        return ("g",) if self.parameters.values["feedforward"] == "gravity" else ()
+    def _reads(self) -> Iterable[str]:
+        return solution_reads(self.parameters.values)
 
-    def _wrenches(self, robot):
+    def _wrenches(self, robot: RobotContext) -> Array | None:
         topics = dict.fromkeys(self.parameters.values["wrench_topics"])     # each once, in order
         return sum(self._numbers(topic, robot).f_ext for topic in topics) if topics else None
 
-    def _waiting_for(self):
-        waiting = super()._waiting_for()
-        if waiting or not any(
-                publisher.get_subscription_count() for publisher in self._output_publishers):
+    def waiting_for(self) -> str:
+        waiting = super().waiting_for()
+        if waiting or self.robot is None or not self.dispatch.subscribed():
             return waiting
         try:
             for each in (self._constraints, self._received_feedforward, self._wrenches):
@@ -151,19 +157,17 @@ class VereshchaginNode(RobotNode):
 
     # Solutions
 
-    def solution(self, robot):
-        """Return the solution for the state being published, or None if an input is missing."""
-        if self._solved[0] != robot.received:
-            self._solved = robot.received, self._solve(robot)
-        return self._solved[1]
+    def solution(self, robot: RobotContext, state: State, terms: Terms) -> Solution | None:
+        """Return the solution for a state, or None if an input is missing; computed once."""
+        return robot.once(state, "solution", lambda: self._solve(robot, state, terms))
 
-    def _solve(self, robot):
-        state = robot.state
-        if not state.velocity_known:
+    def _solve(self, robot: RobotContext, state: State, terms: Terms) -> Solution | None:
+        if state.v is None:
             return None
         try:
-            given = self._constraints(robot), self._feedforward(robot), self._wrenches(robot)
-        except ValueError:          # reported by _waiting_for
+            given = (self._constraints(robot), self._feedforward(robot, terms),
+                     self._wrenches(robot))
+        except ValueError:          # reported by waiting_for
             return None
         try:
             return self._solve_for(robot, state.q, state.v, *given)
@@ -171,7 +175,8 @@ class VereshchaginNode(RobotNode):
             self.reject("state", error)
             return None
 
-    def _solve_for(self, robot, q, v, constraints, feedforward, f_ext):
+    def _solve_for(self, robot: RobotContext, q: Array, v: Array, constraints: Constraints,
+                   feedforward: Array, f_ext: Array | None) -> Solution:
         values = self.parameters.values
         motion = solve(robot, q, v, constraints, feedforward, f_ext,
                        singularity=values["singularity"],
@@ -183,25 +188,28 @@ class VereshchaginNode(RobotNode):
                            "the wrenches are too large to compute with")
         return Solution(constraints, feedforward, torque, motion)
 
-    def _make_torques(self, robot):
+    def _make_torques(self, robot: RobotContext) -> Compute:
         """`~/constraint_torques`: the torques to send to the joints."""
-        message, effort = conversions.joint_effort(robot)
+        message = conversions.named(JointState, robot)
+        message.effort = conversions.zeros(len(robot.names))
+        template = Template(message)
+        effort = template.array("effort")
 
-        def fill():
-            solution = self.solution(robot)
+        def compute(state: State, terms: Terms) -> Template | None:
+            solution = self.solution(robot, state, terms)
             if solution is None:
                 return None
             effort[:] = solution.torque[robot.rows]
-            return message
-        return fill
+            return template
+        return compute
 
-    def _make_solution(self, robot):
+    def _make_solution(self, robot: RobotContext) -> Compute:
         """`~/solution`: motion, torques, constraints and KDL's results at one instant."""
-        made = None, None, None
+        made: Any = None, None, None
 
-        def fill():
+        def compute(state: State, terms: Terms) -> ConstrainedDynamics | None:
             nonlocal made
-            solution = self.solution(robot)
+            solution = self.solution(robot, state, terms)
             if solution is None:
                 return None
             if made[0] is not solution.constraints:
@@ -212,7 +220,7 @@ class VereshchaginNode(RobotNode):
             message.header.frame_id = robot.world_frame
             write(solution)
             return message
-        return fill
+        return compute
 
     def _answer(self, robot, request, response, state):
         """The motion under the constraints in the request, or under the active ones."""
@@ -269,7 +277,7 @@ def _writer(robot, constraints, message):
     return write
 
 
-def main(args=None):
+def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
     return run(VereshchaginNode, "vereshchagin", args)
 

@@ -141,7 +141,7 @@ def say(collector, names, seconds, velocity=None, effort=()):
 
 def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
     collector = StateCollector(arm, GAP)
-    collector.differences = differences = Differences(arm.nv, GAP, 0.0)
+    collector.collect(["acceleration"])
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     for seconds in (1.0, 1.1, 1.2):
         say(collector, a, seconds, velocity=seconds)
@@ -149,17 +149,16 @@ def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
     rows = [arm.idx_v[arm.joint_index(name)] for name in a]
     expected = np.full(arm.nv, -3.0)
     expected[rows] = 1.0
-    assert differences.known
-    np.testing.assert_allclose(differences.acceleration, expected, rtol=1e-9)
+    np.testing.assert_allclose(collector.latest().acceleration, expected, rtol=1e-9)
 
 
 def test_an_unknown_velocity_restarts_it(arm):
     collector = StateCollector(arm, GAP)
-    collector.differences = differences = Differences(arm.nv, GAP, 0.0)
+    collector.collect(["acceleration"])
     known = []
     for seconds, velocity in ((1.0, 1.0), (1.1, 1.1), (1.2, None), (1.3, 1.3), (1.4, 1.4)):
         assert say(collector, arm.joint_names, seconds, velocity)
-        known.append(differences.known)
+        known.append(collector.latest().acceleration is not None)
     assert known == [False, True, False, False, True]
 
 
@@ -168,12 +167,12 @@ def test_a_moving_base_differs_too_and_one_by_parameter_stands_still():
     pose, twist = (0.0,) * 6 + (1.0,), np.arange(1.0, 7.0)
     for base, expected in ((None, 2.0 * twist), ((pose, twist), np.zeros(6))):
         collector = StateCollector(floating, GAP, base)
-        collector.differences = differences = Differences(floating.nv, GAP, 0.0)
+        collector.collect(["acceleration"])
         for seconds in (1.0, 1.1):
             collector.odometry(pose, 2.0 * seconds * twist, round(seconds * 1e9))
             assert say(collector, ["turn", "slide"], seconds, velocity=seconds)
-        assert differences.known
-        np.testing.assert_allclose(differences.acceleration, [*expected, 1.0, 1.0], rtol=1e-9)
+        acceleration = collector.latest().acceleration
+        np.testing.assert_allclose(acceleration, [*expected, 1.0, 1.0], rtol=1e-9)
 
 
 XML = """<robot name="two"><link name="base"><inertial><mass value="1"/></inertial></link>
@@ -189,7 +188,7 @@ def collector():
     collector = StateCollector(dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP,
                                ((0.0,) * 6 + (1.0,), (0.0,) * 6))
     assert not collector.collects_effort
-    collector.collects_effort = True
+    collector.collect(["effort"])
     return collector
 
 

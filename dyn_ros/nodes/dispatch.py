@@ -1,0 +1,228 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""From a robot state to published messages: outputs, and what they declare that they read."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from rclpy.qos_overriding_options import QoSOverridingOptions
+
+import dyn_ros
+
+from .cdr import Template
+from .rate_limiter import RateLimiter
+from .state import State
+
+if TYPE_CHECKING:
+    from .base import RobotNode
+    from .robot import RobotContext
+
+STATE_READS = frozenset({"effort", "acceleration"})
+"""What an output reads from the `State` in addition to q and v: collected only if it is read."""
+
+
+class Terms:
+    """The terms of the equations of motion that an output declares, for the current state.
+
+    An attribute is an array of `Data`, named as in `dyn_ros.Terms`; terms that depend on the
+    velocity are those of a robot at rest if `State.v` is None.
+
+    Parameters
+    ----------
+    data : dyn_ros.Data
+    names : iterable of str
+        The declared terms.
+
+    Raises
+    ------
+    AttributeError
+        Another attribute is read; names it, and the declared ones.
+    """
+
+    __slots__ = ("_data", "_names")
+
+    def __init__(self, data: dyn_ros.Data, names: Iterable[str]) -> None:
+        self._data, self._names = data, frozenset(names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._names:
+            return getattr(self._data, name)
+        raise AttributeError(
+            f"the term {name!r} is not declared: add it to the `reads` of the output, which "
+            f"declares {', '.join(sorted(self._names)) or 'none'}")
+
+
+Compute: TypeAlias = Callable[[State, Terms], Any]
+"""Computes the message, or None if an input is missing; the message may be used again."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A topic that a node publishes for each state.
+
+    Parameters
+    ----------
+    topic : str
+    type : type
+        Of the message.
+    make : callable(robot)
+        Returns a function `(state, terms) -> message` for a `RobotContext`. It returns a message
+        or a `Template`, or None if an input is missing.
+    reads : tuple of str, or callable() -> tuple of str or None
+        The `dyn_ros.Terms` that the function reads from `terms`, and those of `STATE_READS`
+        that it reads from `state`. A callable is called for each state; None skips the state.
+    header : callable(message)
+        Returns the header of a message, which is stamped before publishing.
+    clear : callable(), optional
+        Returns the message that removes from displays what the node has shown; it is published
+        when the node stops.
+    """
+
+    topic: str
+    type: type
+    make: Callable[[RobotContext], Compute]
+    reads: tuple[str, ...] | Callable[[], Iterable[str] | None] = ()
+    header: Callable[[Any], Any] = attrgetter("header")
+    clear: Callable[[], Any] | None = None
+
+
+@dataclass(eq=False)
+class _Live:
+    """An output while its node is configured."""
+
+    output: Output
+    publisher: Any
+    compute: Compute | None = None          # for the current robot
+    terms: dict[frozenset[str], Terms] = field(default_factory=dict)
+
+    def publish(self, robot: RobotContext, state: State, reads: frozenset[str]) -> bool:
+        """Compute and publish; return whether there was a message."""
+        assert self.compute is not None
+        terms = self.terms.get(reads)
+        if terms is None:
+            terms = self.terms[reads] = Terms(robot.data, reads - STATE_READS)
+        message = self.compute(state, terms)
+        if message is None:
+            return False
+        if isinstance(message, Template):
+            message.set_stamp(state.stamp)
+            self.publisher.publish(message.to_bytes())
+        else:
+            stamp = self.output.header(message).stamp
+            stamp.sec, stamp.nanosec = divmod(state.stamp, 1_000_000_000)
+            self.publisher.publish(message)
+        return True
+
+
+class _Due(NamedTuple):
+    """An output to publish for a state."""
+
+    live: _Live
+    reads: frozenset[str]
+
+
+class Dispatch:
+    """The outputs of a node.
+
+    Parameters
+    ----------
+    node : RobotNode
+    outputs : sequence of Output
+    """
+
+    def __init__(self, node: RobotNode, outputs: Sequence[Output]) -> None:
+        self._node, self._outputs = node, outputs
+        self._live: list[_Live] = []
+        self.limit(0.0)
+
+    def limit(self, rate: float) -> None:
+        """Publish at most this often [Hz]; 0: every state."""
+        self._limiter = RateLimiter(rate)
+
+    def open(self) -> None:
+        """Create the publishers."""
+        self._live = [
+            _Live(output, self._node.create_lifecycle_publisher(
+                output.type, output.topic, 10,
+                qos_overriding_options=QoSOverridingOptions.with_default_policies()))
+            for output in self._outputs]
+
+    def close(self) -> None:
+        """Destroy the publishers."""
+        for live in self._live:
+            self._node.destroy_lifecycle_publisher(live.publisher)
+        self._live = []
+
+    def clear(self) -> None:
+        """Remove from displays what the outputs have shown."""
+        for live in self._live:
+            if live.output.clear:
+                live.publisher.publish(live.output.clear())
+
+    def make(self, robot: RobotContext) -> list[Compute]:
+        """Return the functions that compute the messages for a robot, for `use`."""
+        return [output.make(robot) for output in self._outputs]
+
+    def use(self, computes: Sequence[Compute] | None) -> None:
+        """Use these functions from now on; None if there is no robot."""
+        for k, live in enumerate(self._live):
+            live.compute = computes[k] if computes else None
+            live.terms = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the publishers exist."""
+        return bool(self._live)
+
+    def subscribed(self) -> list[str]:
+        """Return the topics that have subscribers."""
+        return [live.output.topic for live in self._live
+                if live.publisher.get_subscription_count()]
+
+    def is_due(self, now: float) -> bool:
+        """Whether the node publishes for a state received at a time [s]; counts the state."""
+        self._node.report.count.states += 1
+        return self._node.active and self._limiter.due(now)
+
+    def due(self) -> list[_Due]:
+        """Return the outputs that have subscribers, with what they read."""
+        found = []
+        for live in self._live:
+            if live.compute and live.publisher.get_subscription_count():
+                reads = live.output.reads
+                names = reads() if callable(reads) else reads
+                if names is not None:
+                    found.append(_Due(live, frozenset(names)))
+        return found
+
+    def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
+        """Publish outputs for a state, and count them."""
+        started, count = time.perf_counter(), self._node.report.count
+        for live, reads in due:
+            count.published += live.publish(robot, state, reads)
+        took = time.perf_counter() - started
+        count.took += took
+        count.longest = max(count.longest, took)
+
+
+def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: float) -> None:
+    """Publish the outputs of nodes in one process for the latest state of their robot.
+
+    The first node owns the robot; the others publish only if it does.
+    All terms that the outputs read are computed in one pass over the kinematics.
+    """
+    source = nodes[0]
+    due: list[tuple[RobotNode, list[_Due]]] = []
+    if source.dispatch.is_due(received):
+        due = [(node, node.dispatch.due()) for node in nodes
+               if node is source or node.dispatch.is_due(received)]
+    reads: frozenset[str] = frozenset().union(
+        *(each.reads for _, outputs in due for each in outputs))
+    state = robot.begin_state(received, reads & STATE_READS)
+    robot.compute(state, reads - STATE_READS)
+    for node, outputs in due:
+        node.guard("publish", node.dispatch.publish, robot, state, outputs)
