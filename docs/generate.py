@@ -21,7 +21,7 @@ from dyn_ros.nodes.centroidal_node import CentroidalNode
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.dynamics_node import DynamicsNode
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
-from dyn_ros.nodes.viewer_node import SPECS as VIEWER
+from dyn_ros.nodes.viewer_node import ViewerNode
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -201,7 +201,7 @@ def written(page):
     def fill(place):
         begin, name, part, end = place.groups()
         if (name, part) == ("viewer", "parameters"):    # running it would serve a page
-            return begin + _parameters(VIEWER) + end
+            return begin + _parameters(ViewerNode.all_specs()) + end
         with opened(name) as node:
             return begin + TABLES[part](node) + end
     return PLACE.sub(fill, page.read_text())

@@ -30,7 +30,7 @@ UNKNOWN = (math.nan,) * 6
 class CentroidalNode(RobotNode):
     """Publishes `~/state` and `~/markers`; provides `~/get_centroidal_derivatives`."""
 
-    kernels = ("all_terms", "aba")
+    kernels: tuple[str, ...] = ("all_terms", "aba")
     markers = CENTROIDAL
     specs = (
         Spec("acceleration_source", "none",
@@ -94,12 +94,13 @@ class CentroidalNode(RobotNode):
         if source == "finite_difference":
             return state.acceleration
         if source == "forward_dynamics" and state.v is not None and state.effort is not None:
-            return self._forward_dynamics(robot, state)
+            return self._forward_dynamics(robot, state.q, state.v, state.effort)
         return None
 
-    def _forward_dynamics(self, robot: RobotContext, state: State) -> Array | None:
+    def _forward_dynamics(self, robot: RobotContext, q: Array, v: Array,
+                          effort: Array) -> Array | None:
         try:
-            a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), state.effort)
+            a = dyn_ros.aba(robot.model, robot.data, q, v, effort)
             if np.isfinite(a).all():
                 return a
             raise Rejected(TOO_LARGE)

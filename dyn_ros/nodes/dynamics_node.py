@@ -22,6 +22,7 @@ from .dynamics_services import KERNELS, SERVICES
 from .inputs import wrenches
 from .markers import DYNAMICS
 from .robot import RobotContext
+from .services import Service
 from .state import State
 
 
@@ -97,8 +98,8 @@ def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
 class DynamicsNode(RobotNode):
     """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; provides services."""
 
-    kernels = ("all_terms", *KERNELS)
-    offers = SERVICES
+    kernels: tuple[str, ...] = ("all_terms", *KERNELS)
+    offers: tuple[Service, ...] = SERVICES
     markers = DYNAMICS
     outputs = (
         Output("~/gravity", JointState, gravity, ("g",)),

@@ -227,7 +227,7 @@ class BaseNode(LifecycleNode):
         self.on_joint_states(self._joint_state_reader.read(data))
 
     def _reject_description(self, source: str, why: str) -> None:
-        self.report.rejection(source, "rejected", why, throttle=0.0)
+        self.reject(source, why, throttle=0.0)
 
     def stamp(self, message: Any) -> int:
         """Return the stamp of a message [ns]; now if it has none."""
@@ -236,7 +236,7 @@ class BaseNode(LifecycleNode):
 
     def now(self) -> float:
         """Return the time [s] by which inputs age; simulation time if the node uses it."""
-        clock = self.get_clock()
+        clock: Any = self.get_clock()
         if clock.ros_time_is_active:
             return 1e-9 * clock.now().nanoseconds
         return time.monotonic()

@@ -173,7 +173,7 @@ class Group:
 
     def arrows(self, ids: Sequence[int], starts: Array, vectors: Array) -> None:
         """Straight arrows, (n, 3) each; those that are too short are omitted."""
-        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
+        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST).tolist()
         ends = (starts + vectors)[long].tolist()
         for marker, start, end in zip(
                 self.show([ids[i] for i in long]), starts[long].tolist(), ends):
@@ -183,7 +183,7 @@ class Group:
     def turns(self, ids: Sequence[int], centers: Array, first: Array, second: Array,
               radii: Array, angles: Array) -> None:
         """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
-        long = np.flatnonzero(abs(radii * angles) > SHORTEST)
+        long = np.flatnonzero(abs(radii * angles) > SHORTEST).tolist()
         points, counts = shapes.curved_arrows(
             centers[long], first[long], second[long], radii[long], angles[long])
         self.lines([ids[i] for i in long], points, counts)
@@ -222,7 +222,7 @@ class Screws:
         points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
         arrows.arrows(ids, points, self._scale * vectors[:, :3])
         sizes = np.linalg.norm(vectors[:, 3:], axis=-1)
-        turning = np.flatnonzero(sizes > 0.0)
+        turning = np.flatnonzero(sizes > 0.0).tolist()
         first, second = shapes.across(vectors[turning, 3:] / sizes[turning, None])
         turns.turns([ids[i] for i in turning], points[turning], first, second,
                     self._scale * sizes[turning], np.full(len(turning), shapes.FULL_ARC))
@@ -457,7 +457,7 @@ def com(node: Any, robot: RobotContext, look: Look) -> Draw:
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         whole = whole_robot(robot, state, terms).body
-        balls.balls([0], whole.com[None], [look.scale])
+        balls.balls([0], whole.com[None], np.array([look.scale]))
         return [balls]
     return draw
 
@@ -481,10 +481,10 @@ def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The center of mass of each joint's subtree, as a ball with a volume according to its mass."""
     model = robot.model
     try:
-        joints = [model.joint_index(name) for name in look.joints]
+        chosen = [model.joint_index(name) for name in look.joints]
     except ValueError as error:
         raise ValueError(f"markers.{look.name}.joints: {error}") from None
-    joints = np.array(joints or range(model.njoints), int)
+    joints = np.array(chosen or range(model.njoints), int)
     balls = Group(look, Marker.SPHERE)
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:

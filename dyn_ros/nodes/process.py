@@ -54,7 +54,7 @@ def _executor() -> Any:
     return EventsExecutor()
 
 
-def usage(node_class: type[BaseNode], name: str) -> str:
+def usage(node_class: Any, name: str) -> str:
     """Return the text of `--help`."""
     lines = [f"usage: ros2 run dyn_ros {name}_node [--ros-args -p parameter:=value ...]", "",
              (node_class.__doc__ or "").split("\n\n")[0], ""]
@@ -64,8 +64,11 @@ def usage(node_class: type[BaseNode], name: str) -> str:
     return "\n".join(lines)
 
 
-def run(node_class: type[BaseNode], name: str, args: Sequence[str] | None = None) -> int:
-    """Run a node until it is asked to shut down; return the exit code of the process."""
+def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
+    """Run a node until it is asked to shut down; return the exit code of the process.
+
+    `node_class` is a subclass of `BaseNode`, whose only required argument is its name.
+    """
     if not {"-h", "--help"}.isdisjoint(sys.argv[1:] if args is None else args):
         print(usage(node_class, name))
         return 0

@@ -44,6 +44,7 @@ class State(NamedTuple):
 
 STATE_HINT = "publish it on joint_states, or specify a state in the request"
 Index: TypeAlias = "slice | NDArray[np.intp]"
+Numbers: TypeAlias = "Sequence[float] | Array"
 
 
 @dataclass(eq=False)
@@ -190,8 +191,8 @@ class StateCollector:
             self._differences.acceleration
             if self._differentiates and self._differences.known else None)
 
-    def joint_states(self, names: Sequence[str], position: Sequence[float],
-                     velocity: Sequence[float], effort: Sequence[float], stamp: int) -> bool:
+    def joint_states(self, names: Sequence[str], position: Numbers,
+                     velocity: Numbers, effort: Numbers, stamp: int) -> bool:
         """Process the fields of a sensor_msgs/JointState; the stamp is in ns.
 
         Returns
@@ -216,18 +217,18 @@ class StateCollector:
         part = layout.part
         if part is None:
             return False
-        position = self._checked("position", position, layout, key)
+        q = self._checked("position", position, layout, key)
         if size == len(velocity):
-            velocity = self._checked("velocity", velocity, layout, key)
+            v = self._checked("velocity", velocity, layout, key)
             self._check_order(part, stamp)
-            self.v[layout.v] = velocity
+            self.v[layout.v] = v
             self._velocities[part.slots] = True
         else:
             self._check_order(part, stamp)
             self._velocities[part.slots] = False
         if self.collects_effort:
             self._take_effort(effort, layout)
-        self.q[layout.q] = position
+        self.q[layout.q] = q
         return self._collected(part, stamp)
 
     def odometry(self, pose: Sequence[float], twist: Sequence[float], stamp: int) -> bool:
@@ -296,24 +297,24 @@ class StateCollector:
             self._parts[key] = _Part(_index(slots), complete=len(slots) == len(self._live))
         return self._parts[key]
 
-    def _checked(self, field: str, values: Sequence[float], layout: _Layout,
+    def _checked(self, field: str, values: Numbers, layout: _Layout,
                  names: tuple[str, ...]) -> Array:
-        values = np.asarray(values, float)[layout.used]
-        if sum(map(abs, values.tolist())) <= LARGEST:   # far faster than checking with NumPy
-            return values
-        usable = np.abs(values) <= LARGEST
+        used = np.asarray(values, float)[layout.used]
+        if sum(map(abs, used.tolist())) <= LARGEST:     # far faster than checking with NumPy
+            return used
+        usable = np.abs(used) <= LARGEST
         if not usable.all():
-            bad = zip(np.array(names)[layout.used][~usable], values[~usable])
-            raise _unusable(field, values, ", ".join(
+            bad = zip(np.array(names)[layout.used][~usable], used[~usable])
+            raise _unusable(field, used.tolist(), ", ".join(
                 f"{name} = {value:g}" for name, value in list(bad)[:10]))
-        return values
+        return used
 
-    def _take_effort(self, effort: Sequence[float], layout: _Layout) -> None:
+    def _take_effort(self, effort: Numbers, layout: _Layout) -> None:
         """Record the efforts; one that is missing or NaN is unknown, as not every driver has it."""
         if len(effort) == layout.size:
-            effort = np.asarray(effort, float)[layout.used]
-            self.tau[layout.v] = effort
-            self._efforts[layout.v] = np.abs(effort) <= LARGEST
+            used = np.asarray(effort, float)[layout.used]
+            self.tau[layout.v] = used
+            self._efforts[layout.v] = np.abs(used) <= LARGEST
         else:
             self._efforts[layout.v] = False
 

@@ -81,7 +81,7 @@ class Solution(NamedTuple):
 class VereshchaginNode(RobotNode):
     """Publishes `~/constraint_torques`, `~/solution` and `~/markers`; provides `~/solve`."""
 
-    kernels = ("constrained_dynamics", "all_terms")
+    kernels: tuple[str, ...] = ("constrained_dynamics", "all_terms")
     markers = VERESHCHAGIN
     specs = SPECS
 

@@ -1,33 +1,46 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
+from __future__ import annotations
+
 import math
 import sys
 import time
-import traceback
 from array import array
 from collections import deque
+from collections.abc import Mapping, Sequence, Set
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import rclpy
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.node import Node
+from rclpy.clock import Clock, ClockType
 from rclpy.parameter import Parameter
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 from std_srvs.srv import SetBool
 from visualization_msgs.msg import MarkerArray
 
+from dyn_ros.model.types import Array
 from dyn_ros.model.urdf import read_urdf
 
-from . import base, conversions
-from .parameters import Parameters, Spec
+from . import conversions, description
+from .cdr import JointStateFields
+from .description import parameter_description
+from .diagnostics import THROTTLE
+from .lifecycle import BaseNode
+from .parameters import Spec
+from .process import run
 from .rate_limiter import RateLimiter
 from .state import abbreviated, check_pose
+
+if TYPE_CHECKING:
+    from dyn_ros.viewer.follower import SpringFollower
+    from dyn_ros.viewer.markers import Drawing
+    from dyn_ros.viewer.panel import Panel
+    from dyn_ros.viewer.scene import RobotScene
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
           "constraint": "vereshchagin/constraint_torques"}
@@ -59,37 +72,60 @@ SPECS = (
     Spec("motion_service", "",
          "Service (std_srvs/SetBool) that starts the robot's own motion (true), or stops it and "
          "its joint_states (false) when a slider is moved; empty: none.", read_only=True),
-    *(spec for spec in base.SPECS if spec.name in ("robot_description", "robot_description_file")),
 )
 
 
-class ViewerNode(Node):
-    """Serves the page; `update` refreshes it.
+class ViewerNode(BaseNode):
+    """Shows a robot, its markers and its torques in a browser, with sliders and a push handle."""
 
-    Parameters
-    ----------
-    name : str
-    """
+    specs = SPECS
 
-    def __init__(self, name, **kwargs):
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        self._server: Any = None
+        self._robot: RobotScene | None = None
+        self._panel: Panel | None = None
+        self._follower: SpringFollower | None = None
+        self._problems: deque[tuple[float, str]] = deque(maxlen=MOST_PROBLEMS)
+        self._odometry_frame: str | None = None
+        self._handle: Any = None
+        self._arrow: Any = None
+        self._pushed: str | None = None
+        self._marker_topics: set[str] = set()
+        self._publisher: Any = None     # of joint states; created when a slider is first moved
+        self._motion: Any = None
+        super().__init__(name, self.all_specs(), **kwargs)
+
+    @property
+    def address(self) -> str:
+        """The address of the page."""
+        return self._served
+
+    # Lifecycle
+
+    def start(self) -> None:
+        """Serve the page, unless autostart is false.
+
+        Raises
+        ------
+        ValueError
+            The page cannot be served.
+        """
+        super().start()
+        if self.parameters.values["autostart"] and self._server is None:
+            raise ValueError(self.report.count.last_rejection)
+
+    def end(self) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Serve the page; subscribe to torques and markers."""
         from dyn_ros.viewer import page
         from dyn_ros.viewer.markers import Drawing
-        super().__init__(name, **kwargs)
-        self.received = False           # whether a callback has run, see `drain`
-        self._robot = self._panel = self._follower = None
-        self._description = ""
-        self._last_logged, self._problems = {}, deque(maxlen=MOST_PROBLEMS)
-        self._odometry_frame = None
-        self._handle = self._arrow = self._pushed = None
-        self._marker_subscriptions = {}
-        self._publisher = None          # of joint states; created when a slider is first moved
-        self.parameters = Parameters(self, SPECS, self._accept, self._changed)
         values = self.parameters.values
-        for fault in self.parameters.faults.values():
-            self.problem("parameters", fault)
-        self._accept(values, ())
+        if not 0 <= values["port"] <= 65535:
+            raise ValueError(f"port: expected 0 to 65535, but got {values['port']}")
         self._server = page.serve(values["host"], values["port"], "dyn_ros")
-        self._drawing = Drawing(self._server.scene, values["mesh_paths"])
+        self._drawing: Drawing = Drawing(self._server.scene, values["mesh_paths"])
         self._plot_limiter, self._status_limiter = RateLimiter(PLOTS), RateLimiter(1.0)
         self._served = page.address(self._server)
         self.get_logger().info(f"the robot is at {self._served}")
@@ -103,101 +139,91 @@ class ViewerNode(Node):
         self._server.scene.add_grid("/grid", cell_size=0.1, section_size=1.0, width=6.0,
                                     height=6.0, plane_opacity=0.0)
         self._push = self.create_publisher(WrenchStamped, "push", 10)
-        self._motion = None
         if values["motion_service"]:
             self._motion = self.create_client(SetBool, values["motion_service"])
-        self._listen()
-        self._take_parameter_description()
+        newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        for curve, topic in TOPICS.items():
+            self.subscribe(JointState, topic, partial(self._on_torque_message, curve), newest)
+        self._listen_to_markers()
+        self._updated = time.monotonic()
+        self._set_timer()
 
-    @property
-    def address(self):
-        """The address of the page."""
-        return self._served
-
-    def close(self):
+    def close(self) -> None:
         """Stop serving the page."""
+        if self._server is None:
+            return
+        self.destroy_timer(self.timer)
         self._server.stop()
+        self.destroy_publisher(self._push)
+        if self._publisher is not None:
+            self.destroy_publisher(self._publisher)
+        if self._motion is not None:
+            self.destroy_client(self._motion)
+        self._server = self._robot = self._panel = self._follower = None
+        self._publisher = self._motion = self._handle = self._arrow = self._pushed = None
+        self._marker_topics = set()
+
+    def _set_timer(self) -> None:
+        self.timer = self.create_timer(
+            1.0 / self.parameters.values["rate"], partial(self.guard, "update", self._tick),
+            clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        seconds, self._updated = now - self._updated, now
+        self.update(now, seconds)
 
     # Topics
 
-    def _listen(self):
-        latched = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
-                             durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        states = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-        newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-        self._subscribe(String, "robot_description", self._on_robot_description, latched)
-        self._subscribe(JointState, "joint_states", self._on_joint_states, states)
-        self._subscribe(Odometry, "odom", self._on_odometry, newest)
-        for curve, topic in TOPICS.items():
-            self._subscribe(JointState, topic, self._reader(curve), newest)
-        self._listen_to_markers()
-
-    def _reader(self, curve):
-        return lambda message: self._on_torques(curve, message)
-
-    def _listen_to_markers(self):
+    def _listen_to_markers(self) -> None:
         wanted = set(self.parameters.values["marker_topics"])
-        for topic in self._marker_subscriptions.keys() - wanted:
-            self.destroy_subscription(self._marker_subscriptions.pop(topic))
+        for topic in self._marker_topics - wanted:
+            self.unsubscribe(topic)
             self._drawing.clear(topic)
-        for topic in wanted - self._marker_subscriptions.keys():
+        for topic in wanted - self._marker_topics:
             # reliable: a deletion is published only once
-            self._marker_subscriptions[topic] = self._subscribe(
-                MarkerArray, topic, self._marker_reader(topic), QoSProfile(depth=10))
+            self.subscribe(MarkerArray, topic, partial(self._on_markers, topic),
+                           QoSProfile(depth=10))
+        self._marker_topics = wanted
 
-    def _marker_reader(self, topic):
-        return lambda message: self._on_markers(topic, message)
-
-    def _subscribe(self, kind, topic, callback, qos):
-        def guarded(message):
-            self.received = True
-            try:
-                callback(message)
-            except ValueError as error:
-                self.problem(topic, f"{topic}: {error}")
-            except Exception:
-                self.problem(topic, f"{topic}: {traceback.format_exc()}")
-        return self.create_subscription(
-            kind, topic, guarded, qos,
-            qos_overriding_options=QoSOverridingOptions.with_default_policies())
-
-    def _on_robot_description(self, message):
-        self._take_robot(message.data)
-
-    def _on_joint_states(self, message):
+    def on_joint_states(self, fields: JointStateFields) -> None:
         robot = self._robot
         if robot is None:
             return
-        slots = self._slots(message.name)
-        position = _array("positions", message.position, len(message.name))
-        for name, slot, x in zip(message.name, slots, position):
+        slots = self._slots(fields.name)
+        position = _array("positions", fields.position, len(fields.name))
+        for name, slot, x in zip(fields.name, slots, position.tolist()):
             if slot is not None:
                 if math.isfinite(x):
                     self._q[slot] = x
                 else:
-                    self.problem("joint_states", f"joint_states: the position of {name} is {x:g}")
+                    self.reject("joint_states", f"the position of {name} is {x:g}")
         self._states += 1
-        if len(message.effort) == len(slots):
-            self._on_torques("effort", message)
+        if len(fields.effort) == len(slots):
+            self._on_torques("effort", fields.name, fields.effort)
 
-    def _on_torques(self, curve, message):
+    def _on_torque_message(self, curve: str, message: JointState) -> None:
+        self._on_torques(curve, message.name, message.effort)
+
+    def _on_torques(self, curve: str, names: Sequence[str], effort: Sequence[float] | Array,
+                    ) -> None:
         if self._robot is not None:
-            effort = _array("efforts", message.effort, len(message.name))
-            for slot, x in zip(self._slots(message.name), effort):
+            efforts = _array("efforts", effort, len(names))
+            for slot, x in zip(self._slots(tuple(names)), efforts.tolist()):
                 if slot is not None:
                     self._torques[curve][slot] = x
             self._last_received[curve] = time.monotonic()
 
-    def _slots(self, names):
+    def _slots(self, names: tuple[str, ...]) -> list[int | None]:
         """Return, for each name, the index of the joint or None."""
-        names = tuple(names)
+        assert self._robot is not None
         if names not in self._layouts:
             if len(self._layouts) > 100:
                 self._layouts.clear()
             self._layouts[names] = [self._robot.slot(name) for name in names]
         return self._layouts[names]
 
-    def _on_odometry(self, message):
+    def on_odometry(self, message: Odometry) -> None:
         if self._robot is None:
             return
         pose = conversions.pose_numbers(message.pose.pose)
@@ -205,54 +231,52 @@ class ViewerNode(Node):
         self._robot.place(pose)
         self._odometry_frame = message.header.frame_id
 
-    def _on_markers(self, topic, message):
+    def _on_markers(self, topic: str, message: MarkerArray) -> None:
         if self._robot is None:
             return
         for problem in self._drawing.receive(topic, message, self._node_of, time.monotonic()):
-            self.problem(f"marker {topic}", problem)
+            self.reject(f"marker {topic}", problem)
 
-    def _node_of(self, frame):
+    def _node_of(self, frame: str) -> str:
         if frame == self._odometry_frame or frame in self.parameters.values["world_frames"]:
             return ""
+        assert self._robot is not None
         return self._robot.node(frame)
 
     # Parameters and robot
 
-    def _accept(self, values, changed):
-        if not 0 <= values["port"] <= 65535:
-            raise ValueError(f"port: expected 0 to 65535, but got {values['port']}")
+    def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        if description.NAMES & changed:
+            text = parameter_description(values)
+            if text:
+                read_urdf(text)
 
-    def _changed(self, changed):
+    def parameters_changed(self, changed: Set[str]) -> None:
+        if self._server is None:
+            return
         if "marker_topics" in changed:
             self._listen_to_markers()
-        if {"robot_description", "robot_description_file"} & set(changed):
-            self._take_parameter_description()
+        if "rate" in changed:
+            self.destroy_timer(self.timer)
+            self._set_timer()
+        if description.NAMES & changed:
+            text = parameter_description(self.parameters.values)
+            if text:
+                self.description.take(text, "parameter robot_description")
 
-    def _take_parameter_description(self):
-        try:
-            description = base.parameter_description(self.parameters.values)
-            if description:
-                self._take_robot(description)
-        except (OSError, ValueError) as error:
-            self.problem("robot_description", f"robot_description: {error}")
-
-    def _take_robot(self, description):
+    def use_description(self, text: str) -> None:
         """Show another robot; a ValueError for an invalid description leaves the current one."""
         from dyn_ros.viewer.panel import CURVES, Panel
         from dyn_ros.viewer.scene import RobotScene
-        if description == self._description:
-            return
-        tree = read_urdf(description)
+        tree = read_urdf(text)
         self._stop_pushing()
         self._drawing.clear()
         self._drawing.draw(0.0)
         if self._robot:
             self._robot.remove()
         values = self.parameters.values
-        self._robot = robot = RobotScene(
-            self._server.scene, tree, description, values["mesh_paths"])
-        self._description = description
-        self._layouts = {}
+        self._robot = robot = RobotScene(self._server.scene, tree, text, values["mesh_paths"])
+        self._layouts: dict[tuple[str, ...], list[int | None]] = {}
         self._q = np.full(len(robot.names), math.nan)
         self._torques = {curve: np.full(len(robot.names), math.nan) for curve in CURVES}
         self._last_received = dict.fromkeys(CURVES, -math.inf)
@@ -263,11 +287,12 @@ class ViewerNode(Node):
         self._place_camera()
         self._start_pushing()
         for problem in robot.problems:
-            self.problem(problem, problem)
+            self.reject("robot_description", problem)
         self.get_logger().info(f"robot '{tree.name}': {len(robot.links)} links, "
                                f"{len(robot.names)} joints that move")
 
-    def _place_camera(self):
+    def _place_camera(self) -> None:
+        assert self._robot is not None
         reach = max(self._robot.reach, 0.1)
         camera = self._server.initial_camera
         camera.fov = math.radians(50.0)
@@ -276,14 +301,13 @@ class ViewerNode(Node):
 
     # User input
 
-    def _handle_events(self):
+    def _handle_events(self, panel: Panel) -> None:
         """Carry out what users did on the page."""
-        while not self._panel.events.empty():
-            what, *values = self._panel.events.get()
+        while not panel.events.empty():
+            what, *values = panel.events.get()
             if what == "slide":
-                self._start_manual_motion()
                 slot, position = values
-                self._follower.target[slot] = position
+                self._start_manual_motion().target[slot] = position
             elif what == "pause":
                 self._start_manual_motion()
             elif what == "play":
@@ -295,17 +319,20 @@ class ViewerNode(Node):
             else:
                 self._drawing.show(*values)
 
-    def _start_manual_motion(self):
+    def _start_manual_motion(self) -> SpringFollower:
         from dyn_ros.viewer.follower import SpringFollower
         if self._follower is None:
+            assert self._panel is not None
             self._set_playing(False)
             self._follower = SpringFollower(
                 np.where(np.isfinite(self._q), self._q, self._panel.positions))
             if self._publisher is None:
                 self._publisher = self.create_publisher(JointState, "joint_states", 10)
+        return self._follower
 
-    def _set_playing(self, plays):
+    def _set_playing(self, plays: bool) -> None:
         """Start or stop the robot's own motion."""
+        assert self._panel is not None
         self._plays = plays
         self._panel.show_playing(plays)
         if plays:
@@ -313,18 +340,18 @@ class ViewerNode(Node):
         if self._motion is not None:
             self._motion.call_async(SetBool.Request(data=plays))
 
-    def _move(self, seconds):
+    def _move(self, robot: RobotScene, follower: SpringFollower, seconds: float) -> None:
         """Publish the positions of the joints as they follow the sliders."""
-        follower = self._follower
         follower.step(seconds)
-        message = JointState(name=self._robot.names, position=array("d", follower.position),
+        message = JointState(name=robot.names, position=array("d", follower.position),
                              velocity=array("d", follower.velocity))
         message.header.stamp = self.get_clock().now().to_msg()
         self._publisher.publish(message)
 
     # Pushing
 
-    def _start_pushing(self):
+    def _start_pushing(self) -> None:
+        assert self._panel is not None and self._robot is not None
         self._stop_pushing()
         self._pushed = self._panel.pushed_link
         if self._pushed is None:
@@ -337,7 +364,7 @@ class ViewerNode(Node):
             f"{node}/pushing", np.zeros((1, 2, 3)), (230, 50, 180), visible=False,
             shaft_radius=0.008, head_radius=0.02, head_length=0.04)
 
-    def _stop_pushing(self):
+    def _stop_pushing(self) -> None:
         """Remove the handle, and publish a zero force."""
         if self._handle is not None:
             self._let_go()
@@ -349,13 +376,13 @@ class ViewerNode(Node):
         if self._panel:
             self._panel.show_force(None)
 
-    def _let_go(self):
+    def _let_go(self) -> None:
         if self._handle is not None:
             self._handle.position = (0.0, 0.0, 0.0)
 
-    def _publish_push(self):
+    def _publish_push(self) -> None:
         """Publish the force on the pushed link, at its origin and expressed in its frame."""
-        if self._handle is None:
+        if self._handle is None or self._panel is None:
             return
         pulled = np.array(self._handle.position)
         force = self.parameters.values["push_scale"] * pulled
@@ -371,50 +398,46 @@ class ViewerNode(Node):
 
     # The page
 
-    @property
-    def period(self):
-        """Time between two updates [s]."""
-        return 1.0 / self.parameters.values["rate"]
-
-    def update(self, now, seconds):
+    def update(self, now: float, seconds: float) -> None:
         """Refresh the page at a time [s], a number of seconds after the last update."""
-        if self._panel is None:
+        panel, robot = self._panel, self._robot
+        if panel is None or robot is None or not self.active:
             return
-        self._handle_events()
+        self._handle_events(panel)
         if self._follower is not None:
-            self._move(seconds)
+            self._move(robot, self._follower, seconds)
         watched = bool(self._server.get_clients())
         plots = self._plot_limiter.due(now)
         if plots:
             self._forget_torques(now)
-            self._panel.sample(now, self._torques)
+            panel.sample(now, self._torques)
         if self._status_limiter.due(now):
-            self._show_status(now)
+            self._show_status(panel, robot, now)
         with self._server.atomic():
             self._publish_push()
             for problem in self._drawing.draw(now):
-                self.problem("markers", problem)
+                self.reject("markers", problem)
             if not watched:
                 return
-            self._robot.move(np.where(np.isfinite(self._q), self._q, 0.0))
+            robot.move(np.where(np.isfinite(self._q), self._q, 0.0))
             if plots:
-                self._panel.show_numbers()
+                panel.show_numbers()
                 if self._follower is None:
-                    self._panel.show_positions(self._q)
+                    panel.show_positions(self._q)
 
-    def _forget_torques(self, now):
+    def _forget_torques(self, now: float) -> None:
         """Mark torques that are no longer published as unknown."""
         for curve, received in self._last_received.items():
             if now - received > STALE:
                 self._torques[curve][:] = math.nan
 
-    def _show_status(self, now):
+    def _show_status(self, panel: Panel, robot: RobotScene, now: float) -> None:
         """Update the status line, the problems and the check boxes, once a second."""
         states, self._states = self._states, 0
         others = self.count_publishers("joint_states") - (self._publisher is not None)
         free = self._motion is not None or others < 1
-        self._panel.enable(free)
-        unknown = [name for name, x in zip(self._robot.names, self._q) if not math.isfinite(x)]
+        panel.enable(free)
+        unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
         if states and unknown:
             text = "unknown position of " + abbreviated(unknown)
         elif states:
@@ -424,71 +447,64 @@ class ViewerNode(Node):
             text = "no joint states: move a slider" if free else "no joint states"
         while self._problems and now - self._problems[0][0] > FORGET:
             self._problems.popleft()
-        lasting = self._robot.problems[:MOST_PROBLEMS]
-        self._panel.show_status(text, [*lasting, *dict.fromkeys(
+        lasting = robot.problems[:MOST_PROBLEMS]
+        panel.show_status(text, [*lasting, *dict.fromkeys(
             problem for _, problem in self._problems if problem not in lasting)])
-        self._panel.show_families(self._drawing.families)
+        panel.show_families(self._drawing.families)
 
-    def problem(self, key, text):
-        """Report a problem on the page and, throttled, in the log."""
-        now = time.monotonic()
-        self._problems.append((now, text.strip().split("\n")[-1]))
-        if now - self._last_logged.get(key, -base.THROTTLE) >= base.THROTTLE:
-            self._last_logged[key] = now
-            self.get_logger().warning(text)
+    def diagnose(self, busy: str = "") -> None:
+        """Publish diagnostics."""
+        self.guard("diagnose", self._diagnose)
+
+    def _diagnose(self) -> None:
+        count = self.report.count
+        level, summary = DiagnosticStatus.OK, "running"
+        if not self.active or self._robot is None:
+            level = DiagnosticStatus.WARN
+            summary = "waiting for robot_description" if self.active else self.state_label
+        if self.parameters.faults:
+            level, summary = DiagnosticStatus.ERROR, "; ".join(self.parameters.faults.values())
+        elif count.rejected:
+            level, summary = DiagnosticStatus.WARN, count.summary
+        seconds = max(time.monotonic() - count.since, 1e-3)
+        self.report.publish(level, summary, "", {
+            "lifecycle state": self.state_label,
+            "address": self._served if self._server else "",
+            "viewers": len(self._server.get_clients()) if self._server else 0,
+            "joint_states received [Hz]": f"{count.messages / seconds:.1f}",
+        })
+
+    def reject(self, what: str, why: object, throttle: float = THROTTLE) -> None:
+        """Report rejected input on the page too."""
+        self._show_problem(what, why)
+        super().reject(what, why, throttle)
+
+    def fail(self, what: str, why: object) -> None:
+        """Report an operation that failed on the page too."""
+        self._show_problem(what, why)
+        super().fail(what, why)
+
+    def _show_problem(self, what: str, why: object) -> None:
+        line = str(why).strip().split("\n")[-1]
+        self._problems.append((time.monotonic(), f"{what}: {line}"))
 
 
-def _array(what, values, count):
+def _array(what: str, values: Sequence[float] | Array, count: int) -> Array:
     if len(values) != count:
         raise ValueError(f"{count} names, but {len(values)} {what}")
-    return values
+    return np.asarray(values)
 
 
-def drain(node, executor):
-    """Process all messages received so far, which is much cheaper than waking up for each."""
-    node.received = True
-    while node.received:
-        node.received = False
-        executor.spin_once(0.0)
-
-
-def main(args=None):
+def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is asked to shut down."""
-    node = None
     try:
-        try:
-            import viser  # noqa: F401
-        except ImportError as error:
-            print(f"viewer: {error}; install viser: pip install viser pycollada", file=sys.stderr)
-            return 1
-        try:
-            rclpy.init(args=args)
-            node = ViewerNode("viewer")
-        except Exception as error:      # arguments, names, a port, or what rclpy itself rejects
-            print(f"viewer: {error}", file=sys.stderr)
-            return 1
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        last = time.monotonic()
-        while rclpy.ok():
-            drain(node, executor)
-            now = time.monotonic()
-            try:
-                node.update(now, now - last)
-            except Exception:
-                node.problem("update", traceback.format_exc())
-            last = now
-            time.sleep(max(0.0, now + node.period - time.monotonic()))
-    except (KeyboardInterrupt, ExternalShutdownException):
-        pass
-    except Exception:
-        if rclpy.ok():                  # otherwise a signal has shut rclpy down
-            raise
-    finally:
-        if node is not None:
-            node.close()
-        rclpy.try_shutdown()
-    return 0
+        import viser  # noqa: F401
+    except KeyboardInterrupt:
+        return 0
+    except ImportError as error:
+        print(f"viewer: {error}; install viser: pip install viser pycollada", file=sys.stderr)
+        return 1
+    return run(ViewerNode, "viewer", args)
 
 
 if __name__ == "__main__":

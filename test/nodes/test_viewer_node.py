@@ -25,7 +25,7 @@ from std_srvs.srv import SetBool
 from visualization_msgs.msg import Marker, MarkerArray
 
 from dyn_ros.nodes import viewer_node
-from dyn_ros.nodes.viewer_node import ViewerNode, drain
+from dyn_ros.nodes.viewer_node import ViewerNode
 
 from .conftest import NodeProcess
 
@@ -51,6 +51,13 @@ class Viewer:
                                  {"port": 0, **parameters}.items()])
         self.executor = SingleThreadedExecutor(context=client.context)
         self.executor.add_node(self.node)
+        try:
+            self.node.start()
+        except ValueError:
+            self.close()
+            raise
+        if self.node.active:
+            self.node.timer.cancel()        # the test updates it
         self.now = time.monotonic()
 
     def close(self):
@@ -62,7 +69,8 @@ class Viewer:
         return f"{self.namespace}/{name}"
 
     def update(self, seconds=0.1):
-        drain(self.node, self.executor)
+        for _ in range(20):
+            self.executor.spin_once(0.0)
         self.now += seconds
         self.node.update(self.now, seconds)
 
@@ -88,7 +96,7 @@ class Viewer:
     def describe(self, description):
         latched = {"durability": DurabilityPolicy.TRANSIENT_LOCAL}
         self.say(String, "robot_description", String(data=description),
-                 lambda: self.node._description == description, **latched)
+                 lambda: self.node.description.current == description, **latched)
 
     @property
     def status(self):
@@ -142,8 +150,8 @@ def test_a_bad_description_is_reported_and_the_robot_stays(viewer):
 
 
 def test_a_file_that_is_missing_is_reported(open_viewer):
-    viewer = open_viewer(robot_description_file="/no/such.urdf")
-    assert viewer.reports("/no/such.urdf")()
+    with pytest.raises(ValueError, match="robot_description_file: .*/no/such.urdf"):
+        open_viewer(robot_description_file="/no/such.urdf")
 
 
 def test_joint_states_move_it_whatever_their_order(viewer):
@@ -276,7 +284,9 @@ def test_a_page_that_cannot_be_served(client, parameters, word):
 def test_a_parameter_out_of_range(viewer):
     done = viewer.node.set_parameters([Parameter("rate", value=1000.0)])[0]
     assert not done.successful
-    assert viewer.node.period == pytest.approx(1.0 / 30.0)
+    assert viewer.node.timer.timer_period_ns == pytest.approx(1e9 / 30.0, rel=1e-6)
+    assert viewer.node.set_parameters([Parameter("rate", value=50.0)])[0].successful
+    assert viewer.node.timer.timer_period_ns == pytest.approx(1e9 / 50.0, rel=1e-6)
 
 
 def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
@@ -298,7 +308,7 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
 
 def test_each_parameter_is_on_its_page():
     page = (Path(__file__).parents[2] / "docs" / "viewer.md").read_text()
-    assert [spec.name for spec in viewer_node.SPECS if f"`{spec.name}`" not in page] == []
+    assert [spec.name for spec in ViewerNode.all_specs() if f"`{spec.name}`" not in page] == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
