@@ -178,7 +178,8 @@ def _parse(data: bytes, names: int) -> tuple[str, list[tuple[int, int]]]:
     at += _COUNT.size
     for _ in range(names):
         string()
-    return "".join(form), [numbers() for _ in range(3)]
+    blocks = [numbers() for _ in range(3)]
+    return "".join(form), blocks
 
 
 class Template:
@@ -288,10 +289,9 @@ class Template:
         if self._stamp is None:
             raise ValueError(f"{self._name()}: no header, and therefore no stamp to set")
         sec, nanosec = divmod(nanoseconds, 1_000_000_000)
-        try:
-            _STAMP.pack_into(self._buffer, self._stamp, sec, nanosec)
-        except struct.error as error:
-            raise ValueError(f"stamp of {sec} s; expected -2**31 to 2**31 - 1") from error
+        if not -1 << 31 <= sec < 1 << 31:
+            raise ValueError(f"stamp of {sec} s; expected -2**31 to 2**31 - 1")
+        _STAMP.pack_into(self._buffer, self._stamp, sec, nanosec)
 
     def to_bytes(self) -> bytes:
         """The serialized message, for `publish`."""
