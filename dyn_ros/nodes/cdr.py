@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 MAX_LAYOUTS = 32        # bounds the memory and the search if a publisher never repeats its names
 HEADER = 4              # bytes before the body: the encapsulation; the body is aligned to 8
-_PLAIN = b"\0\1"        # encapsulation of plain CDR, little endian
+_PLAIN = b"\0\1\0\0"    # encapsulation of plain CDR, little endian, without options
 _STAMP = struct.Struct("<iI")
 _COUNT = struct.Struct("<I")
 
@@ -146,7 +146,7 @@ def _parse(data: bytes, names: int) -> tuple[str, list[tuple[int, int]]]:
 
     Raises struct.error if the data ends before.
     """
-    form = [f"<2s{HEADER - 2 + _STAMP.size}x"]
+    form = [f"<{HEADER}s{_STAMP.size}x"]
     at = HEADER + _STAMP.size
 
     def count() -> int:
@@ -212,19 +212,19 @@ class Template:
         # Four bytes more than the message, so that its doubles are aligned in memory.
         self._buffer = bytearray(HEADER) + serialize_message(copy)
         self._bytes = memoryview(self._buffer)[HEADER:]
-        self._blocks = {leaf.path: (self._find(values.tobytes(), leaf.path), len(values))
+        self._blocks = {leaf.path: (self._find(values.tobytes(), leaf.path, 8), len(values))
                         for leaf, values in zip(leaves, marks)}
-        self._stamp = self._find(mark, "header.stamp") if stamp else None
+        self._stamp = self._find(mark, "header.stamp", 4) if stamp else None
 
         marks, mark = _mark(leaves, stamp)
         self._write(marks, mark)
         self._check(marks, mark)
         self._write(original, original_stamp)
 
-    def _find(self, values: bytes, path: str) -> int:
+    def _find(self, values: bytes, path: str, alignment: int) -> int:
         """Where these bytes start in the buffer."""
         at = self._buffer.find(values) if values else 0
-        if at < 0 or at % 8:
+        if at < 0 or at % alignment:
             raise self._error(path)
         return at
 

@@ -226,6 +226,46 @@ def test_corrupt_messages_are_read_as_rclpy_reads_them():
         assert_read(reader.read(good), good)
 
 
+@settings(deadline=None, max_examples=300)
+@given(joint_states(), st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=5),
+       st.integers(0), st.binary(max_size=9))
+def test_several_changed_bytes(drawn, changes, cut, tail):
+    message, padding = drawn
+    good = cdr(message, padding=padding)[0]
+    data = bytearray(good)
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    data = bytes(data[:len(data) - cut % 9] + tail)
+    reader = JointStateReader()
+    reader.read(good)
+    try:
+        fields = reader.read(data)
+    except ValueError:
+        with pytest.raises(Exception, match="deserialize"):
+            deserialize_message(data, JointState)
+    else:
+        assert_read(fields, data)
+
+
+@pytest.mark.parametrize("encapsulation", [
+    b"\0\0\0\0", b"\0\1\0\1", b"\0\1\0\3", b"\0\1\x80\0", b"\0\2\0\0", b"\0\3\0\0",
+    b"\0\6\0\0", b"\0\7\0\0", b"\1\1\0\0"])
+def test_other_encapsulations_are_left_to_rclpy(encapsulation, typed):
+    reader = JointStateReader()
+    good = cdr(joint_state())[0]
+    reader.read(good)
+    data = encapsulation + good[4:]
+    for i in range(2):
+        try:
+            fields = reader.read(data)
+        except ValueError:
+            with pytest.raises(Exception, match="deserialize"):
+                deserialize_message(data, JointState)
+        else:
+            assert_read(fields, data)
+        assert len(typed) == 2 + i
+
+
 @pytest.mark.parametrize("data", [b"", b"\0\1", b"\0\1\0\0", b"\0\1\0\0" + bytes(7), b"\xff" * 100])
 def test_other_bytes_are_a_value_error(data):
     with pytest.raises(ValueError, match=f"cannot deserialize {len(data)} bytes"):
@@ -360,6 +400,18 @@ def test_messages_within_messages():
     assert read.pose.pose.position.y == 8 and read.pose.pose.orientation.w == 7
     assert read.pose.covariance[35] == 9 and len(template.array("pose")) == 43
     assert len(Template(CentroidalState()).array("locked_inertia")) == 0
+
+
+@pytest.mark.parametrize("text", ["", "a", "abcd", "abcdefgh"])
+def test_a_header_after_other_fields(text):
+    response = GetForwardDynamics.Response(
+        message=text, acceleration=array.array("d", [1.0]))
+    template = Template(response)
+    template.set_stamp(-1)
+    template.array("acceleration")[:] = 2.0
+    response.header.stamp.sec, response.header.stamp.nanosec = -1, 10**9 - 1
+    response.acceleration[0] = 2.0
+    assert_written(template.to_bytes(), response)
 
 
 @pytest.mark.parametrize("path", ["", "efforts", "header", "name", "effort.data", "eff"])
