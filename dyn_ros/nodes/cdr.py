@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serialized messages without rclpy's conversion, which costs more than the dynamics.
 
-`JointStateReader` reads joint states from their bytes, `Template` writes numbers into the bytes
-of a message. Both hold only for the memory layout of plain CDR, little endian, and compare it with
-what rclpy reads before they use it. Nothing depends on padding: its bytes are not initialized, and
-differ between messages of the same publisher.
+`JointStateReader` reads joint states from their bytes; `Template` writes numbers into the bytes of
+a message. Both compare what they find with what rclpy reads before they rely on a layout. The
+reader ignores padding, whose bytes rclpy does not initialize: they differ between messages of the
+same publisher. Only plain little-endian CDR is read and written in this way.
 """
 import array
 import struct
@@ -51,9 +51,14 @@ class _Layout:
     """All messages of some frame_id, names, and numbers of positions, velocities and efforts."""
 
     def __init__(self, data: bytes, name: tuple[str, ...]) -> None:
-        form, blocks = _parse(data, len(name))
+        parser = _Parser(data)
+        parser.string()                                 # frame_id
+        parser.count()
+        for _ in name:
+            parser.string()
+        blocks = [parser.numbers() for _ in range(3)]
         self.name = name
-        self.struct = struct.Struct(form)
+        self.struct = struct.Struct("".join(parser.form))
         self.constant = self.struct.unpack_from(data)   # everything but stamp, padding, numbers
         used = [(start, stop) for start, stop in blocks if start < stop] or [(0, 0)]
         self.start, self.stop = used[0][0], used[-1][1]
@@ -141,45 +146,50 @@ class JointStateReader:
             self._layouts.append(layout)
 
 
-def _parse(data: bytes, names: int) -> tuple[str, list[tuple[int, int]]]:
-    """The struct format of all constant bytes of a JointState; where its numbers start and stop.
+class _Parser:
+    """Walks through a serialized JointState; raises struct.error if the data ends before.
 
-    Raises struct.error if the data ends before.
+    Attributes
+    ----------
+    form : list of str
+        The struct format of the constant bytes up to here.
     """
-    form = [f"<{HEADER}s{_STAMP.size}x"]
-    at = HEADER + _STAMP.size
 
-    def count() -> int:
-        nonlocal at
-        form.append(f"{-at % 4}x")
-        at += -at % 4
-        return int(_COUNT.unpack_from(data, at)[0])
+    def __init__(self, data: bytes) -> None:
+        self.form = [f"<{HEADER}s{_STAMP.size}x"]
+        self._data = data
+        self._at = HEADER + _STAMP.size
 
-    def string() -> None:
-        nonlocal at
-        size = _COUNT.size + count()
-        form.append(f"{size}s")
-        at += size
+    def count(self) -> int:
+        """The length of a sequence."""
+        count = self._next_count()
+        self._advance("I", _COUNT.size)
+        return count
 
-    def numbers() -> tuple[int, int]:
-        nonlocal at
-        size = 8 * count()
-        form.append("I")
-        at += _COUNT.size
+    def string(self) -> None:
+        """A string, with its length."""
+        size = _COUNT.size + self._next_count()
+        self._advance(f"{size}s", size)
+
+    def numbers(self) -> tuple[int, int]:
+        """A float64[], with its length; return where its numbers start and stop."""
+        size = 8 * self.count()
         if size:
-            padding = (HEADER - at) % 8
-            form.append(f"{padding + size}x")
-            at += padding + size
-        return at - size, at
+            self._align(8)
+            self._advance(f"{size}x", size)
+        return self._at - size, self._at
 
-    string()        # frame_id
-    count()
-    form.append("I")
-    at += _COUNT.size
-    for _ in range(names):
-        string()
-    blocks = [numbers() for _ in range(3)]
-    return "".join(form), blocks
+    def _next_count(self) -> int:
+        self._align(4)
+        return int(_COUNT.unpack_from(self._data, self._at)[0])
+
+    def _align(self, size: int) -> None:
+        padding = (HEADER - self._at) % size
+        self._advance(f"{padding}x", padding)
+
+    def _advance(self, form: str, size: int) -> None:
+        self.form.append(form)
+        self._at += size
 
 
 class Template:
