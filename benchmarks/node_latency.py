@@ -5,12 +5,13 @@
 A client publishes a JointState of the 7-joint arm at 1 kHz and measures the time until it receives
 the response with the same stamp. In turns of one second, the response comes from
 
-- an echo node that republishes what it receives (with rclpy.spin, as in most nodes, and with the
-  events executor, which dynamics_node uses),
+- an echo node that republishes what it receives, as a message or as its bytes (raw); each with
+  rclpy.spin, as in most nodes, and with the events executor, which dynamics_node uses,
 - dynamics_node with its output ~/gravity, ~/nle or ~/state.
 
-The output includes the resident memory of the node, and the time from its start until it is active
-with a warm cache.
+The output includes the processor time per message of the responding process (of all threads, so
+including DDS), the resident memory of the node, and the time from its start until it is active with
+a warm cache.
 
     python benchmarks/node_latency.py [--rounds 10] [--rate 1000]
 """
@@ -22,6 +23,7 @@ import time
 from pathlib import Path
 
 ARM7 = Path(__file__).resolve().parents[1] / "dyn_ros" / "robots" / "arm7.urdf"
+RAW_EVENTS = "raw echo, events"
 SPIN = """
 try:
     if sys.argv[2] == "events":
@@ -46,12 +48,12 @@ node = rclpy.create_node("echo", namespace=sys.argv[1])
 publisher = node.create_publisher(JointState, "~/echo", 10)
 node.create_subscription(
     JointState, "joint_states", publisher.publish,
-    QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
+    QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT), raw=sys.argv[3] == "raw")
 """ + SPIN
 
 
-def start_echo(namespace, executor):
-    return subprocess.Popen([sys.executable, "-c", ECHO, namespace, executor])
+def start_echo(namespace, executor, form):
+    return subprocess.Popen([sys.executable, "-c", ECHO, namespace, executor, form])
 
 
 def start_node(namespace, **streams):
@@ -87,8 +89,8 @@ class Client:
                 JointState, namespace + "/joint_states", 10)
         return self.publishers[namespace]
 
-    def round_trips(self, namespace, topic, kind, message, rate, seconds):
-        """Return the round-trip times [us] and the number of missing responses."""
+    def round_trips(self, namespace, topic, kind, message, rate, seconds, pid):
+        """Return round-trip times [us], missing responses, and the processor time of pid [us]."""
         publisher = self._publisher(namespace)
         arrived = []
         subscription = self.node.create_subscription(
@@ -102,6 +104,7 @@ class Client:
         for nanosec in range(50):                       # both ends have found each other for good
             self._trip(publisher, message, nanosec, arrived)
         times, lost = [], 0
+        before = processor_time(pid)
         tick = time.perf_counter()
         for nanosec in range(1000, 1000 + count):
             took = self._trip(publisher, message, nanosec, arrived)
@@ -112,8 +115,9 @@ class Client:
             tick = max(tick + 1.0 / rate, time.perf_counter() - 1.0 / rate)
             while time.perf_counter() < tick:
                 self.executor.spin_once(max(tick - time.perf_counter(), 0.0))
+        used = 1e6 * (processor_time(pid) - before)
         self.node.destroy_subscription(subscription)
-        return times, lost
+        return times, lost, used
 
     def _trip(self, publisher, message, nanosec, arrived):
         message.header.stamp.nanosec = nanosec
@@ -147,6 +151,14 @@ def resident(pid):
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def processor_time(pid):
+    """Processor time of all threads of a process [s]."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        total += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0])
+    return 1e-9 * total
+
+
 def percentile(values, share):
     return sorted(values)[min(int(share * len(values)), len(values) - 1)]
 
@@ -177,33 +189,45 @@ def main(argv=None):
     message.velocity = array.array("d", [0.2] * model.nv)
     kinds = {
         "echo": ("/echo", "/echo/echo", JointState),
-        "echo, events executor": ("/echo_events", "/echo/echo", JointState),
+        "echo, events": ("/echo_events", "/echo/echo", JointState),
+        "raw echo": ("/raw", "/echo/echo", JointState),
+        RAW_EVENTS: ("/raw_events", "/echo/echo", JointState),
         "~/gravity": ("/node", "/dynamics/gravity", JointState),
         "~/nle": ("/node", "/dynamics/nle", JointState),
         "~/state": ("/node", "/dynamics/state", JointSpaceDynamics),
     }
-    processes = [start_echo("/echo", "single"), start_echo("/echo_events", "events"),
-                 start_node("/node", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+    processes = {
+        "/echo": start_echo("/echo", "single", "typed"),
+        "/echo_events": start_echo("/echo_events", "events", "typed"),
+        "/raw": start_echo("/raw", "single", "raw"),
+        "/raw_events": start_echo("/raw_events", "events", "raw"),
+        "/node": start_node("/node", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL),
+    }
     try:
         client = Client()
         times = {name: [] for name in kinds}
-        lost = dict.fromkeys(kinds, 0)
+        lost, used = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0.0)
         for _ in range(options.rounds):
             for name, (namespace, topic, kind) in kinds.items():
-                new, missed = client.round_trips(namespace, topic, kind, message, options.rate, 1.0)
+                new, missed, processor = client.round_trips(
+                    namespace, topic, kind, message, options.rate, 1.0, processes[namespace].pid)
                 times[name] += new
                 lost[name] += missed
-        memory = resident(processes[-1].pid)
+                used[name] += processor
+        memory = resident(processes["/node"].pid)
     finally:
-        for process in processes:
+        for process in processes.values():
             process.terminate()
             process.wait()
-    base = percentile(times["echo"], 0.5)
+    median = {name: percentile(times[name], 0.5) for name in kinds}
     print(f"{'round trip [us]':24}{'p50':>8}{'p99':>8}{'to echo':>9}{'lost':>6}"
-          f"   at {options.rate:g} Hz, 7 joints")
+          f"{'processor [us]':>16}   at {options.rate:g} Hz, 7 joints")
+    each = {name: used[name] / (len(times[name]) + lost[name]) for name in kinds}
     for name in kinds:
-        p50, p99 = percentile(times[name], 0.5), percentile(times[name], 0.99)
-        print(f"{name:24}{p50:8.0f}{p99:8.0f}{p50 / base:9.2f}{lost[name]:6}")
+        print(f"{name:24}{median[name]:8.0f}{percentile(times[name], 0.99):8.0f}"
+              f"{median[name] / median['echo']:9.2f}{lost[name]:6}{each[name]:16.0f}")
+    print(f"~/nle to {RAW_EVENTS}: {median['~/nle'] / median[RAW_EVENTS]:.2f}, "
+          f"processor {each['~/nle'] / each[RAW_EVENTS]:.2f}")
     print(f"resident memory after {len(kinds) * options.rounds} s: {memory:.0f} MB")
 
 

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from node_latency import ARM7, percentile, resident
+from node_latency import ARM7, percentile, processor_time, resident
 
 SETS = {
     "two processes": ("dynamics_node", "centroidal_node"),
@@ -31,15 +31,6 @@ def start(module, namespace):
         [sys.executable, "-m", f"dyn_ros.nodes.{module}", "--ros-args", "-r", f"__ns:={namespace}",
          "-p", f"robot_description_file:={ARM7}"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def processor_time(pid):
-    """Return the processor time of all threads of a process [s]."""
-    total = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
-            total += int(file.read().split()[0])
-    return 1e-9 * total
 
 
 class Set:
