@@ -342,4 +342,9 @@ class RobotNode(BaseNode):
             "age of the state [s]": f"{age:.3f}",
             "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
             "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
+            **self.details(waiting or ("" if self.active else self.state_label)),
         })
+
+    def details(self, waiting: str) -> dict[str, str]:
+        """Return further values for the diagnostics, given what the outputs wait for."""
+        return {}

@@ -75,8 +75,8 @@ class Output:
     reads : tuple of str, or callable() -> tuple of str or None
         The `dyn_ros.Terms` that the function reads from `terms`, and those of `STATE_READS`
         that it reads from `state`. A callable is called for each state; None skips the state.
-    header : callable(message)
-        Returns the header of a message, which is stamped before publishing.
+    header : callable(message), optional
+        Returns the header of a message, which is stamped before publishing; None: no header.
     clear : callable(), optional
         Returns the message that removes from displays what the node has shown; it is published
         when the node stops.
@@ -86,7 +86,7 @@ class Output:
     type: type
     make: Callable[[RobotContext], Compute]
     reads: tuple[str, ...] | Callable[[], Iterable[str] | None] = ()
-    header: Callable[[Any], Any] = attrgetter("header")
+    header: Callable[[Any], Any] | None = attrgetter("header")
     clear: Callable[[], Any] | None = None
 
 
@@ -108,13 +108,15 @@ class _Live:
         message = self.compute(state, terms)
         if message is None:
             return False
+        header = self.output.header
         if isinstance(message, Template):
-            message.set_stamp(state.stamp)
-            self.publisher.publish(message.to_bytes())
-        else:
-            stamp = self.output.header(message).stamp
+            if header:
+                message.set_stamp(state.stamp)
+            message = message.to_bytes()
+        elif header:
+            stamp = header(message).stamp
             stamp.sec, stamp.nanosec = divmod(state.stamp, 1_000_000_000)
-            self.publisher.publish(message)
+        self.publisher.publish(message)
         return True
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Any
 
@@ -12,9 +12,10 @@ from sensor_msgs.msg import JointState
 
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
 
-from . import conversions
+from . import command, conversions
 from .base import Output, RobotNode, run
 from .cdr import Template
+from .command import Command
 from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dispatch import Compute, Terms
@@ -95,26 +96,44 @@ def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
     return compute
 
 
+OUTPUTS = (
+    Output("~/gravity", JointState, gravity, ("g",)),
+    Output("~/nle", JointState, nle, ("nle",)),
+    Output("~/inertia", JointSpaceInertia, inertia, ("M",)),
+    Output("~/state", JointSpaceDynamics, state, ("g", "M", "nle")),
+)
+
+
 class DynamicsNode(RobotNode):
-    """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; provides services."""
+    """Publishes gravity, nonlinear effects, inertia, all of them at once, and commands."""
 
     kernels: tuple[str, ...] = ("all_terms", *KERNELS)
     offers: tuple[Service, ...] = SERVICES
     markers = DYNAMICS
-    outputs = (
-        Output("~/gravity", JointState, gravity, ("g",)),
-        Output("~/nle", JointState, nle, ("nle",)),
-        Output("~/inertia", JointSpaceInertia, inertia, ("M",)),
-        Output("~/state", JointSpaceDynamics, state, ("g", "M", "nle")),
-    )
-
-    specs = (DERIVATIVES,)
+    specs = (*command.specs("gravity", "nle"), DERIVATIVES)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+        self._command = Command(self, {
+            "gravity": (lambda: ("g",), lambda robot, state, terms: terms.g),
+            "nle": (lambda: ("nle",),
+                    lambda robot, state, terms: None if state.v is None else terms.nle)})
+        self.outputs = (*OUTPUTS, self._command.output)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += DYNAMICS_KERNELS
             self.offers += DYNAMICS_SERVICES
+
+    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
+                         changed: Set[str]) -> None:
+        super().accept_for_robot(robot, values, changed)
+        self._command.check(robot, values)
+
+    def stopped(self) -> None:
+        self._command.stop("the node is not active")
+        super().stopped()
+
+    def details(self, waiting: str) -> dict[str, str]:
+        return self._command.details(waiting)
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for the wrenches that `~/markers` shows."""

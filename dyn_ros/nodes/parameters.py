@@ -31,18 +31,23 @@ class Spec:
     read_only: bool = False
     robot: bool = False
 
+    @property
+    def _is_array(self) -> bool:
+        return self.size > 0 or isinstance(self.default, Parameter.Type)
+
     def descriptor(self) -> ParameterDescriptor:
         constraints = ""
         if self.choices:
             constraints = "one of: " + ", ".join(self.choices)
-        if self.size:
+        elif self.size and not self.limits:
             constraints = f"{self.size} finite numbers"
-            if self.limits:
-                constraints = "{} numbers from {:g} to {:g}".format(self.size, *self.limits)
+        elif self._is_array and self.limits:
+            count = f"{self.size} " if self.size else ""
+            constraints = "{}numbers from {:g} to {:g}".format(count, *self.limits)
         descriptor = ParameterDescriptor(
             description=self.description, read_only=self.read_only,
             additional_constraints=constraints)
-        if self.limits and not self.size:
+        if self.limits and not self._is_array:
             lower, upper = self.limits
             descriptor.floating_point_range = [
                 FloatingPointRange(from_value=lower, to_value=upper, step=0.0)]
@@ -57,7 +62,7 @@ class Spec:
         numbers = value if isinstance(value, (list, tuple)) else [value]
         if not all(isfinite(x) for x in numbers if isinstance(x, float)):
             return f"{self.name}: expected finite numbers, but got {value}"
-        if self.size and self.limits and not all(
+        if self._is_array and self.limits and not all(
                 self.limits[0] <= x <= self.limits[1] for x in numbers):
             return "{}: expected numbers from {:g} to {:g}, but got {}".format(
                 self.name, *self.limits, value)

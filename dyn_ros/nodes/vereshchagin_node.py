@@ -15,9 +15,10 @@ from dyn_ros.model.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
-from . import conversions
+from . import command, conversions
 from .base import Output, RobotNode, run
 from .cdr import Template
+from .command import Command
 from .constraints import Constraints, from_message, from_preset, moved_links, solve
 from .dispatch import Compute, Terms
 from .inputs import COMMAND_QOS, wrenches
@@ -83,13 +84,15 @@ class VereshchaginNode(RobotNode):
 
     kernels: tuple[str, ...] = ("constrained_dynamics", "all_terms")
     markers = VERESHCHAGIN
-    specs = SPECS
+    specs = (*SPECS, *command.specs("constraint_torques"))
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+        self._command = Command(self, {"constraint_torques": (self._reads, self._torque)})
         self.outputs = (Output("~/constraint_torques", JointState, self._make_torques,
                                self._reads),
                         Output("~/solution", ConstrainedDynamics, self._make_solution,
-                               self._reads))
+                               self._reads),
+                        self._command.output)
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
         # a robot, and the constraints that the parameters specify
         self._preset: tuple[RobotContext, Constraints] | None = None
@@ -102,6 +105,15 @@ class VereshchaginNode(RobotNode):
         super().accept_for_robot(robot, values, changed)
         if values["constraints"] != "topic" and any(spec.name in changed for spec in PRESETS):
             _of_parameters(robot, values)
+
+        self._command.check(robot, values)
+
+    def stopped(self) -> None:
+        self._command.stop("the node is not active")
+        super().stopped()
+
+    def details(self, waiting: str) -> dict[str, str]:
+        return self._command.details(waiting)
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
@@ -174,6 +186,10 @@ class VereshchaginNode(RobotNode):
         except ValueError as error:
             self.reject("state", error)
             return None
+
+    def _torque(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
+        solution = self.solution(robot, state, terms)
+        return None if solution is None else solution.torque
 
     def _solve_for(self, robot: RobotContext, q: Array, v: Array, constraints: Constraints,
                    feedforward: Array, f_ext: Array | None) -> Solution:

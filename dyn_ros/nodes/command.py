@@ -1,0 +1,152 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The output `~/command`: torques for an effort controller of ros2_control."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from rclpy.parameter import Parameter
+from std_msgs.msg import Float64MultiArray
+
+from dyn_ros.model.types import Array
+
+from . import conversions
+from .cdr import Template
+from .dispatch import Compute, Output, Terms
+from .parameters import Spec
+from .robot import RobotContext, SettingError
+from .state import Rejected, State
+
+if TYPE_CHECKING:
+    from .base import RobotNode
+
+Torques: TypeAlias = Callable[[RobotContext, State, Terms], "Array | None"]
+"""Returns the torques of all rows of the model, (nv,), or None if an input is missing."""
+
+
+def specs(*choices: str) -> tuple[Spec, ...]:
+    """Return the parameters, with the choices of torques besides "none"."""
+    return (
+        Spec("command", "none",
+             "Torques to publish on ~/command for an effort controller, times command_scale.",
+             choices=("none", *choices)),
+        Spec("command_scale", Parameter.Type.DOUBLE_ARRAY,
+             "Factor for each row of ~/command, or one for all, from 0 to 1; empty: 0, so that no "
+             "joint moves by accident.", limits=(0.0, 1.0)),
+    )
+
+
+class Command:
+    """The output `~/command` of a node.
+
+    Its rows are the published ones that have motors: all but those of a floating or planar base.
+    A torque beyond the effort limit of its joint is clipped.
+
+    Parameters
+    ----------
+    node : RobotNode
+        Has the parameters of `specs`.
+    choices : mapping
+        For each choice of torques, what it reads as in `Output.reads`, and the function that
+        returns them.
+    """
+
+    def __init__(self, node: RobotNode,
+                 choices: Mapping[str, tuple[Callable[[], Iterable[str]], Torques]]) -> None:
+        self._node, self._choices = node, choices
+        self._stopped = ""                  # the reason; empty while it is published
+        self._published = 0                 # messages since the last `details`
+        self.output = Output("~/command", Float64MultiArray, self._make, self._reads, header=None)
+
+    def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
+        """Raise a ValueError if the parameters do not fit the robot."""
+        self._scales(robot, values)
+
+    def _reads(self) -> Iterable[str] | None:
+        choice = self._node.parameters.values["command"]
+        return None if choice == "none" else self._choices[choice][0]()
+
+    def _make(self, robot: RobotContext) -> Compute:
+        """`~/command`: the torques times command_scale, in the order of the parameter joints."""
+        rows, names = _motors(robot)
+        limits = robot.model.effort_limit[rows]
+        message = Float64MultiArray(data=conversions.zeros(len(rows)))
+        template = Template(message)
+        data, parameters = template.array("data"), self._node.parameters
+        made_at, scales = -1, np.zeros(len(rows))
+
+        def commanded(state: State, terms: Terms) -> Array:
+            """Return the torques before clipping; a ValueError states why there are none."""
+            nonlocal made_at, scales
+            if parameters.changes != made_at:
+                scales = self._scales(robot, parameters.values)
+                made_at = parameters.changes
+            torques = self._choices[parameters.values["command"]][1](robot, state, terms)
+            if torques is None:
+                raise Rejected("an input of the torques is missing")
+            wanted = scales * torques[rows]
+            if not np.isfinite(wanted).all():
+                raise Rejected(f"the torque of {names[np.argmin(np.isfinite(wanted))]} is not "
+                               "finite")
+            return wanted
+
+        def compute(state: State, terms: Terms) -> Template | None:
+            try:
+                wanted = commanded(state, terms)
+            except ValueError as error:
+                self._stop(str(error))
+                return None
+            np.clip(wanted, -limits, limits, out=data)
+            beyond = np.flatnonzero(data != wanted)
+            if len(beyond):
+                self._clipped(names[beyond[0]], wanted[beyond[0]], limits[beyond[0]])
+            self._published += 1
+            self._stopped = ""
+            return template
+        return compute
+
+    def _scales(self, robot: RobotContext, values: Mapping[str, Any]) -> Array:
+        count, scales = len(_motors(robot)[0]), values["command_scale"]
+        if len(scales) not in (0, 1, count):
+            raise SettingError("command_scale", f"expected one number, or {count}: one for each of "
+                               f"{', '.join(_motors(robot)[1])}; got {len(scales)}")
+        return np.broadcast_to(np.array(scales or [0.0]), count)
+
+    def _clipped(self, name: str, torque: float, limit: float) -> None:
+        report = self._node.report
+        report.count.clipped += 1
+        report.log("command", f"~/command is clipped: {name} would get {torque:.6g}, its effort "
+                   f"limit is {limit:.6g}")
+
+    def _stop(self, reason: str) -> None:
+        if reason != self._stopped:
+            self._stopped = reason
+            self._node.report.log("command stopped", f"~/command stopped: {reason}")
+
+    def stop(self, reason: str) -> None:
+        """Record why the node publishes nothing anymore, if it has published."""
+        if self._published:
+            self._published = 0
+            self._stop(reason)
+
+    def details(self, waiting: str) -> dict[str, str]:
+        """Return what the diagnostics say, given what the node waits for; resets the counter."""
+        choice, published = self._node.parameters.values["command"], self._published
+        if choice == "none":
+            self._stopped = ""
+        elif not published and waiting:
+            self._stop(waiting)
+        self._published = 0
+        state = "published" if published else self._stopped or "no subscriber"
+        return {"command": choice if choice == "none" else f"{choice}: {state}",
+                "commands clipped": str(self._node.report.count.clipped)}
+
+
+def _motors(robot: RobotContext) -> tuple[list[int], list[str]]:
+    """Return the published rows of joints with one coordinate, and their names."""
+    model = robot.model
+    single = {int(model.idx_v[i]) for i, count in enumerate(model.nvs) if count == 1}
+    rows = [row for row in np.arange(model.nv)[robot.rows].tolist() if row in single]
+    return rows, [model.velocity_names[row] for row in rows]
