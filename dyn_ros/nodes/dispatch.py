@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
 import dyn_ros
+from dyn_ros.algorithms.all_terms import Terms as AllTerms
 
 from .cdr import Template
 from .rate_limiter import RateLimiter
@@ -28,7 +29,7 @@ STATE_READS = frozenset({"effort", "acceleration"})
 class Terms:
     """The terms of the equations of motion that an output declares, for the current state.
 
-    An attribute is an array of `Data`, named as in `dyn_ros.Terms`; terms that depend on the
+    An attribute is an array of `Data`, a result of `dyn_ros.all_terms`; terms that depend on the
     velocity are those of a robot at rest if `State.v` is None.
 
     Parameters
@@ -73,8 +74,9 @@ class Output:
         Returns a function `(state, terms) -> message` for a `RobotContext`. It returns a message
         or a `Template`, or None if an input is missing.
     reads : tuple of str, or callable() -> tuple of str or None
-        The `dyn_ros.Terms` that the function reads from `terms`, and those of `STATE_READS`
-        that it reads from `state`. A callable is called for each state; None skips the state.
+        The results of `dyn_ros.all_terms` that the function reads from `terms`, and those of
+        `STATE_READS` that it reads from `state`. A callable is called for each state; None skips
+        the state.
     header : callable(message), optional
         Returns the header of a message, which is stamped before publishing; None: no header.
     clear : callable(), optional
@@ -88,6 +90,13 @@ class Output:
     reads: tuple[str, ...] | Callable[[], Iterable[str] | None] = ()
     header: Callable[[Any], Any] | None = attrgetter("header")
     clear: Callable[[], Any] | None = None
+
+    def __post_init__(self) -> None:
+        known = {*AllTerms._fields, *STATE_READS}
+        unknown = [] if callable(self.reads) else sorted(set(self.reads) - known)
+        if unknown:
+            raise ValueError(f"reads: unknown {', '.join(map(repr, unknown))}; available: "
+                             + ", ".join(sorted(known)))
 
 
 @dataclass(eq=False)

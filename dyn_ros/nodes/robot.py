@@ -123,7 +123,7 @@ class RobotContext:
         return self.state.latest()
 
     def compute(self, state: State, names: Iterable[str]) -> None:
-        """Compute these `dyn_ros.Terms` in `data`, in one pass over the kinematics.
+        """Compute these results of `dyn_ros.all_terms` in `data`, in one pass over the kinematics.
 
         Terms that depend on the velocity are those of a robot at rest if a velocity is unknown.
         """
