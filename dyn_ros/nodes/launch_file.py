@@ -1,7 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Common parts of the launch files: their arguments, and the nodes that they start."""
+from __future__ import annotations
+
 import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
@@ -13,8 +17,10 @@ from launch import LaunchDescription
 
 from ..model.urdf import read_description
 
+Argument: TypeAlias = "tuple[str, Any, str]"        # name, default, description
 
-def launch_description(executable, config, name=None):
+
+def launch_description(executable: str, config: str, name: str | None = None) -> LaunchDescription:
     """Declare the arguments, then start an executable of this package.
 
     Parameters
@@ -33,7 +39,7 @@ def launch_description(executable, config, name=None):
                               OpaqueFunction(function=_node, args=[executable, name])])
 
 
-def view_description():
+def view_description() -> LaunchDescription:
     """Declare the arguments, then start RViz, the frame publishers and all nodes.
 
     Returns
@@ -44,7 +50,7 @@ def view_description():
                               OpaqueFunction(function=_view)])
 
 
-def viewer_description():
+def viewer_description() -> LaunchDescription:
     """Declare the arguments, then start all nodes and the browser view.
 
     Returns
@@ -56,16 +62,16 @@ def viewer_description():
         OpaqueFunction(function=_viewer)])
 
 
-def _declared(arguments):
+def _declared(arguments: Iterable[Argument]) -> list[DeclareLaunchArgument]:
     return [DeclareLaunchArgument(name, default_value=default, description=description)
             for name, default, description in arguments]
 
 
-def _config(file):
+def _config(file: str) -> PathJoinSubstitution:
     return PathJoinSubstitution([FindPackageShare("dyn_ros"), "config", file])
 
 
-def _arguments(config, name):
+def _arguments(config: str, name: str | None) -> Sequence[Argument]:
     return (
         *([("name", name, "Name of the node.")] if name else []),
         ("namespace", "", "Namespace of the node and its topics."),
@@ -82,7 +88,7 @@ def _arguments(config, name):
     )
 
 
-def _view_arguments():
+def _view_arguments() -> Sequence[Argument]:
     return (
         ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
         ("fixed_frame", "", "Fixed frame of RViz. Empty: the one in rviz_config."),
@@ -91,7 +97,7 @@ def _view_arguments():
     )
 
 
-def _viewer_arguments():
+def _viewer_arguments() -> Sequence[Argument]:
     return (
         ("nodes", "true", "Start the nodes of this package; false: they are already running."),
         ("host", "127.0.0.1", "Address to serve the page on; 127.0.0.1: this machine only."),
@@ -99,28 +105,28 @@ def _viewer_arguments():
     )
 
 
-def _value(context, argument):
+def _value(context: Any, argument: str) -> str:
     return LaunchConfiguration(argument).perform(context)
 
 
-def _is_on(context, argument):
+def _is_on(context: Any, argument: str) -> bool:
     return _value(context, argument).lower() in ("true", "1")
 
 
-def _flag(argument):
+def _flag(argument: str) -> ParameterValue:
     return ParameterValue(LaunchConfiguration(argument), value_type=bool)
 
 
-def _node(context, executable, name):
+def _node(context: Any, executable: str, name: str | None) -> list[Any]:
     """Return the node for the values of the arguments."""
-    parameters = {"use_sim_time": _flag("use_sim_time"), "autostart": _flag("autostart")}
+    parameters: dict[str, Any] = {
+        "use_sim_time": _flag("use_sim_time"), "autostart": _flag("autostart")}
     path = _value(context, "robot_description_file")
     if path.endswith(".xacro"):
         parameters["robot_description"] = _robot_description(path)
     elif path:
         parameters["robot_description_file"] = path
     if executable == "viewer_node":
-        del parameters["autostart"]
         parameters.update(host=LaunchConfiguration("host"),
                           port=ParameterValue(LaunchConfiguration("port"), value_type=int))
     return [Node(
@@ -136,21 +142,22 @@ def _node(context, executable, name):
     )]
 
 
-def _robot_description(path):
+def _robot_description(path: str) -> ParameterValue:
     if path.endswith(".xacro"):
         return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
     return ParameterValue(read_description(path), value_type=str)
 
 
-def _viewer(context):
+def _viewer(context: Any) -> list[Any]:
     """Return the viewer and the requested nodes for the values of the arguments."""
     nodes = _node(context, "dyn_ros_node", None) if _is_on(context, "nodes") else []
     return [*nodes, *_node(context, "viewer_node", None)]
 
 
-def _view(context):
+def _view(context: Any) -> list[Any]:
     """Return RViz, whose exit ends the launch, and the requested nodes."""
-    def node(package, arguments=(), on_exit=None, **parameters):
+    def node(package: str, arguments: Sequence[str] = (), on_exit: Any = None,
+             **parameters: Any) -> Node:
         return Node(
             package=package,
             executable=package,
