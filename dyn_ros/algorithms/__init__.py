@@ -43,6 +43,7 @@ from .frames import frame_velocity as frame_velocity
 from .frames import joint_hessian as joint_hessian
 from .frames import joint_jacobian as joint_jacobian
 from .frames import joint_jacobian_time_variation as joint_jacobian_time_variation
+from .friction import joint_friction as joint_friction
 from .jacobians import joint_jacobians as joint_jacobians
 from .jacobians import (
     joint_jacobians_second_time_variation as joint_jacobians_second_time_variation,
@@ -69,8 +70,8 @@ from .rnea_second_order import (
 from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
-    __all__ = [*_ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
-               "precompile"]
+    __all__ = [*_ALGORITHMS, "joint_friction", "joint_hessian", "joint_jacobian",
+               "joint_jacobian_time_variation", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/algorithms/__init__.py does not import "

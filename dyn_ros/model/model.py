@@ -118,6 +118,7 @@ class Model:
         self._number_coordinates(tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
         self._payloads: dict[str, payload.Payload] = {}
+        self._damping, self._friction = self._losses(tree.joints)
         self._pack(tree.joints)
         self.gravity = gravity
 
@@ -188,6 +189,16 @@ class Model:
         self.idx_q, self.idx_v, self.nqs, self.nvs = map(tuple, (idx_q, idx_v, nqs, nvs))
         self.lower, self.upper, self.velocity_limit, self.effort_limit = map(
             np.array, (lower, upper, velocity, effort))
+
+    def _losses(self, joints):
+        """Damping and friction of each coordinate; mimic joints add theirs to their master's."""
+        damping, friction = np.zeros((2, self.nv))
+        for i, joint in enumerate(joints):
+            if len(_COORDINATES[joint.kind][1]) == 1:
+                ratio = joint.mimic.multiplier if joint.mimic else 1.0
+                damping[self.idx_v[i]] += ratio * ratio * joint.damping
+                friction[self.idx_v[i]] += abs(ratio) * joint.friction
+        return damping, friction
 
     def _pack(self, joints):
         """Create the tables of integers and floats that kernels read; see layout."""
@@ -272,6 +283,41 @@ class Model:
     @armature.setter
     def armature(self, value: ArrayLike) -> None:
         self.armature[:] = finite_array("armature", value, (self.nv,))
+
+    @property
+    def damping(self) -> Array:
+        """Viscous friction of each coordinate, (nv,) [N m s/rad, N s/m]; settable.
+
+        From <dynamics> of the URDF, 0 if it is not specified there; includes that of mimic joints,
+        reflected to their master. Only ``joint_friction`` uses it.
+        """
+        return self._damping
+
+    @damping.setter
+    def damping(self, value: ArrayLike) -> None:
+        self._damping[:] = self._not_negative("damping", value)
+
+    @property
+    def friction(self) -> Array:
+        """Coulomb friction of each coordinate, (nv,) [N m, N]; settable.
+
+        From <dynamics> of the URDF, 0 if it is not specified there; includes that of mimic joints,
+        reflected to their master. Only ``joint_friction`` uses it.
+        """
+        return self._friction
+
+    @friction.setter
+    def friction(self, value: ArrayLike) -> None:
+        self._friction[:] = self._not_negative("friction", value)
+
+    def _not_negative(self, name, value):
+        """Validate a number for each coordinate, of 0 or more."""
+        array = finite_array(name, value, (self.nv,))
+        if (array < 0.0).any():
+            k = int(np.argmax(array < 0.0))
+            raise ValueError(f"{name}: expected numbers of 0 or more, got {array[k]:g} in "
+                             f"{name}[{k}] ({self.velocity_names[k]!r})")
+        return array
 
     @property
     def base_inertia(self) -> Inertia:
