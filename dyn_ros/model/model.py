@@ -10,7 +10,7 @@ import numpy as np
 
 from ..spatial.inertia import Inertia
 from ..spatial.plain import algebra as al
-from . import configuration, layout, payload
+from . import configuration, layout, parts, payload
 from .frames import frame_selectors
 from .inputs import finite_array
 from .types import Array, ArrayLike
@@ -381,6 +381,73 @@ class Model:
             No payload has this name (lists the valid ones).
         """
         payload.clear_payload(self, name)
+
+    def reduced(self, lock: Mapping[str, float | ArrayLike]) -> "Model":
+        """The robot with some of its joints locked, as a model of its own.
+
+        Bodies that can no longer move relative to each other are merged, with their payloads. All
+        frames remain, with the same indices; those of locked joints become fixed joints. The other
+        joints keep their order, limits, armature, damping and friction. Corresponds to
+        Pinocchio's buildReducedModel.
+
+        Parameters
+        ----------
+        lock : dict of str to float or array_like
+            By joint name, its position [rad, m]: a number, (x, y, theta) of a planar joint, or
+            (x, y, z, qx, qy, qz, qw) of a floating joint, such as "root_joint". It may be outside
+            the limits. Joints that mimic a locked joint are locked at the position that follows.
+
+        Returns
+        -------
+        Model
+            It shares nothing with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown joint (lists the valid ones), a mimic joint (names its master), or a
+            position of the wrong shape, that is not finite, or whose quaternion is not unit.
+        TypeError
+            ``lock`` is not a dict.
+        """
+        return self._part(*parts.reduced(self, lock))
+
+    def chain(self, root: str | int, tip: str | int) -> "Model":
+        """The serial chain from one link to another, as KDL's ``getChain``.
+
+        The root link is fixed: its frame is the world of the chain, in which ``gravity``, whose
+        numbers do not change, is expressed. The chain consists of the joints and links between
+        both, with their frames and payloads. The rest of the robot has no mass in it: to keep
+        that, lock the other joints with ``reduced``.
+
+        If the tip is not below the root, the joints up to their common ancestor are reversed:
+        they move the links above them, at the same positions.
+
+        Parameters
+        ----------
+        root, tip : str or int
+            Name or index of the frame of a link. A joint selects the link that it connects.
+
+        Returns
+        -------
+        Model
+            Its joints are in the order of the chain, with the same limits, armature, damping and
+            friction. A joint that mimics one outside the chain is independent. It shares nothing
+            with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists the valid ones), or a planar or floating joint that would have
+            to be reversed.
+        """
+        return self._part(*parts.chain(self, root, tip))
+
+    def _part(self, tree, payloads):
+        part = Model(tree, self.gravity)
+        parts.copy_coordinates(self, part)
+        payload.attach(part, payloads)
+        return part
 
     def neutral(self) -> Array:
         """The configuration of zeros and identity rotations.

@@ -14,10 +14,11 @@ from .inputs import finite_array
 
 
 class Payload(NamedTuple):
-    """A body, and the joint that moves it."""
+    """A body, the joint that moves it, and the link that it is attached to."""
 
     joint: int          # index in Tree.joints, -1 for the universe
     inertia: Inertia    # in that joint's frame
+    frame: int          # the link's, in Tree.frames
 
 
 def set_payload(model, name, frame, mass, com, inertia):
@@ -31,6 +32,12 @@ def set_payload(model, name, frame, mass, com, inertia):
     before = model._payloads.get(name, payload)
     model._payloads[name] = payload
     _compose(model, {before.joint, payload.joint})
+
+
+def attach(model, payloads):
+    """Add payloads, by name, to a model without any."""
+    model._payloads.update(payloads)
+    _compose(model, {payload.joint for payload in payloads.values()})
 
 
 def clear_payload(model, name):
@@ -73,7 +80,15 @@ def _payload(model, frame, mass, com, inertia):
     index = frame_number(model, frame)
     place = model.tree.frames[index]
     body = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
-    return Payload(place.parent, body)
+    return Payload(place.parent, body, link_frame(model.tree, index))
+
+
+def link_frame(tree, frame):
+    """Index of the frame of a link: of this one, or of the one that a joint connects."""
+    if tree.frames[frame].kind == "body":
+        return frame
+    return next(i for i, link in enumerate(tree.frames)
+                if link.kind == "body" and link.parent_frame == frame)
 
 
 def _on(model, joint):
