@@ -3,6 +3,7 @@
 """Parts of a robot: a robot with locked joints, and serial chains."""
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def _lockable_joint(model, name):
     if mimic:
         master = model.joint_names[mimic.joint]
         raise ValueError(f"lock: joint {name!r} mimics joint {master!r}; lock {master!r}, which "
-                         "locks both, or read the description with mimic=\"ignore\"")
+                         'locks both, or read the description with mimic="ignore"')
     return index
 
 
@@ -179,9 +180,9 @@ def chain(model, root, tip):
         up.pop()
         down.pop()
     path = _Chain(model, first)
-    for link, above in zip(up, up[1:]):
+    for link, above in pairwise(up):
         path.ascend(link, above)
-    for link, below in zip(down[::-1], down[-2::-1]):
+    for link, below in pairwise(down[::-1]):
         path.descend(link, below)
     return path.tree(), path.payloads()
 

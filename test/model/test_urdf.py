@@ -109,13 +109,13 @@ def test_links_have_their_inertias(path):
     """Pinocchio has those of links on fixed joints, at the joint; the sums are the bodies'."""
     xml = path.read_text(encoding="utf-8")
     tree = read_urdf(xml, "floating", mimic="ignore")
-    for ours, theirs in zip(tree.frames, list(peer.pinocchio_model(xml, "floating").frames)[1:]):
+    theirs = list(peer.pinocchio_model(xml, "floating").frames)[1:]
+    for ours in tree.frames:
         if ours.kind == "body" and tree.frames[ours.parent_frame].kind == "fixed_joint":
-            fixed = previous.inertia
+            fixed = theirs[ours.parent_frame].inertia
             assert ours.inertia.mass == fixed.mass
             peer.close(ours.inertia.com, fixed.lever, 1e-14)
             peer.close(ours.inertia.rotational, fixed.inertia, 1e-12)
-        previous = theirs
     for n, joint in enumerate(tree.joints):
         links = [SE3.from_homogeneous(f.placement).act(f.inertia)
                  for f in tree.frames if f.parent == n]

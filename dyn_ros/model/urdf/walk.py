@@ -29,8 +29,9 @@ class _Moving:
 def walk(robot, root, root_joint, inertias):
     """Traverse the tree depth first, children by joint name.
 
-    ``inertias`` contains that of each link, in its frame. Returns the moving joints; for each link, the joint that moves it (-1 for the universe) and the
-    placement of the link frame in that joint's frame; and the frames.
+    ``inertias`` contains that of each link, in its frame. Returns the moving joints; for each
+    link, the joint that moves it (-1 for the universe) and the placement of the link frame in that
+    joint's frame; and the frames.
     """
     moving, frames, placed, nothing = [], [], {root: (-1, np.eye(4))}, Inertia.zero()
     if root_joint is not None:
