@@ -11,10 +11,11 @@ import numpy as np
 from ..spatial.inertia import Inertia
 from ..spatial.plain import algebra as al
 from . import configuration, layout, parts, payload
-from .frames import frame_selectors
+from .frames import ReferenceFrame, frame_selectors
 from .inputs import finite_array
 from .types import Array, ArrayLike
 from .urdf import Tree, read_description, read_urdf
+from .wrenches import external_forces
 
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
 MimicJoints: TypeAlias = Literal["project", "ignore"]
@@ -536,35 +537,36 @@ class Model:
         """
         return configuration.random_configuration(self, rng or np.random.default_rng())
 
-    def external_forces(self, wrenches: Mapping[str, ArrayLike]) -> Array:
+    def external_forces(self, wrenches: Mapping[str, ArrayLike], q: ArrayLike | None = None,
+                        axes: str | ReferenceFrame | None = None) -> Array:
         """Convert external wrenches on frames to wrenches on the joints that move them.
 
         Parameters
         ----------
         wrenches : dict of str to (6,) array_like
-            By frame name, the wrench (force, moment) on the link of the frame, at its origin and
-            expressed in it [N, N m]. Wrenches on the fixed base have no effect and are ignored.
+            By frame name, the wrench (force, moment) on the link of the frame, at its origin
+            [N, N m]. Wrenches on the fixed base have no effect and are ignored. For a batch,
+            each can be (B, 6).
+        q : (nq,) or (B, nq) array_like, optional
+            Configuration [rad, m]. Required unless the axes move with the frames.
+        axes : str or ReferenceFrame, optional
+            The axes in which all wrenches are expressed: those of a frame, by name, or of the
+            world, "world", which is the same as LOCAL_WORLD_ALIGNED. If a frame has the name
+            "world", it selects this frame. With WORLD, wrenches are expressed in the world, and
+            act at its origin. Default: LOCAL, each wrench is expressed in the frame that it acts
+            on.
 
         Returns
         -------
-        (njoints, 6) ndarray
-            ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``.
+        (njoints, 6) or (B, njoints, 6) ndarray
+            ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``, for this configuration.
 
         Raises
         ------
         ValueError
-            An unknown frame (lists the valid ones), or not six finite numbers.
+            An unknown frame (lists the valid ones), not six finite numbers, or an invalid q.
         """
-        f_ext = np.zeros((self.njoints, 6))
-        for name, wrench in wrenches.items():
-            wrench = finite_array(f"wrench on {name}", wrench, (6,))
-            frame = self.tree.frames[self.frame_index(name)]
-            if frame.parent >= 0:
-                R, p = frame.placement[:3, :3], frame.placement[:3, 3]
-                force = R @ wrench[:3]
-                f_ext[frame.parent, :3] += force
-                f_ext[frame.parent, 3:] += R @ wrench[3:] + np.cross(p, force)
-        return f_ext
+        return external_forces(self, wrenches, q, axes)
 
     def joint_index(self, name: str) -> int:
         """Index of a joint in ``joint_names``; raises a ValueError if it is unknown."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..spatial import lie
 from ..spatial.inertia import Inertia
-from ..spatial.plain import algebra as al
 from ..spatial.se3 import SE3
 from .frames import frame_number
 from .inertia import LARGEST
 from .inputs import finite_array
+from .motions import joint_motion
 from .payload import Payload, link_frame
 from .urdf import ONE_DOF, Frame, Tree
 from .urdf.tree import FARTHEST_ANGLE
@@ -36,15 +36,10 @@ def copy_coordinates(model, part):
                     model, attribute)[model.idx_v[j]:][:part.nvs[i]]
 
 
-def _homogeneous(R, p):
-    X = np.eye(4)
-    X[:3, :3], X[:3, 3] = np.reshape(R, (3, 3)), p
-    return X
-
-
 def _inverse(X):
-    R = X[:3, :3].T
-    return _homogeneous(R, -R @ X[:3, 3])
+    back, R = np.eye(4), X[:3, :3].T
+    back[:3, :3], back[:3, 3] = R, -R @ X[:3, 3]
+    return back
 
 
 def _moved(X, inertia):
@@ -84,8 +79,8 @@ def _motions(model, lock):
     for i, joint in enumerate(model.tree.joints):
         if joint.mimic and joint.mimic.joint in positions:
             x, = positions[joint.mimic.joint]
-            positions[i] = [joint.mimic.multiplier * x + joint.mimic.offset]
-    return {i: _motion(model.tree.joints[i], x) for i, x in positions.items()}
+            positions[i] = np.array([joint.mimic.multiplier * x + joint.mimic.offset])
+    return {i: joint_motion(model.tree.joints[i], x) for i, x in positions.items()}
 
 
 def _lockable_joint(model, name):
@@ -115,23 +110,6 @@ def _position(joint, nq, value):
         raise ValueError(f"{what}: expected a unit quaternion (x y z w) after x y z, got length "
                          f"{np.linalg.norm(x[3:]):.9g}; normalize it")
     return x
-
-
-def _motion(joint, x):
-    """The placement of a joint's frame at position x in its frame at position zero."""
-    if joint.kind == "floating":
-        return _homogeneous(al.quaternion_rotation(*x[3:]), x[:3])
-    if joint.kind == "planar":
-        return _homogeneous(_rotation(joint.axis, x[2]), [x[0], x[1], 0.0])
-    if joint.kind == "prismatic":
-        return _homogeneous(np.eye(3), x[0] * joint.axis)
-    return _homogeneous(_rotation(joint.axis, x[0]), np.zeros(3))
-
-
-def _rotation(axis, angle):
-    """Rodrigues' formula."""
-    along, across = np.outer(axis, axis), np.reshape(al.skew(axis), (3, 3))
-    return along + np.cos(angle) * (np.eye(3) - along) + np.sin(angle) * across
 
 
 def _places(joints, motions):
