@@ -72,6 +72,8 @@ class Model:
         planar and floating joints.
     position_names : tuple of str, length nq
         The same for the numbers in q, with suffixes such as ``/x``.
+    nframes : int
+        Number of frames.
     frame_names : tuple of str
         Joints, fixed joints and links.
     idx_q, idx_v, nqs, nvs : tuple of int, length njoints
@@ -92,6 +94,7 @@ class Model:
     njoints: int
     nq: int
     nv: int
+    nframes: int
     joint_names: tuple[str, ...]
     velocity_names: tuple[str, ...]
     position_names: tuple[str, ...]
@@ -116,6 +119,7 @@ class Model:
         self.njoints = len(tree.joints)
         self.joint_names = tuple(joint.name for joint in tree.joints)
         self.frame_names = tuple(frame.name for frame in tree.frames)
+        self.nframes = len(self.frame_names)
         self._number_coordinates(tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
         self._payloads: dict[str, payload.Payload] = {}
@@ -226,11 +230,11 @@ class Model:
             **{i: i for i in range(len(self.frame_names))}, **self._frame_indices})
         self._joint_selectors = frame_selectors({
             **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
-        self._frame_parents = [frame.parent + 1 for frame in self.tree.frames]
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]
         self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
-                                       np.zeros(self.nv), np.ravel(placements)])
+                                       np.zeros(self.nv), np.ravel(placements),
+                                       np.ravel(payload.link_inertias(self.tree))])
         self._ints = self._integers(joints)
 
     def _integers(self, joints):
@@ -239,14 +243,24 @@ class Model:
         header[layout.NJOINTS] = self.njoints
         header[layout.NQ], header[layout.NV] = self.nq, self.nv
         header[layout.NALLCOLUMNS] = self._ncolumns
-        header[layout.NFRAMES] = len(self._frame_parents)
+        header[layout.NFRAMES] = self.nframes
         header[layout.COUPLED] = self._is_coupled = any(joint.mimic for joint in joints)
         header[layout.NUNIT] = len(self._unit_quaternions)
         tables = [header, self._tree_table.ravel(), self._velocity_tree.ravel()]
         header[layout.UNIT_LIST] = sum(map(len, tables))
         header[layout.FRAME_LIST] = header[layout.UNIT_LIST] + len(self._unit_quaternions)
-        lists = [np.array(self._unit_quaternions, np.int64), np.array(self._frame_parents)]
+        lists = [np.array(self._unit_quaternions, np.int64), *self._frame_lists()]
         return np.concatenate([*tables, *lists])
+
+    def _frame_lists(self):
+        """Joints that move the frames, and how the frames are connected; see layout."""
+        frames = self.tree.frames
+        connecting = [frame.parent_frame if frame.kind == "body" and frame.parent_frame >= 0 else i
+                      for i, frame in enumerate(frames)]
+        above = [connecting[frame.parent_frame]
+                 if frame.kind != "body" and frame.parent_frame >= 0 else -1 for frame in frames]
+        own = [frame.parent + 1 if frame.kind == "joint" else 0 for frame in frames]
+        return np.array([[frame.parent + 1 for frame in frames], connecting, above, own], np.int64)
 
     def _tree_of_velocities(self, joints):
         """For each velocity, its parent, or -1, and the end of its range of descendants.

@@ -31,13 +31,13 @@ def set_payload(model, name, frame, mass, com, inertia):
     payload = _payload(model, frame, mass, com, inertia)
     before = model._payloads.get(name, payload)
     model._payloads[name] = payload
-    _compose(model, {before.joint, payload.joint})
+    _compose(model, [before, payload])
 
 
 def attach(model, payloads):
     """Add payloads, by name, to a model without any."""
     model._payloads.update(payloads)
-    _compose(model, {payload.joint for payload in payloads.values()})
+    _compose(model, payloads.values())
 
 
 def clear_payload(model, name):
@@ -50,7 +50,7 @@ def clear_payload(model, name):
     else:
         there = ", ".join(model._payloads) or "none"
         raise ValueError(f"no payload named {name!r:.80}; available: {there}")
-    _compose(model, {payload.joint for payload in taken})
+    _compose(model, taken)
 
 
 def body_inertia(model, joint):
@@ -95,13 +95,28 @@ def _on(model, joint):
     return [payload.inertia for payload in model._payloads.values() if payload.joint == joint]
 
 
-def _compose(model, joints):
-    """Recompute the inertias of these joints from the description and the payloads.
+def link_inertias(tree):
+    """Packed inertia of the link of each frame, in the frame of the joint that moves it."""
+    return [SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()
+            for frame in tree.frames]
+
+
+def _compose(model, changed):
+    """Recompute the inertias to which these payloads belong or belonged.
 
     Packed inertias, about the joint's origin, are summed, always starting from the description,
     so that removed payloads leave no rounding errors.
     """
-    for joint in joints:
+    start = (layout.ROWS + layout.FLOATS_ROW * (model.njoints + 1) + model.nv
+             + layout.FRAME_ROW * model.nframes)
+    for index in {payload.frame for payload in changed}:
+        on_link = [payload.inertia.dynamic_parameters() for payload in model._payloads.values()
+                   if payload.frame == index]
+        frame = model.tree.frames[index]
+        own = SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()
+        row = start + layout.INERTIA_ROW * index
+        model._floats[row:row + layout.INERTIA_ROW] = sum(on_link, own)
+    for joint in {payload.joint for payload in changed}:
         if joint >= 0:
             start = layout.ROWS + layout.FLOATS_ROW * (joint + 1) + layout.INERTIA
             model._floats[start:start + 10] = sum(
