@@ -65,7 +65,8 @@ def ours_of(model, state):
         "dyn_ros": dyn_ros, "np": np, "model": model, "data": dyn_ros.Data(model),
         "rng": np.random.default_rng(0), "q": q, "v": v, "a": a, "tau": tau,
         "zero": np.zeros(model.nv), "q1": model.integrate(q, v),
-        "frame": "tool", "joint": model.joint_names[2],
+        "frame": "tool", "joint": model.joint_names[2], "x": q[model.idx_q[2]],
+        "root": model.frame_names[0], "tip": model.frame_names[-1],
         **{each.name: each for each in dyn_ros.ReferenceFrame},
         "X": X, "Y": dyn_ros.SE3.from_homogeneous(given.Y), "m": m, "f": dyn_ros.Force(given.f),
         "I": dyn_ros.Inertia(2.0, given.p, given.S), "R": given.R, "p": given.p, "S": given.S,
@@ -87,12 +88,14 @@ def both(request):
              "frame": pair.model.frame_names[-1], "frame_name": pair.model.frame_names[-1],
              "joint_name": ours["joint"]}
     given = spatial(3)
+    fixed = [frame.kind for frame in pair.model.tree.frames].index("fixed_joint", 3)
+    ours["fixed_joint"] = pair.model.frame_names[fixed]
     theirs = {key: ours[key] for key in ("np", "path", "xml", "q", "v", "a", "tau", "q1", "R", "p",
                                          "S", "quaternion")}
     theirs |= {
         "pin": pinocchio, "model": pair.pin, "data": pair.pin_data, "f_ext": pair.to_pin_f(f_ext),
         "frame": pair.pin.getFrameId(ours["frame"]), "joint": pair.pin.getJointId(ours["joint"]),
-        "frame_name": ours["frame"], "joint_name": ours["joint"],
+        "frame_name": ours["frame"], "joint_name": ours["joint"], "fixed_joint": fixed + 1,
         "X": pinocchio.SE3(given.X), "Y": pinocchio.SE3(given.Y), "m": pinocchio.Motion(given.m),
         "f": pinocchio.Force(given.f), "I": pinocchio.Inertia(2.0, given.p, given.S),
     }

@@ -37,9 +37,17 @@ assert_type(model.joint_names, tuple[str, ...])
 assert_type(model.inertias[0].mass, float)
 model.set_payload("cup", "tool", 0.4, (0, 0, 0.1), np.eye(3))
 model.set_payload("cup", "tool", mass="0.4", com=(0, 0, 0), inertia=np.eye(3))  # error: arg-type
+model.damping = [0.1] * model.nv
+part = model.reduced({"elbow": 0.3, "root_joint": [0, 0, 0, 0, 0, 0, 1]})
+assert_type(part, dyn_ros.Model)
+assert_type(model.chain("base", 3), dyn_ros.Model)
+model.reduced(["elbow"])  # error: arg-type
+model.reduced({"elbow": "0.3"})  # error: dict-item
 q = model.random_configuration(np.random.default_rng(0))
 v = model.difference(q, model.neutral())
 f_ext = model.external_forces({"tool": Force(np.zeros(6)), "elbow": [0, 0, -1, 0, 0, 0]})
+model.external_forces({"tool": [0, 0, -1, 0, 0, 0]}, q, "world")
+model.external_forces({"tool": [0, 0, -1, 0, 0, 0]}, q, ReferenceFrame.LOCAL_WORLD_ALIGNED)
 
 # --- algorithms
 data = dyn_ros.Data(model)
@@ -62,6 +70,9 @@ ddq_dq, ddq_dv, ddq_dtau = dyn_ros.aba_derivatives(model, data, q, v, v)
 dtau_dq, dtau_dv = dyn_ros.rnea_derivatives(model, data, q, v, v)  # error: misc
 energy: float = dyn_ros.kinetic_energy(model, data, q, v)
 energies: Floats = dyn_ros.kinetic_energy(model, data, [q, q], v)
+assert_type(dyn_ros.joint_friction(model, v), Floats)
+assert_type(dyn_ros.frame_forces(model, data, q, v, v, {"tool": [0, 0, 1, 0, 0, 0]}), Floats)
+assert_type(dyn_ros.frame_force(model, data, q, v, v, "tool", f_ext, threads=2), Floats)
 com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v)
 J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL)
 dyn_ros.frame_jacobian(model, data, q, 3, 2, offset=(0.0, 0.0, 0.1))

@@ -34,6 +34,8 @@ from .frame_derivatives import (
     frame_acceleration_derivatives as frame_acceleration_derivatives,
 )
 from .frame_derivatives import frame_velocity_derivatives as frame_velocity_derivatives
+from .frame_forces import frame_force as frame_force
+from .frame_forces import frame_forces as frame_forces
 from .frames import frame_acceleration as frame_acceleration
 from .frames import frame_classical_acceleration as frame_classical_acceleration
 from .frames import frame_hessian as frame_hessian
@@ -43,6 +45,7 @@ from .frames import frame_velocity as frame_velocity
 from .frames import joint_hessian as joint_hessian
 from .frames import joint_jacobian as joint_jacobian
 from .frames import joint_jacobian_time_variation as joint_jacobian_time_variation
+from .friction import joint_friction as joint_friction
 from .jacobians import joint_jacobians as joint_jacobians
 from .jacobians import (
     joint_jacobians_second_time_variation as joint_jacobians_second_time_variation,
@@ -69,8 +72,8 @@ from .rnea_second_order import (
 from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
-    __all__ = [*_ALGORITHMS, "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
-               "precompile"]
+    __all__ = [*_ALGORITHMS, "frame_force", "joint_friction", "joint_hessian", "joint_jacobian",
+               "joint_jacobian_time_variation", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/algorithms/__init__.py does not import "

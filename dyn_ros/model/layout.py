@@ -36,7 +36,8 @@ OFFSET = HAS_INPUT + MAX_FIELDS
 SIZE = OFFSET + MAX_FIELDS
 TABLE = SIZE + MAX_FIELDS
 
-# --- floats: gravity, the six unit motions, a row per joint, the armature, the frames
+# --- floats: gravity, the six unit motions, a row per joint, the armature, the placements of
+# frames, the inertias of their links
 
 GRAVITY = 0
 UNITS = 3
@@ -45,6 +46,7 @@ PLACE, PLACE_SIN, PLACE_COS, TRANSLATION, SLIDE, AXIS, INERTIA, RATIO, SHIFT = (
     0, 9, 18, 27, 30, 33, 36, 46, 47)
 FLOATS_ROW = 48
 FRAME_ROW = 12
+INERTIA_ROW = 10
 
 
 @kernel
@@ -217,6 +219,33 @@ def frame_placement(r, f):
     """Pose of frame f in its joint's frame."""
     k = ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * f
     return SE3(constant9(r.floats, k), constant3(r.floats, k + 9))
+
+
+@kernel
+def frame_inertia(r, f):
+    """Inertia of the link of frame f, expressed in its joint's frame, about its origin."""
+    k = (ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r) + INERTIA_ROW * f)
+    return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
+        constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
+        constant(r.floats, k + 7), constant(r.floats, k + 8), constant(r.floats, k + 9)))
+
+
+@kernel
+def connecting_frame(r, f):
+    """The frame of the joint that connects link f to the robot; f itself for other frames."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + nframes(r) + f)
+
+
+@kernel
+def connecting_frame_above(r, f):
+    """For the frame of a joint, the connecting frame of the link it is attached to; or -1."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + 2 * nframes(r) + f)
+
+
+@kernel
+def frame_joint(r, f):
+    """The moving joint whose frame is f, or 0."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + 3 * nframes(r) + f)
 
 
 @kernel

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..spatial.inertia import Inertia
 from ..spatial.plain import algebra as al
-from . import configuration, layout, payload
-from .frames import frame_selectors
+from . import configuration, layout, parts, payload
+from .frames import ReferenceFrame, frame_selectors
 from .inputs import finite_array
 from .types import Array, ArrayLike
 from .urdf import Tree, read_description, read_urdf
+from .wrenches import external_forces
 
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
 MimicJoints: TypeAlias = Literal["project", "ignore"]
@@ -71,6 +72,8 @@ class Model:
         planar and floating joints.
     position_names : tuple of str, length nq
         The same for the numbers in q, with suffixes such as ``/x``.
+    nframes : int
+        Number of frames.
     frame_names : tuple of str
         Joints, fixed joints and links.
     idx_q, idx_v, nqs, nvs : tuple of int, length njoints
@@ -91,6 +94,7 @@ class Model:
     njoints: int
     nq: int
     nv: int
+    nframes: int
     joint_names: tuple[str, ...]
     velocity_names: tuple[str, ...]
     position_names: tuple[str, ...]
@@ -115,9 +119,11 @@ class Model:
         self.njoints = len(tree.joints)
         self.joint_names = tuple(joint.name for joint in tree.joints)
         self.frame_names = tuple(frame.name for frame in tree.frames)
+        self.nframes = len(self.frame_names)
         self._number_coordinates(tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
         self._payloads: dict[str, payload.Payload] = {}
+        self._damping, self._friction = self._losses(tree.joints)
         self._pack(tree.joints)
         self.gravity = gravity
 
@@ -189,6 +195,16 @@ class Model:
         self.lower, self.upper, self.velocity_limit, self.effort_limit = map(
             np.array, (lower, upper, velocity, effort))
 
+    def _losses(self, joints):
+        """Damping and friction of each coordinate; mimic joints add theirs to their master's."""
+        damping, friction = np.zeros((2, self.nv))
+        for i, joint in enumerate(joints):
+            if len(_COORDINATES[joint.kind][1]) == 1:
+                ratio = joint.mimic.multiplier if joint.mimic else 1.0
+                damping[self.idx_v[i]] += ratio * ratio * joint.damping
+                friction[self.idx_v[i]] += abs(ratio) * joint.friction
+        return damping, friction
+
     def _pack(self, joints):
         """Create the tables of integers and floats that kernels read; see layout."""
         table = np.zeros((self.njoints + 1, layout.TREE_ROW), np.int64)
@@ -214,11 +230,11 @@ class Model:
             **{i: i for i in range(len(self.frame_names))}, **self._frame_indices})
         self._joint_selectors = frame_selectors({
             **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
-        self._frame_parents = [frame.parent + 1 for frame in self.tree.frames]
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]
         self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
-                                       np.zeros(self.nv), np.ravel(placements)])
+                                       np.zeros(self.nv), np.ravel(placements),
+                                       np.ravel(payload.link_inertias(self.tree))])
         self._ints = self._integers(joints)
 
     def _integers(self, joints):
@@ -227,14 +243,24 @@ class Model:
         header[layout.NJOINTS] = self.njoints
         header[layout.NQ], header[layout.NV] = self.nq, self.nv
         header[layout.NALLCOLUMNS] = self._ncolumns
-        header[layout.NFRAMES] = len(self._frame_parents)
+        header[layout.NFRAMES] = self.nframes
         header[layout.COUPLED] = self._is_coupled = any(joint.mimic for joint in joints)
         header[layout.NUNIT] = len(self._unit_quaternions)
         tables = [header, self._tree_table.ravel(), self._velocity_tree.ravel()]
         header[layout.UNIT_LIST] = sum(map(len, tables))
         header[layout.FRAME_LIST] = header[layout.UNIT_LIST] + len(self._unit_quaternions)
-        lists = [np.array(self._unit_quaternions, np.int64), np.array(self._frame_parents)]
+        lists = [np.array(self._unit_quaternions, np.int64), *self._frame_lists()]
         return np.concatenate([*tables, *lists])
+
+    def _frame_lists(self):
+        """Joints that move the frames, and how the frames are connected; see layout."""
+        frames = self.tree.frames
+        connecting = [frame.parent_frame if frame.kind == "body" and frame.parent_frame >= 0 else i
+                      for i, frame in enumerate(frames)]
+        above = [connecting[frame.parent_frame]
+                 if frame.kind != "body" and frame.parent_frame >= 0 else -1 for frame in frames]
+        own = [frame.parent + 1 if frame.kind == "joint" else 0 for frame in frames]
+        return np.array([[frame.parent + 1 for frame in frames], connecting, above, own], np.int64)
 
     def _tree_of_velocities(self, joints):
         """For each velocity, its parent, or -1, and the end of its range of descendants.
@@ -272,6 +298,41 @@ class Model:
     @armature.setter
     def armature(self, value: ArrayLike) -> None:
         self.armature[:] = finite_array("armature", value, (self.nv,))
+
+    @property
+    def damping(self) -> Array:
+        """Viscous friction of each coordinate, (nv,) [N m s/rad, N s/m]; settable.
+
+        From <dynamics> of the URDF, 0 if it is not specified there; includes that of mimic joints,
+        reflected to their master. Only ``joint_friction`` uses it.
+        """
+        return self._damping
+
+    @damping.setter
+    def damping(self, value: ArrayLike) -> None:
+        self._damping[:] = self._not_negative("damping", value)
+
+    @property
+    def friction(self) -> Array:
+        """Coulomb friction of each coordinate, (nv,) [N m, N]; settable.
+
+        From <dynamics> of the URDF, 0 if it is not specified there; includes that of mimic joints,
+        reflected to their master. Only ``joint_friction`` uses it.
+        """
+        return self._friction
+
+    @friction.setter
+    def friction(self, value: ArrayLike) -> None:
+        self._friction[:] = self._not_negative("friction", value)
+
+    def _not_negative(self, name, value):
+        """Validate a number for each coordinate, of 0 or more."""
+        array = finite_array(name, value, (self.nv,))
+        if (array < 0.0).any():
+            k = int(np.argmax(array < 0.0))
+            raise ValueError(f"{name}: expected numbers of 0 or more, got {array[k]:g} in "
+                             f"{name}[{k}] ({self.velocity_names[k]!r})")
+        return array
 
     @property
     def base_inertia(self) -> Inertia:
@@ -335,6 +396,73 @@ class Model:
             No payload has this name (lists the valid ones).
         """
         payload.clear_payload(self, name)
+
+    def reduced(self, lock: Mapping[str, float | ArrayLike]) -> "Model":
+        """The robot with some of its joints locked, as a model of its own.
+
+        Bodies that can no longer move relative to each other are merged, with their payloads. All
+        frames remain, with the same indices; those of locked joints become fixed joints. The other
+        joints keep their order, limits, armature, damping and friction. Corresponds to
+        Pinocchio's buildReducedModel.
+
+        Parameters
+        ----------
+        lock : dict of str to float or array_like
+            By joint name, its position [rad, m]: a number, (x, y, theta) of a planar joint, or
+            (x, y, z, qx, qy, qz, qw) of a floating joint, such as "root_joint". It may be outside
+            the limits. Joints that mimic a locked joint are locked at the position that follows.
+
+        Returns
+        -------
+        Model
+            It shares nothing with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown joint (lists the valid ones), a mimic joint (names its master), or a
+            position of the wrong shape, that is not finite, or whose quaternion is not unit.
+        TypeError
+            ``lock`` is not a dict.
+        """
+        return self._part(*parts.reduced(self, lock))
+
+    def chain(self, root: str | int, tip: str | int) -> "Model":
+        """The serial chain from one link to another, as KDL's ``getChain``.
+
+        The root link is fixed: its frame is the world of the chain, in which ``gravity``, whose
+        numbers do not change, is expressed. The chain consists of the joints and links between
+        both, with their frames and payloads. The rest of the robot has no mass in it: to keep
+        that, lock the other joints with ``reduced``.
+
+        If the tip is not below the root, the joints up to their common ancestor are reversed:
+        they move the links above them, at the same positions.
+
+        Parameters
+        ----------
+        root, tip : str or int
+            Name or index of the frame of a link. A joint selects the link that it connects.
+
+        Returns
+        -------
+        Model
+            Its joints are in the order of the chain, with the same limits, armature, damping and
+            friction. A joint that mimics one outside the chain is independent. It shares nothing
+            with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame (lists the valid ones), or a planar or floating joint that would have
+            to be reversed.
+        """
+        return self._part(*parts.chain(self, root, tip))
+
+    def _part(self, tree, payloads):
+        part = Model(tree, self.gravity)
+        parts.copy_coordinates(self, part)
+        payload.attach(part, payloads)
+        return part
 
     def neutral(self) -> Array:
         """The configuration of zeros and identity rotations.
@@ -423,35 +551,36 @@ class Model:
         """
         return configuration.random_configuration(self, rng or np.random.default_rng())
 
-    def external_forces(self, wrenches: Mapping[str, ArrayLike]) -> Array:
+    def external_forces(self, wrenches: Mapping[str, ArrayLike], q: ArrayLike | None = None,
+                        axes: str | ReferenceFrame | None = None) -> Array:
         """Convert external wrenches on frames to wrenches on the joints that move them.
 
         Parameters
         ----------
         wrenches : dict of str to (6,) array_like
-            By frame name, the wrench (force, moment) on the link of the frame, at its origin and
-            expressed in it [N, N m]. Wrenches on the fixed base have no effect and are ignored.
+            By frame name, the wrench (force, moment) on the link of the frame, at its origin
+            [N, N m]. Wrenches on the fixed base have no effect and are ignored. For a batch,
+            each can be (B, 6).
+        q : (nq,) or (B, nq) array_like, optional
+            Configuration [rad, m]. Required unless the axes move with the frames.
+        axes : str or ReferenceFrame, optional
+            The axes in which all wrenches are expressed: those of a frame, by name, or of the
+            world, "world", which is the same as LOCAL_WORLD_ALIGNED. If a frame has the name
+            "world", it selects this frame. With WORLD, wrenches are expressed in the world, and
+            act at its origin. Default: LOCAL, each wrench is expressed in the frame that it acts
+            on.
 
         Returns
         -------
-        (njoints, 6) ndarray
-            ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``.
+        (njoints, 6) or (B, njoints, 6) ndarray
+            ``f_ext`` of ``rnea``, ``static_torque`` and ``aba``, for this configuration.
 
         Raises
         ------
         ValueError
-            An unknown frame (lists the valid ones), or not six finite numbers.
+            An unknown frame (lists the valid ones), not six finite numbers, or an invalid q.
         """
-        f_ext = np.zeros((self.njoints, 6))
-        for name, wrench in wrenches.items():
-            wrench = finite_array(f"wrench on {name}", wrench, (6,))
-            frame = self.tree.frames[self.frame_index(name)]
-            if frame.parent >= 0:
-                R, p = frame.placement[:3, :3], frame.placement[:3, 3]
-                force = R @ wrench[:3]
-                f_ext[frame.parent, :3] += force
-                f_ext[frame.parent, 3:] += R @ wrench[3:] + np.cross(p, force)
-        return f_ext
+        return external_forces(self, wrenches, q, axes)
 
     def joint_index(self, name: str) -> int:
         """Index of a joint in ``joint_names``; raises a ValueError if it is unknown."""

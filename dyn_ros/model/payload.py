@@ -14,10 +14,11 @@ from .inputs import finite_array
 
 
 class Payload(NamedTuple):
-    """A body, and the joint that moves it."""
+    """A body, the joint that moves it, and the link that it is attached to."""
 
     joint: int          # index in Tree.joints, -1 for the universe
     inertia: Inertia    # in that joint's frame
+    frame: int          # the link's, in Tree.frames
 
 
 def set_payload(model, name, frame, mass, com, inertia):
@@ -30,7 +31,13 @@ def set_payload(model, name, frame, mass, com, inertia):
     payload = _payload(model, frame, mass, com, inertia)
     before = model._payloads.get(name, payload)
     model._payloads[name] = payload
-    _compose(model, {before.joint, payload.joint})
+    _compose(model, [before, payload])
+
+
+def attach(model, payloads):
+    """Add payloads, by name, to a model without any."""
+    model._payloads.update(payloads)
+    _compose(model, payloads.values())
 
 
 def clear_payload(model, name):
@@ -43,7 +50,7 @@ def clear_payload(model, name):
     else:
         there = ", ".join(model._payloads) or "none"
         raise ValueError(f"no payload named {name!r:.80}; available: {there}")
-    _compose(model, {payload.joint for payload in taken})
+    _compose(model, taken)
 
 
 def body_inertia(model, joint):
@@ -73,20 +80,43 @@ def _payload(model, frame, mass, com, inertia):
     index = frame_number(model, frame)
     place = model.tree.frames[index]
     body = SE3.from_homogeneous(place.placement).act(Inertia(mass, com, inertia))
-    return Payload(place.parent, body)
+    return Payload(place.parent, body, link_frame(model.tree, index))
+
+
+def link_frame(tree, frame):
+    """Index of the frame of a link: of this one, or of the one that a joint connects."""
+    if tree.frames[frame].kind == "body":
+        return frame
+    return next(i for i, link in enumerate(tree.frames)
+                if link.kind == "body" and link.parent_frame == frame)
 
 
 def _on(model, joint):
     return [payload.inertia for payload in model._payloads.values() if payload.joint == joint]
 
 
-def _compose(model, joints):
-    """Recompute the inertias of these joints from the description and the payloads.
+def link_inertias(tree):
+    """Packed inertia of the link of each frame, in the frame of the joint that moves it."""
+    return [SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()
+            for frame in tree.frames]
+
+
+def _compose(model, changed):
+    """Recompute the inertias to which these payloads belong or belonged.
 
     Packed inertias, about the joint's origin, are summed, always starting from the description,
     so that removed payloads leave no rounding errors.
     """
-    for joint in joints:
+    start = (layout.ROWS + layout.FLOATS_ROW * (model.njoints + 1) + model.nv
+             + layout.FRAME_ROW * model.nframes)
+    for index in {payload.frame for payload in changed}:
+        on_link = [payload.inertia.dynamic_parameters() for payload in model._payloads.values()
+                   if payload.frame == index]
+        frame = model.tree.frames[index]
+        own = SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()
+        row = start + layout.INERTIA_ROW * index
+        model._floats[row:row + layout.INERTIA_ROW] = sum(on_link, own)
+    for joint in {payload.joint for payload in changed}:
         if joint >= 0:
             start = layout.ROWS + layout.FLOATS_ROW * (joint + 1) + layout.INERTIA
             model._floats[start:start + 10] = sum(

@@ -684,3 +684,23 @@ def test_a_model_that_is_none_is_named():
                  lambda: dyn_ros.frame_jacobian(pair.data, pair.model, q, "panda_hand", 1)):
         with pytest.raises(TypeError, match="model: expected a dyn_ros.Model, got"):
             call()
+
+
+def test_a_part_of_a_robot_holds_its_hand_without_the_rest():
+    """The numbers of docs/migration.md: the arm of TIAGo, by the whole tree and on its own."""
+    model = dyn_ros.Model.from_urdf(peer.urdf("tiago"))
+    q = model.random_configuration(np.random.default_rng(2))
+    names = [f"arm_{n}_joint" for n in range(1, 8)]
+    part = model.reduced({name: x for name, x in zip(model.position_names, q)
+                          if name not in names})
+    assert list(part.joint_names) == names
+    beta = [0.0, 0.0, 9.81, 0.0, 0.0, 0.0]          # the spatial acceleration of rest
+    for each, most, torso in ((model, 14.95, -9.57), (part, 12.54, None)):
+        q_each = [q[model.position_names.index(name)] for name in each.position_names]
+        plan = dyn_ros.vereshchagin(each, dyn_ros.Data(each), q_each, np.zeros(each.nv), np.eye(6),
+                                    beta, "arm_7_link")
+        torques = plan.constraint_generalized_forces[
+            [each.velocity_names.index(name) for name in names]]
+        assert torques.max() == pytest.approx(most, abs=0.005)
+        if torso is not None:
+            assert plan.ddq[0] == pytest.approx(torso, abs=0.005)

@@ -9,8 +9,10 @@ import sys
 import numpy as np
 import pytest
 
+import dyn_ros
 import peer
 from dyn_ros.model.urdf import MAX_CHARACTERS, UrdfError, read_urdf
+from dyn_ros.spatial.se3 import SE3
 
 INERTIAL = """<inertial><mass value="1"/>
   <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>"""
@@ -89,6 +91,7 @@ def test_tree_is_pinocchios(path, root_joint):
         (f.name, KINDS[str(f.type)], f.parentJoint) for f in frames]
     for ours, theirs in zip(tree.frames, frames, strict=True):
         peer.close(ours.placement, theirs.placement.homogeneous, 1e-14)
+        assert ours.parent_frame + 1 == theirs.parentFrame
     for ours, theirs in zip(tree.joints, list(pin.jointPlacements)[1:], strict=True):
         peer.close(ours.placement, theirs.homogeneous, 1e-14)
     for ours, theirs in zip(tree.joints, list(pin.joints)[1:], strict=True):
@@ -99,6 +102,24 @@ def test_tree_is_pinocchios(path, root_joint):
         assert ours.mass == pytest.approx(theirs.mass, rel=1e-14)
         peer.close(ours.com, theirs.lever, 1e-12)
         peer.close(ours.rotational, theirs.inertia, 1e-12)
+
+
+@pytest.mark.parametrize("path", ALL_ROBOTS, ids=lambda path: path.stem)
+def test_links_have_their_inertias(path):
+    """Pinocchio has those of links on fixed joints, at the joint; the sums are the bodies'."""
+    xml = path.read_text(encoding="utf-8")
+    tree = read_urdf(xml, "floating", mimic="ignore")
+    theirs = list(peer.pinocchio_model(xml, "floating").frames)[1:]
+    for ours in tree.frames:
+        if ours.kind == "body" and tree.frames[ours.parent_frame].kind == "fixed_joint":
+            fixed = theirs[ours.parent_frame].inertia
+            assert ours.inertia.mass == fixed.mass
+            peer.close(ours.inertia.com, fixed.lever, 1e-14)
+            peer.close(ours.inertia.rotational, fixed.inertia, 1e-12)
+    for n, joint in enumerate(tree.joints):
+        links = [SE3.from_homogeneous(f.placement).act(f.inertia)
+                 for f in tree.frames if f.parent == n]
+        peer.close(sum(map(np.asarray, links)), np.asarray(joint.inertia), 1e-12)
 
 
 @pytest.mark.parametrize("path", ALL_ROBOTS, ids=lambda path: path.stem)
@@ -114,6 +135,8 @@ def test_limits_are_pinocchios(path):
             continue
         assert ours.velocity == pin.upperVelocityLimit[theirs.idx_v]
         assert ours.effort == pin.upperEffortLimit[theirs.idx_v]
+        assert ours.damping == pin.damping[theirs.idx_v]
+        assert ours.friction == pin.upperDryFrictionLimit[theirs.idx_v]
         lower, upper = pin.lowerPositionLimit[theirs.idx_q], pin.upperPositionLimit[theirs.idx_q]
         if ours.kind == "continuous":
             lower, upper = -math.inf, math.inf
@@ -156,6 +179,41 @@ def test_defaults_of_the_specification():
     assert j.axis.tolist() == [1.0, 0.0, 0.0]
     assert j.placement.tolist() == np.eye(4).tolist()
     assert (j.lower, j.upper, j.effort, j.velocity) == (0.0, 0.0, 2.0, 3.0)
+
+
+def test_damping_and_friction():
+    dynamics = '<dynamics damping="0.5" friction="2"/>'
+    j = read_urdf(one_joint("prismatic", LIMIT + dynamics)).joints[0]
+    assert (j.damping, j.friction) == (0.5, 2.0)
+    for content in ("", "<dynamics/>", '<dynamics damping="0" friction="-0"/>'):
+        j = read_urdf(one_joint("revolute", LIMIT + content)).joints[0]
+        assert (j.damping, j.friction) == (0.0, 0.0)
+
+
+def test_mimic_joints_add_their_friction_to_their_masters():
+    model = dyn_ros.Model.from_urdf(mimicking(
+        '<dynamics damping="1" friction="2"/>',
+        '<mimic joint="j1" multiplier="-3"/><dynamics damping="10" friction="20"/>',
+        '<dynamics damping="7"/>'))
+    assert model.damping.tolist() == [1.0 + 9 * 10.0, 7.0]
+    assert model.friction.tolist() == [2.0 + 3 * 20.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["damping", "friction"])
+def test_damping_and_friction_can_be_set(name):
+    model = dyn_ros.Model.from_urdf(one_joint("revolute"), "planar")
+    assert getattr(model, name).tolist() == [0.0] * 4
+    array = getattr(model, name)
+    setattr(model, name, [0, 1, 2, 3])
+    assert array.tolist() == [0.0, 1.0, 2.0, 3.0]
+    with pytest.raises(ValueError, match=rf"{name}: expected numbers of 0 or more, got -0.5 in "
+                                         rf"{name}\[3\] \('j'\)"):
+        setattr(model, name, [0.0, 1.0, 0.0, -0.5])
+    with pytest.raises(ValueError, match=f"{name}: expected 4 finite numbers, got"):
+        setattr(model, name, [0.0, 1.0, np.nan, 0.0])
+    with pytest.raises(ValueError, match=f"{name}: expected 4 finite numbers, got shape"):
+        setattr(model, name, [0.0])
+    assert array.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_rpy_turns_about_fixed_axes_roll_first():
@@ -207,9 +265,10 @@ def test_what_dynamics_does_not_need_never_hurts(capfd):
       <collision><origin xyz="what"/><geometry><capsule/></geometry></collision>
       <self_collision_checking/>
     """
-    fixed = joint("k", "fixed", "b", "c", '<axis xyz="0 0 0"/><limit/><mimic joint="nobody"/>')
+    fixed = joint("k", "fixed", "b", "c", '<axis xyz="0 0 0"/><limit/><mimic joint="nobody"/>'
+                  '<dynamics damping="a lot"/>')
     moving = joint("j", "revolute", "a", "b", LIMIT + """
-      <dynamics damping="a lot"/><safety_controller/><calibration rising=""/>""")
+      <safety_controller/><calibration rising=""/>""")
     tree = read_urdf(robot(odd, link("a", body), links("bc"), moving, fixed))
     assert [j.name for j in tree.joints] == ["j"]
     assert tree.warnings == ()
@@ -380,6 +439,10 @@ BAD = {
     "long axis": (one_joint("revolute", AXIS.format("0 1 0 0")), "'0 1 0 0'; expected 3 numbers"),
     "negative mass": (robot(link("a", inertial("-2"))),
                       'mass of link "a" is -2; expected 0 or more'),
+    "negative damping": (one_joint("revolute", LIMIT + '<dynamics damping="-1"/>'),
+                         'damping of joint "j" is -1; expected 0 or more'),
+    "negative friction": (one_joint("prismatic", LIMIT + '<dynamics friction="-0.5"/>'),
+                          'friction of joint "j" is -0.5; expected 0 or more'),
     # mimics
     "mimics itself": (mimicking(first='<mimic joint="j1"/>'), 'joint "j1" mimics itself'),
     "mimics an unknown joint": (mimicking(first='<mimic joint="k"/>'),
@@ -415,7 +478,8 @@ def test_bad_description(xml, message, capfd):
     "xyz": '<origin xyz="0 0 {}"/>',
     "rpy": '<origin rpy="{} 0 0"/>', "axis": '<axis xyz="1 {} 0"/>', "lower": 'lower="{}"',
     "upper": 'upper="{}"', "effort": 'effort="{}"', "velocity": 'velocity="{}"',
-    "multiplier": 'multiplier="{}"', "offset": 'offset="{}"',
+    "multiplier": 'multiplier="{}"', "offset": 'offset="{}"', "damping": 'damping="{}"',
+    "friction": 'friction="{}"',
 }.items())
 def test_number_that_is_none(where, element, number):
     parts = {
@@ -423,10 +487,12 @@ def test_number_that_is_none(where, element, number):
         "xyz": "<origin/>", "rpy": "<origin/>", "axis": '<axis xyz="1 0 0"/>',
         "lower": 'lower="-1"', "upper": 'upper="1"', "effort": 'effort="2"',
         "velocity": 'velocity="3"', "multiplier": 'multiplier="1"', "offset": 'offset="1"',
+        "damping": 'damping="1"', "friction": 'friction="1"',
     }
     good = robot(links("abc"), joint("j", "revolute", "a", "b"), joint(
         "k", "revolute", "b", "c",
-        '<origin/><axis xyz="1 0 0"/><mimic joint="j" multiplier="1" offset="1"/>' + LIMIT))
+        '<origin/><axis xyz="1 0 0"/><mimic joint="j" multiplier="1" offset="1"/>'
+        '<dynamics damping="1" friction="1"/>' + LIMIT))
     read_urdf(good)
     bad = good.replace(parts[where], element.format(number), 1)
     assert bad != good
@@ -483,6 +549,10 @@ ODD = {
                        'joint "j" has a lower limit -1 above its upper limit -2'),
     "planar axis": (one_joint("planar", '<axis xyz="1 0 0"/>'),
                     'axis of planar joint "j" is 1 0 0 and is ignored.*x-y plane.*origin'),
+    "planar damping": (one_joint("planar", '<dynamics damping="2"/>'),
+                       'damping of planar joint "j" is 2 and is ignored; set model.damping'),
+    "floating friction": (one_joint("floating", '<dynamics damping="0" friction="2"/>'),
+                          'friction of floating joint "j" is 2 and is ignored; set model.friction'),
     "planar axis down": (one_joint("planar", '<axis xyz="0 0 -1"/>'), "is 0 0 -1 and is ignored"),
     "planar axis zero": (one_joint("planar", '<axis xyz="0 0 0"/>'), "is 0 0 0 and is ignored"),
     "two inertials": (robot(link("a", INERTIAL * 2)), 'link "a" has more than one <inertial>'),

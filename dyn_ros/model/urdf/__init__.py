@@ -11,7 +11,7 @@ drive them (`mimics`).
 Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
 reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
-from .bodies import lumped, warn_massless
+from .bodies import link_inertia, lumped, warn_massless
 from .error import UrdfError
 from .joints import make_joint
 from .mimics import mimic_rules
@@ -77,8 +77,9 @@ def _check_choice(argument, value, choices):
 
 
 def _assemble(robot, root, root_joint, mimic, warnings):
-    moving, placed, frames = walk(robot, root, root_joint)
-    *inertias, base = lumped(robot.links, placed, len(moving), warnings)
+    links = {link.name: link_inertia(link, warnings) for link in robot.links}
+    moving, placed, frames = walk(robot, root, root_joint, links)
+    *inertias, base = lumped(robot.links, placed, len(moving), links)
     rules = mimic_rules(robot, moving) if mimic == "project" else [None] * len(moving)
     joints = tuple(
         make_joint(joint, inertia, rule, warnings)

@@ -13,23 +13,26 @@ from .tree import ONE_DOF
 _ROUNDING = 1e-15                    # relative to the largest number of a vector or matrix
 
 
-def lumped(links, placed, count, warnings):
+def lumped(links, placed, count, inertias):
     """The inertia of all links on each moving joint, and of those on the universe as the last one.
 
-    ``placed`` is the joint and the placement of each link, see ``walk``.
+    ``placed`` is the joint and the placement of each link, see ``walk``, and ``inertias`` what
+    ``link_inertia`` returns for each.
     """
     bodies = [[] for _ in range(count + 1)]
     for link in links:
         if link.inertial is not None:
             joint, placement = placed[link.name]
             X = SE3.from_homogeneous(placement)
-            bodies[joint].append(X.act(_link_inertia(link, warnings)))
-    return [sum(inertias, Inertia.zero()) for inertias in bodies]
+            bodies[joint].append(X.act(inertias[link.name]))
+    return [sum(each, Inertia.zero()) for each in bodies]
 
 
-def _link_inertia(link, warnings):
+def link_inertia(link, warnings):
     """A link's inertia, expressed in the link's frame."""
     inertial = link.inertial
+    if inertial is None:
+        return Inertia.zero()
     if inertial.mass < 0.0:
         raise UrdfError(f'mass of link "{link.name}" is {inertial.mass:g}; expected 0 or more')
     if inertial.inertia is None:

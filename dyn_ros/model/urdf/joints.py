@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A joint's axis and limits."""
+"""A joint's axis, limits, damping and friction."""
 import math
 
 import numpy as np
@@ -14,7 +14,7 @@ def make_joint(joint, inertia, rule, warnings):
     lower, upper, velocity, effort = _limits(joint, warnings)
     return Joint(
         joint.name, joint.kind, joint.parent, joint.placement, _axis(joint, warnings),
-        inertia, rule, lower, upper, velocity, effort,
+        inertia, rule, lower, upper, velocity, effort, *_losses(joint, warnings),
     )
 
 
@@ -68,3 +68,20 @@ def _limits(joint, warnings):
             f"{farthest:g} is supported"
         )
     return limit.lower, limit.upper, limit.velocity, limit.effort
+
+
+def _losses(joint, warnings):
+    """Damping and friction."""
+    dynamics = None if joint.urdf is None else joint.urdf.dynamics
+    if dynamics is None:
+        return 0.0, 0.0
+    damping, friction = dynamics.damping or 0.0, dynamics.friction or 0.0
+    for what, value in (("damping", damping), ("friction", friction)):
+        if value < 0.0:
+            raise UrdfError(f'{what} of joint "{joint.name}" is {value:g}; expected 0 or more')
+        if value and joint.kind not in ONE_DOF:
+            warnings.append(
+                f'{what} of {joint.kind} joint "{joint.name}" is {value:g} and is ignored; set '
+                f"model.{what}, which has a number for each of its velocities"
+            )
+    return (damping, friction) if joint.kind in ONE_DOF else (0.0, 0.0)

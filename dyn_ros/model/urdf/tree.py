@@ -60,6 +60,10 @@ class Joint:
         Position limits in rad or m; infinite for continuous, floating and planar joints.
     velocity, effort : float
         Limits in rad/s or m/s, and N m or N; infinite if the description has none.
+    damping : float
+        Torque per velocity in N m s/rad, or N s/m; 0 if the description has none.
+    friction : float
+        Coulomb friction in N m or N; 0 if the description has none.
     """
 
     name: str
@@ -73,6 +77,8 @@ class Joint:
     upper: float
     velocity: float
     effort: float
+    damping: float
+    friction: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +93,19 @@ class Frame:
         The joint that moves it (index in `Tree.joints`), -1 for the universe.
     placement : (4, 4) ndarray
         In the parent joint's frame, homogeneous.
+    parent_frame : int
+        Index in `Tree.frames`, -1 for the universe: for a joint the link that it is attached to,
+        for a link the joint that connects it.
+    inertia : Inertia
+        Of a link, in this frame; zero for joints.
     """
 
     name: str
     kind: str
     parent: int
     placement: np.ndarray
+    parent_frame: int
+    inertia: Inertia
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +118,9 @@ class Tree:
     joints : tuple of Joint
         In Pinocchio's order: depth first, children by joint name. A parent precedes its children.
     frames : tuple of Frame
-        In Pinocchio's order, without the universe.
+        In Pinocchio's order, without the universe. A parent frame precedes its children.
     base_inertia : Inertia
-        Inertia of the links fixed to the universe, in the root link's frame; zero with a root
-        joint.
+        Inertia of the links fixed to the universe, in the world; zero with a root joint.
     warnings : tuple of str
     """
 

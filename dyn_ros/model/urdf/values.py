@@ -35,6 +35,7 @@ _ATTRIBUTES = {
         "effort": (1, "inf"),
         "velocity": (1, "inf"),
     },
+    "dynamics": {"damping": (1, None), "friction": (1, None)},
     "mimic": {"joint": (_TEXT, _REQUIRED), "multiplier": (1, None), "offset": (1, None)},
 }
 
@@ -53,6 +54,7 @@ _CHILDREN = {
         "child": True,
         "axis": False,
         "limit": False,
+        "dynamics": False,
         "mimic": False,
     },
 }

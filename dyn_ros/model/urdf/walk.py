@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...spatial.inertia import Inertia
 from .error import UrdfError
 from .origin import origin_placement
 from .tree import Frame
@@ -25,20 +26,22 @@ class _Moving:
     urdf: object = None  # None for the root joint
 
 
-def walk(robot, root, root_joint):
+def walk(robot, root, root_joint, inertias):
     """Traverse the tree depth first, children by joint name.
 
-    Returns the moving joints; for each link, the joint that moves it (-1 for the universe) and the
-    placement of the link frame in that joint's frame; and the frames.
+    ``inertias`` contains that of each link, in its frame. Returns the moving joints; for each
+    link, the joint that moves it (-1 for the universe) and the placement of the link frame in that
+    joint's frame; and the frames.
     """
-    moving, frames, placed = [], [], {root: (-1, np.eye(4))}
+    moving, frames, placed, nothing = [], [], {root: (-1, np.eye(4))}, Inertia.zero()
     if root_joint is not None:
         if any(joint.name == ROOT_JOINT_NAME for joint in robot.joints):
             raise UrdfError(f'a joint is named "{ROOT_JOINT_NAME}", the name of the root joint')
         moving.append(_Moving(ROOT_JOINT_NAME, root_joint, -1, np.eye(4)))
-        frames.append(Frame(ROOT_JOINT_NAME, "joint", 0, np.eye(4)))
+        frames.append(Frame(ROOT_JOINT_NAME, "joint", 0, np.eye(4), -1, nothing))
         placed[root] = (0, np.eye(4))
-    frames.append(Frame(root, "body", *placed[root]))
+    link_frames = {root: len(frames)}
+    frames.append(Frame(root, "body", *placed[root], len(frames) - 1, inertias[root]))
     for joint in _depth_first(robot, root):
         parent, parent_placement = placed[joint.parent]
         placement = parent_placement @ origin_placement(joint.origin)
@@ -48,7 +51,9 @@ def walk(robot, root, root_joint):
             child, kind = (len(moving), np.eye(4)), "joint"
             moving.append(_Moving(joint.name, joint.type, parent, placement, joint))
         placed[joint.child] = child
-        frames += [Frame(joint.name, kind, *child), Frame(joint.child, "body", *child)]
+        link_frames[joint.child] = len(frames) + 1
+        frames += [Frame(joint.name, kind, *child, link_frames[joint.parent], nothing),
+                   Frame(joint.child, "body", *child, len(frames), inertias[joint.child])]
     return moving, placed, frames
 
 

@@ -1,0 +1,38 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Friction torques of the joints."""
+import numpy as np
+
+from ..model.inputs import as_array, require_model, require_valid
+from ..model.types import Array, ArrayLike, Model
+
+
+def joint_friction(model: Model, v: ArrayLike) -> Array:
+    """Torques that overcome the friction of the joints, damping v + friction sign(v).
+
+    No other function includes friction: the motors of a robot with friction apply
+    ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At rest Coulomb friction is not
+    determined by the state; here it is zero.
+
+    Parameters
+    ----------
+    model : Model
+        With ``model.damping`` and ``model.friction``.
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+
+    Returns
+    -------
+    (nv,) or (B, nv) ndarray
+        A new array [N m, N].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, or a number that is not finite; names the argument, the expected and
+        the actual value.
+    """
+    array, _ = as_array(require_model(model), "v", ("nv",), v)
+    require_valid(model, "v", ("nv",), array)
+    torque: Array = model.damping * array + model.friction * np.sign(array)
+    return torque

@@ -1,0 +1,76 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of wrenches on frames to wrenches on joints."""
+import numpy as np
+
+from .frames import ReferenceFrame
+from .inputs import as_array, finite_array, require_valid
+from .motions import Placements
+
+_WORLD = "world"
+
+
+def external_forces(model, wrenches, q, axes):
+    """Wrenches on joints, (njoints, 6) or (B, njoints, 6); see ``Model.external_forces``."""
+    placements, batch = None, ()
+    if q is not None:
+        q, _ = as_array(model, "q", ("nq",), q)
+        require_valid(model, "q", ("nq",), q)
+        placements, batch = Placements(model, q), q.shape[:-1]
+    reference = _reference(model, axes)
+    f_ext = np.zeros((*batch, model.njoints, 6))
+    for name, wrench in wrenches.items():
+        frame = model.tree.frames[model.frame_index(name)]
+        wrench = _wrench(f"wrench on {name}", wrench, batch)
+        R, p = _axes_and_point(frame, reference, placements, axes)
+        if frame.parent >= 0:
+            force = _rotated(R, wrench[..., :3])
+            f_ext[..., frame.parent, :3] += force
+            f_ext[..., frame.parent, 3:] += _rotated(R, wrench[..., 3:]) + np.cross(p, force)
+    return f_ext
+
+
+def _wrench(what, wrench, batch):
+    """A wrench, (6,), or one for each state of a batch."""
+    is_batch = batch and isinstance(wrench, (np.ndarray, list, tuple)) and len(wrench) and (
+        np.ndim(wrench[0]) == 1)
+    return finite_array(what, wrench, (*batch, 6) if is_batch else (6,))
+
+
+def _reference(model, axes):
+    """The argument ``axes`` as a ReferenceFrame, or as a frame of the tree."""
+    if axes is None:
+        return ReferenceFrame.LOCAL
+    if isinstance(axes, str):
+        if axes == _WORLD and _WORLD not in model.frame_names:
+            return ReferenceFrame.LOCAL_WORLD_ALIGNED
+        return model.tree.frames[model.frame_index(axes)]
+    try:
+        return ReferenceFrame(axes)
+    except ValueError:
+        raise ValueError('axes: expected the name of a frame, "world" or a '
+                         f"dyn_ros.ReferenceFrame, got {axes!r:.80}") from None
+
+
+def _axes_and_point(frame, reference, placements, axes):
+    """The rotation of the axes, and the point where the wrench acts, in the frame's joint."""
+    R, p = frame.placement[:3, :3], frame.placement[:3, 3]
+    if reference is ReferenceFrame.LOCAL:
+        return R, p
+    is_frame = not isinstance(reference, ReferenceFrame)
+    if is_frame and reference.parent == frame.parent:
+        return reference.placement[:3, :3], p
+    if placements is None:
+        raise ValueError(f"q: expected the configuration, since it determines the orientation of "
+                         f"axes={axes!r:.80} in frame {frame.name!r}; got None")
+    X = placements[frame.parent]
+    back = np.swapaxes(X[..., :3, :3], -1, -2)
+    if is_frame:
+        return back @ placements[reference.parent][..., :3, :3] @ reference.placement[:3, :3], p
+    if reference is ReferenceFrame.WORLD:
+        p = -_rotated(back, X[..., :3, 3])
+    return back, p
+
+
+def _rotated(R, x):
+    return (R @ x[..., None])[..., 0]
