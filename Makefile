@@ -32,6 +32,12 @@ ifneq ($(interfaces),$(shell cat $(VENV)/.interfaces 2>/dev/null))
   .PHONY: $(VENV)/.interfaces
 endif
 
+# The files in share/dyn_ros are linked again if one has been added or removed.
+shared := $(sort $(wildcard launch/*.* config/*.*))
+ifneq ($(shared),$(shell cat $(VENV)/.shared 2>/dev/null))
+  .PHONY: $(VENV)/.shared
+endif
+
 # The wheels must not be mixed with a sourced ROS installation.
 unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH \
   LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE
@@ -59,14 +65,14 @@ help:
 set_up = @flock Makefile $(MAKE) --no-print-directory --silent $(addprefix $(VENV)/.,$(1))
 
 setup:
-	$(call set_up,interfaces)
+	$(call set_up,shared)
 
 demo:
-	$(call set_up,interfaces)
+	$(call set_up,shared)
 	$(VENV)/bin/dyn_ros demo $(ARGS)
 
 test:
-	$(call set_up,interfaces test-wheels)
+	$(call set_up,shared test-wheels)
 	$(VENV)/bin/pytest $(ARGS)
 
 # Without ROS. The oldest Numba is for Python up to 3.11.
@@ -84,7 +90,7 @@ oldest:
 	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest $(ENGINE_TESTS) $(ARGS)
 
 bench:
-	$(call set_up,interfaces test-wheels)
+	$(call set_up,shared test-wheels)
 	$(VENV)/bin/python benchmarks/engine.py --write docs/performance.md
 	$(VENV)/bin/python benchmarks/node_latency.py $(ARGS)
 	$(VENV)/bin/python benchmarks/service_latency.py
@@ -127,7 +133,7 @@ $(VENV)/.test-wheels: requirements-test.txt $(VENV)/.wheels
 	touch $@
 
 # The interfaces are built from scratch, so that nothing remains of an earlier build. The sources are
-# linked, so that changes and new files require no build. The generated part of the Python package is
+# linked, so that changes and new modules require no build. The generated part of the Python package is
 # in a separate folder, where dyn_ros/__init__.py finds it.
 $(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(interfaces)
 	@echo "== Building the messages and services"
@@ -143,9 +149,18 @@ $(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(inte
 	site=$$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	ln -sr dyn_ros "$$site"
 	echo ../../dyn_ros_interfaces >"$$site/dyn_ros_interfaces.pth"
-	ln -sr launch config "$$venv/share/dyn_ros"
 	for script in "$$venv"/lib/dyn_ros/*; do
 	  sed "1s|.*|#!$$venv/bin/python|" "$$script" >"$$venv/bin/$${script##*/}"
 	  chmod +x "$$venv/bin/$${script##*/}"
 	done
 	echo "$(interfaces)" >$@
+
+# `ros2 launch` does not search linked folders, so each file is linked.
+$(VENV)/.shared: $(VENV)/.interfaces
+	@share=$(VENV)/share/dyn_ros
+	rm -rf "$$share/launch" "$$share/config"
+	mkdir "$$share/launch" "$$share/config"
+	for file in $(shared); do
+	  ln -sr "$$file" "$$share/$${file%/*}"
+	done
+	echo "$(shared)" >$@

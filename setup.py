@@ -68,6 +68,8 @@ class InstalledByCMake(build_py):
         files = {}
         for path in sorted(prefix.rglob("*")):
             folder = path.relative_to(prefix).parent
+            if folder == Path("bin"):           # pip creates the commands
+                continue
             if path.is_file() and not folder.is_relative_to(SITE):
                 files.setdefault(str(folder), []).append(str(path.relative_to(HERE)))
         self.distribution.data_files = list(files.items())

@@ -2,22 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``dyn_ros`` command."""
 import argparse
+import io
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from . import algorithms
 from .model import Model
 from .model.check import check_urdf
+from .model.model import RootJoint
 from .model.urdf import read_description
 from .spatial.cache import cache_folder
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Read = TypeVar("Read")
 
-def main(argv=None):
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the ``dyn_ros`` command.
 
     Parameters
     ----------
-    argv : list of str, optional
+    argv : sequence of str, optional
         Arguments without the program's name; by default, those of the process. The arguments that
         ``ros2 run`` and launch append after ``--ros-args`` are ignored.
 
@@ -29,7 +36,8 @@ def main(argv=None):
     """
     options = _parser().parse_args(_own_arguments(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         return options.run(options) or 0
     except UsageError as error:
@@ -39,12 +47,12 @@ def main(argv=None):
         return 130
 
 
-def demo():
+def demo() -> int:
     """Run ``dyn_ros demo`` (``ros2 run dyn_ros demo``)."""
     return main(["demo", *sys.argv[1:]])
 
 
-def precompile():
+def precompile() -> int:
     """Run ``dyn_ros precompile`` (``ros2 run dyn_ros precompile``)."""
     return main(["precompile", *sys.argv[1:]])
 
@@ -53,9 +61,10 @@ class UsageError(Exception):
     """The user's input cannot be used; the message names a remedy."""
 
 
-def _own_arguments(argv):
+def _own_arguments(argv: Sequence[str]) -> list[str]:
     """Remove ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
-    own, ros = [], False
+    own: list[str] = []
+    ros = False
     for argument in argv:
         if argument == "--ros-args":
             ros = True
@@ -66,7 +75,7 @@ def _own_arguments(argv):
     return own
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dyn_ros", description="Rigid-body dynamics of robots.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -78,7 +87,7 @@ def _parser():
     return parser
 
 
-def _add_demo(commands):
+def _add_demo(commands: Commands) -> None:
     text = "Move a robot and show its gravity torques, nonlinear effects and inertia live."
     command = commands.add_parser("demo", help=text, description=text)
     command.set_defaults(run=_demo)
@@ -97,7 +106,7 @@ def _add_demo(commands):
     command.add_argument("--no-browser", action="store_true", help="show only the table, no page")
 
 
-def _demo(options):
+def _demo(options: argparse.Namespace) -> None:
     from .demo.run import ARM, DemoError, run
     try:
         run(options.robot or ARM, options.root_joint, options.rate, options.duration,
@@ -106,29 +115,29 @@ def _demo(options):
         raise UsageError(error) from error
 
 
-def _add_root_joint(command):
+def _add_root_joint(command: argparse.ArgumentParser) -> None:
     command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
                          help="how the root link is attached to the world (default: fixed)")
 
 
-def _add_robot(command):
+def _add_robot(command: argparse.ArgumentParser) -> None:
     command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
     _add_root_joint(command)
 
 
-def _add_info(commands):
+def _add_info(commands: Commands) -> None:
     text = "Show a robot's joints, masses and limits, and warnings about its description."
     command = commands.add_parser("info", help=text, description=text)
     command.set_defaults(run=_info)
     _add_robot(command)
 
 
-def _info(options):
+def _info(options: argparse.Namespace) -> None:
     from . import tables
     tables.show_info(_read(options, Model.from_urdf))
 
 
-def _add_torque(commands):
+def _add_torque(commands: Commands) -> None:
     text = "Show the torques of a robot in a state: gravity, nonlinear effects, inverse dynamics."
     command = commands.add_parser("torque", help=text, description=text)
     command.set_defaults(run=_torque)
@@ -143,7 +152,7 @@ def _add_torque(commands):
                          help="in the root frame [m/s2] (default: 0 0 -9.81)")
 
 
-def _torque(options):
+def _torque(options: argparse.Namespace) -> None:
     from . import tables
     model = _read(options, Model.from_urdf)
     try:
@@ -153,19 +162,19 @@ def _torque(options):
         raise UsageError(error) from error
 
 
-def _add_check(commands):
+def _add_check(commands: Commands) -> None:
     text = "Check a description for masses, inertias and limits that are impossible or implausible."
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
     _add_robot(command)
 
 
-def _check(options):
+def _check(options: argparse.Namespace) -> int:
     from . import tables
     return 1 if tables.show_findings(_read(options, check_urdf)) else 0
 
 
-def _read(options, read):
+def _read(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:
     """Read the robot's file with a function; errors name the file."""
     root_joint = None if options.root_joint == "fixed" else options.root_joint
     try:
@@ -176,7 +185,7 @@ def _read(options, read):
         raise UsageError(f"{options.robot}: {error}") from error
 
 
-def _add_precompile(commands):
+def _add_precompile(commands: Commands) -> None:
     text = "Compile the algorithms in advance, so that nodes start quickly."
     command = commands.add_parser("precompile", help=text, description=text)
     command.set_defaults(run=_precompile)
@@ -184,12 +193,12 @@ def _add_precompile(commands):
                          help="for example rnea crba (default: all)")
 
 
-def _precompile(options):
+def _precompile(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
         task = bar.add_task("checking the cache", total=None)
 
-        def show(done, total, name):
+        def show(done: int, total: int, name: str) -> None:
             bar.update(task, completed=done, total=total, description=name or "done")
 
         try:
@@ -200,14 +209,14 @@ def _precompile(options):
     print(f"{state}; cache: {cache_folder()}")
 
 
-def _port(text):
+def _port(text: str) -> int:
     """Convert a port number, for argparse."""
     if not (text.isdecimal() and int(text) < 65536):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
     return int(text)
 
 
-def _positive(text):
+def _positive(text: str) -> float:
     """Convert a positive number, for argparse."""
     try:
         value = float(text)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables that the ``dyn_ros`` command prints about a robot."""
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from rich import box
@@ -9,10 +10,13 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from .algorithms import generalized_gravity, nonlinear_effects, rnea
-from .model import Data
+from .model import Data, Model
+from .model.check import Finding
+from .model.urdf import Joint
+from .spatial.types import Array
 
 
-def show_info(model):
+def show_info(model: Model) -> None:
     """Print the joints with their masses and limits, totals, and warnings."""
     table = _table("joint", "type", "on", _right("lower"), _right("upper"), _right("velocity"),
                    _right("effort"), _right("mass"))
@@ -31,7 +35,7 @@ def show_info(model):
         console.print(f"warning: {warning}", style="yellow", markup=False)
 
 
-def show_torques(model, q, v, a):
+def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[str]) -> None:
     """Print the torques for a state given as texts: all values in order, or NAME=NUMBER.
 
     Raises
@@ -39,15 +43,16 @@ def show_torques(model, q, v, a):
     ValueError
         Names the value that cannot be used.
     """
-    q = _numbers("q", q, model.position_names, model.neutral())
-    v = _numbers("v", v, model.velocity_names, np.zeros(model.nv))
-    a = _numbers("a", a, model.velocity_names, np.zeros(model.nv))
+    position = _numbers("q", q, model.position_names, model.neutral())
+    velocity = _numbers("v", v, model.velocity_names, np.zeros(model.nv))
+    acceleration = _numbers("a", a, model.velocity_names, np.zeros(model.nv))
     data = Data(model)
     table = _table("joint", _right("v"), _right("a"), _right("gravity"), _right("nle"),
                    _right("torque"), _right("limit"), _right("load"))
-    columns = zip(model.velocity_names, v, a, generalized_gravity(model, data, q),
-                  nonlinear_effects(model, data, q, v), rnea(model, data, q, v, a),
-                  model.effort_limit)
+    columns = zip(model.velocity_names, velocity, acceleration,
+                  generalized_gravity(model, data, position),
+                  nonlinear_effects(model, data, position, velocity),
+                  rnea(model, data, position, velocity, acceleration), model.effort_limit)
     for name, *numbers, torque, limit in columns:
         load = f"{100.0 * abs(torque) / limit:.1f} %" if 0.0 < limit < math.inf else ""
         table.add_row(name, *map(_number, (*numbers, torque, limit)), load)
@@ -56,7 +61,7 @@ def show_torques(model, q, v, a):
     console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
 
 
-def show_findings(found):
+def show_findings(found: Sequence[Finding]) -> int:
     """Print the findings with advice; return their number."""
     console = _console()
     if found:
@@ -69,21 +74,21 @@ def show_findings(found):
     return len(found)
 
 
-def _console():
+def _console() -> Console:
     """Return the terminal; without one, a console wide enough for all columns."""
     console = Console()
     return console if console.is_terminal else Console(width=160)
 
 
-def _table(*columns):
+def _table(*columns: Column | str) -> Table:
     return Table(*columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
-def _right(name):
+def _right(name: str) -> Column:
     return Column(name, justify="right", no_wrap=True)
 
 
-def _kind(model, joint):
+def _kind(model: Model, joint: Joint) -> str:
     if joint.mimic is None:
         return joint.kind
     rule = joint.mimic
@@ -91,11 +96,11 @@ def _kind(model, joint):
             f"{rule.offset:+g}")
 
 
-def _number(x):
+def _number(x: float) -> str:
     return f"{round(x, 9) + 0.0:.5g}" if math.isfinite(x) else ""
 
 
-def _numbers(what, words, names, values):
+def _numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array) -> Array:
     """Parse numbers: one for each name in order, or NAME=NUMBER for some."""
     if not words:
         return values
@@ -116,7 +121,7 @@ def _numbers(what, words, names, values):
     return values
 
 
-def _parsed(what, word):
+def _parsed(what: str, word: str) -> float:
     try:
         return float(word)
     except ValueError:

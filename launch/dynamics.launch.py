@@ -4,9 +4,13 @@
 
 For the arguments, run `ros2 launch dyn_ros dynamics.launch.py --show-args`.
 """
+from dyn_ros.launch_checks import require_file
 from dyn_ros.nodes.launch_file import launch_description
+from launch import LaunchDescription
 
 
-def generate_launch_description():
+def generate_launch_description() -> LaunchDescription:
     """Declare the arguments, then start the node."""
-    return launch_description("dynamics_node", "dynamics.yaml", name="dynamics")
+    return LaunchDescription([
+        require_file("robot_description_file"),
+        launch_description("dynamics_node", "dynamics.yaml", name="dynamics")])

@@ -4,9 +4,15 @@
 
 For the arguments, run `ros2 launch dyn_ros view.launch.py --show-args`.
 """
+from dyn_ros.launch_checks import require_file, require_package
 from dyn_ros.nodes.launch_file import view_description
+from launch import LaunchDescription
 
 
-def generate_launch_description():
+def generate_launch_description() -> LaunchDescription:
     """Declare the arguments, then start RViz, the frame publishers and the nodes."""
-    return view_description()
+    return LaunchDescription([
+        require_file("robot_description_file"),
+        require_package("rviz2"),
+        require_package("joint_state_publisher_gui", argument="gui"),
+        view_description()])

@@ -4,9 +4,14 @@
 
 For the arguments, run `ros2 launch dyn_ros viewer.launch.py --show-args`.
 """
+from dyn_ros.launch_checks import require_file, require_module
 from dyn_ros.nodes.launch_file import viewer_description
+from launch import LaunchDescription
 
 
-def generate_launch_description():
+def generate_launch_description() -> LaunchDescription:
     """Declare the arguments, then start the nodes and the page."""
-    return viewer_description()
+    return LaunchDescription([
+        require_file("robot_description_file"),
+        require_module("viser", "pip install viser pycollada"),
+        viewer_description()])

@@ -91,11 +91,26 @@ def test_ctrl_c_while_python_imports_ends_it_quietly(name, tmp_path):
 def test_command_runs():
     prefix = find_ros()
     command = Path(sysconfig.get_path("scripts")) / "dyn_ros"
-    if "AMENT_PREFIX_PATH" in os.environ:           # colcon installs it for `ros2 run` alone
-        command = prefix / "lib" / "dyn_ros" / "dyn_ros"
+    if "AMENT_PREFIX_PATH" in os.environ:
+        command = prefix / "bin" / "dyn_ros"
     result = subprocess.run([command, "--help"], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     assert "precompile" in result.stdout
+
+
+def test_setup_files_add_the_command_to_path():
+    prefix = find_ros()
+    assert (prefix / "bin" / "dyn_ros").stat().st_mode & 0o111
+    rules = (prefix / "share" / "dyn_ros" / "environment" / "path.dsv").read_text()
+    assert rules.splitlines() == ["prepend-non-duplicate-if-exists;PATH;bin"]
+
+
+def test_ros2_launch_finds_each_launch_file_once():
+    """It walks through share/dyn_ros as here, which leaves out linked folders."""
+    found = [name for _, _, names in os.walk(find_ros() / "share" / "dyn_ros") for name in names]
+    files = [path.name for path in (ROOT / "launch").glob("*.launch.*")]
+    assert files
+    assert {name: found.count(name) for name in files} == dict.fromkeys(files, 1)
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Annotations and docstrings of all public names: complete, correct, useful to type checkers."""
+"""Annotations: complete, correct, useful to type checkers; docstrings of all public names."""
+import ast
 import inspect
 import re
 import sys
@@ -40,6 +41,44 @@ def test_everything_public_is_annotated_and_explained(function):
     assert bare == []
     assert signature.return_annotation is not signature.empty
     assert function.__doc__ or function.__name__ == "__init__"
+
+
+ANNOTATED = ("cli.py", "demo/*.py", "launch_checks.py", "tables.py", "viewer/*.py")
+
+
+def unannotated(source):
+    """Name the functions of a source that lack an annotation, with their lines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            given = node.args
+            arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg,
+                         given.kwarg]
+            if node.returns is None or any(
+                    each.annotation is None for each in arguments
+                    if each is not None and each.arg not in ("self", "cls")):
+                yield f"{node.name}:{node.lineno}"
+
+
+@pytest.mark.parametrize("pattern", ANNOTATED)
+def test_every_function_is_annotated(pattern):
+    files = sorted((ROOT / "dyn_ros").glob(pattern))
+    assert files
+    assert {path.name: bare for path in files
+            if (bare := list(unannotated(path.read_text(encoding="utf-8"))))} == {}
+
+
+@pytest.mark.parametrize("source, found", [
+    ("def f(x: int) -> int: ...", []),
+    ("class A:\n    def f(self, *x: int, **y: int) -> None: ...", []),
+    ("def f(x: int): ...", ["f:1"]),
+    ("def f(x) -> int: ...", ["f:1"]),
+    ("def f(*, x) -> int: ...", ["f:1"]),
+    ("def f(*x) -> int: ...", ["f:1"]),
+    ("def f(**x) -> int: ...", ["f:1"]),
+    ("def f() -> None:\n    async def g(): ...", ["g:2"]),
+])
+def test_a_missing_annotation_is_found(source, found):
+    assert list(unannotated(source)) == found
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

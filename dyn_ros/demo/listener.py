@@ -3,6 +3,7 @@
 """Receives what the dynamics node publishes."""
 import math
 import time
+from typing import Any
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
@@ -24,12 +25,12 @@ class Listener:
         Rate, and latency from the stamp of the joint state to reception, by the system clock.
     """
 
-    def __init__(self):
-        self.message = None
+    def __init__(self) -> None:
+        self.message: JointSpaceDynamics | None = None
         self.flow = Flow()
         self._oldest = math.inf
 
-    def __enter__(self):
+    def __enter__(self) -> "Listener":
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
         self._node = rclpy.create_node("demo_view")
         self._executor = SingleThreadedExecutor()
@@ -37,24 +38,25 @@ class Listener:
         # Deep enough for the messages that arrive while a picture is drawn.
         self._node.create_subscription(JointSpaceDynamics, "dynamics/state", self._receive, 100)
         latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        self._node.create_subscription(String, "robot_description", self._described, latched)
+        described: Any = self._described    # rclpy's annotation lacks the message's information
+        self._node.create_subscription(String, "robot_description", described, latched)
         return self
 
-    def _described(self, _, info):
+    def _described(self, _: String, info: dict[str, Any]) -> None:
         self._oldest = min(self._oldest, info["source_timestamp"] * 1e-9)
 
-    def _receive(self, message):
+    def _receive(self, message: JointSpaceDynamics) -> None:
         stamp = message.header.stamp
         self.message = message
         self.flow.add(stamp.sec + stamp.nanosec * 1e-9, time.time())
 
-    def listen(self, seconds):
+    def listen(self, seconds: float) -> None:
         """Process messages for a number of seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._executor.spin_once(timeout_sec=left)
 
-    def robots(self):
+    def robots(self) -> int:
         """Return the number of nodes discovered so far that move a robot.
 
         The demo's own page does not count: it publishes joint states only while the robot is
@@ -63,11 +65,11 @@ class Listener:
         publishers = self._node.get_publishers_info_by_topic("joint_states")
         return sum(each.node_name != "viewer" for each in publishers)
 
-    def described_before(self, seconds):
+    def described_before(self, seconds: float) -> bool:
         """Whether a robot published its description before this time of the system clock."""
         return self._oldest < seconds
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._executor.shutdown()
         self._node.destroy_node()
         rclpy.try_shutdown()

@@ -2,14 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """A smooth motion for any robot: slow sines within the limits of every joint, starting at rest."""
 import math
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 import dyn_ros
 
-from ..model.urdf import ONE_DOF
+from ..model.urdf import ONE_DOF, Joint
+from ..spatial.types import Array, ArrayLike
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
+
+
+class Moving(Protocol):
+    """A motion of joints over time."""
+
+    def at(self, time: float) -> tuple[Array, Array, Array]:
+        """Return position, velocity and acceleration, as `Motion.at` does."""
 
 
 class Motion:
@@ -17,7 +27,7 @@ class Motion:
 
     Parameters
     ----------
-    joints : sequence of dyn_ros.model.urdf.Joint
+    joints : iterable of dyn_ros.model.urdf.Joint
         The robot's joints; those with one degree of freedom move, except mimic joints.
 
     Attributes
@@ -26,13 +36,13 @@ class Motion:
         The joints that move, in the order of the model.
     """
 
-    def __init__(self, joints):
+    def __init__(self, joints: Iterable[Joint]) -> None:
         moving = [joint for joint in joints if joint.kind in ONE_DOF and joint.mimic is None]
         self.names = [joint.name for joint in moving]
         swings = [_swing(joint, number) for number, joint in enumerate(moving)]
         self._center, self._amplitude, self._frequency = np.array(swings).reshape(-1, 3).T
 
-    def at(self, time):
+    def at(self, time: float) -> tuple[Array, Array, Array]:
         """Return position, velocity and acceleration of every joint [rad or m, and per s, s^2].
 
         Parameters
@@ -61,11 +71,11 @@ class Resumed:
         Positions of the joints at time 0 [rad or m].
     """
 
-    def __init__(self, motion, position):
+    def __init__(self, motion: Motion, position: ArrayLike) -> None:
         self._motion = motion
         self._offset = np.asarray(position) - motion.at(0.0)[0]
 
-    def at(self, time):
+    def at(self, time: float) -> tuple[Array, Array, Array]:
         """Return position, velocity and acceleration, as `Motion.at` does."""
         position, velocity, acceleration = self._motion.at(time)
         offset = self._offset * math.exp(-RESUME * time)
@@ -84,14 +94,14 @@ class Motors:
         The joints that move; all others stay at `model.neutral()`.
     """
 
-    def __init__(self, model, names):
+    def __init__(self, model: dyn_ros.Model, names: Sequence[str]) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
         joints = [model.joint_index(name) for name in names]
         self._idx_q, self._idx_v = np.take(model.idx_q, joints), np.take(model.idx_v, joints)
         self._q = model.neutral()
         self._v, self._a = np.zeros((2, model.nv))
 
-    def effort(self, position, velocity, acceleration):
+    def effort(self, position: Array, velocity: Array, acceleration: Array) -> Array:
         """Return the torques [N m] or forces [N] of the moving joints, from `rnea`."""
         self._q[self._idx_q] = position
         self._v[self._idx_v] = velocity
@@ -99,7 +109,7 @@ class Motors:
         return dyn_ros.rnea(self._model, self._data, self._q, self._v, self._a)[self._idx_v]
 
 
-def _swing(joint, number):
+def _swing(joint: Joint, number: int) -> tuple[float, float, float]:
     """Return center, amplitude and angular frequency [rad/s] of one joint's sine."""
     bounded = math.isfinite(joint.lower) and math.isfinite(joint.upper)
     center = (joint.lower + joint.upper) / 2 if bounded else 0.0

@@ -12,21 +12,22 @@ from array import array
 from pathlib import Path
 
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from ..model import Model
 from ..model.urdf import read_description
-from .motion import Motion, Motors, Resumed
+from .motion import Motion, Motors, Moving, Resumed
 
 POLL_PERIOD = 0.05  # seconds between two checks for requests
 
 
-def main():
+def main() -> None:
     """Publish a moving robot until the process is asked to shut down."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("urdf", type=Path)
@@ -52,21 +53,23 @@ def main():
 class DemoRobot(Node):
     """Publishes its description once, and a joint state every period while it moves."""
 
-    def __init__(self, xml, motion, motors):
+    def __init__(self, xml: str, motion: Motion, motors: Motors) -> None:
         super().__init__("demo_robot")
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         description = self.create_publisher(String, "robot_description", latched)
         description.publish(String(data=xml))
         self._publisher = self.create_publisher(JointState, "joint_states", 10)
         self._message = JointState(name=motion.names)
-        self._motion = self._moving = motion
+        self._motion = motion
+        self._moving: Moving = motion
         self._motors = motors
         self._start = time.monotonic()
-        self._others = None         # subscription to other nodes' joint states while stopped
-        self._position = {}
+        # to other nodes' joint states while stopped
+        self._others: Subscription | None = None
+        self._position: dict[str, float] = {}
         self.create_service(SetBool, "~/move", self._on_move)
 
-    def _on_move(self, request, response):
+    def _on_move(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         if request.data and self._others is not None:
             self.destroy_subscription(self._others)
             self._others = None
@@ -79,11 +82,11 @@ class DemoRobot(Node):
         response.success = True
         return response
 
-    def _on_states(self, message):
+    def _on_states(self, message: JointState) -> None:
         self._position.update((name, x) for name, x in zip(message.name, message.position)
                               if name in self._position)
 
-    def run(self, executor, rate):
+    def run(self, executor: Executor, rate: float) -> None:
         """Publish at a rate [Hz] until the process is asked to shut down."""
         due = polled = time.monotonic()
         while rclpy.ok():
@@ -98,7 +101,7 @@ class DemoRobot(Node):
             due = max(due + 1 / rate, now)
             time.sleep(max(0.0, due - now))
 
-    def _publish(self):
+    def _publish(self) -> None:
         position, velocity, acceleration = self._moving.at(time.monotonic() - self._start)
         self._message.position = array("d", position)
         self._message.velocity = array("d", velocity)

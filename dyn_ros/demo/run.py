@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Run the demo: the robot, the nodes and the page in processes of their own, the table in this."""
+from __future__ import annotations
+
 import ctypes
 import importlib.util
 import os
@@ -11,13 +13,18 @@ import sys
 import tempfile
 import time
 import webbrowser
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from ..model.urdf import ONE_DOF, read_description, read_urdf
-from .screens import Lines, Terminal, save_picture
+from ..model.urdf import ONE_DOF, Tree, read_description, read_urdf
+from .screens import Screen, save_picture, screen_on
+
+if TYPE_CHECKING:
+    from .listener import Listener
 
 ARM = Path(__file__).parent.parent / "robots" / "arm7.urdf"
 NODE_START_LIMIT = 300.0      # seconds; compiling on a slow machine takes a minute
@@ -31,8 +38,9 @@ class DemoError(Exception):
     """The demo cannot continue; the message states the reason and a remedy."""
 
 
-def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, browser=True,
-        port=8080):
+def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
+        duration: float | None = None, snapshot: Path | None = None, browser: bool = True,
+        port: int = 8080) -> None:
     """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
     Parameters
@@ -77,13 +85,13 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
             stack.enter_context(node("dynamics", root_joint)),
             stack.enter_context(Child(
                 "the robot", "dyn_ros.demo.robot", str(urdf), "--rate", str(rate)))]
-        page, later = None, ()
+        page: Page | None = None
+        later: Iterable[Child] = ()
         if browser and can_show(console):
             page = stack.enter_context(Page(console, urdf, port))
             later = nodes_of_page(tree, root_joint)
         listener = stack.enter_context(Listener())
-        show = Terminal if console.is_terminal else Lines
-        screen = stack.enter_context(show(console, tree))
+        screen = stack.enter_context(screen_on(console, tree))
         watch(listener, begin, screen, children, stopped, duration, page,
               lambda: children.extend(stack.enter_context(each) for each in later))
         if snapshot is not None and listener.message is not None:
@@ -99,7 +107,7 @@ def run(urdf=ARM, root_joint="fixed", rate=500.0, duration=None, snapshot=None, 
                   f"{flow.total_latency() * 1e3:.2f} ms", highlight=False)
 
 
-def read_tree(urdf, root_joint):
+def read_tree(urdf: Path, root_joint: str) -> Tree:
     """Read a robot description; raise ``DemoError`` if it cannot be used."""
     if urdf.exists() and not urdf.is_file():
         raise DemoError(f"{urdf}: expected a file, because several processes read it; save the "
@@ -118,9 +126,9 @@ def read_tree(urdf, root_joint):
 
 
 @contextmanager
-def stop_signals():
+def stop_signals() -> Iterator[list[int]]:
     """Yield a list that is no longer empty once the process gets SIGINT or SIGTERM."""
-    stopped = []
+    stopped: list[int] = []
     names = [signal.SIGINT, signal.SIGTERM]
     before = [signal.signal(name, lambda number, _: stopped.append(number)) for name in names]
     try:
@@ -133,7 +141,7 @@ def stop_signals():
 class Child:
     """A module run in a process that ends with this one, with its output captured."""
 
-    def __init__(self, name, module, *arguments):
+    def __init__(self, name: str, module: str, *arguments: str) -> None:
         self.name = name
         self._output = tempfile.TemporaryFile()
         # In its own session, so that Ctrl-C reaches only this process, which then ends the others.
@@ -142,34 +150,34 @@ class Child:
             stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=_end_with_parent)
 
-    def last_line(self):
+    def last_line(self) -> str:
         """Return the last line that the process wrote, or ""."""
         lines = self._read(os.fstat(self._output.fileno()).st_size - 4096).split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
-    def find(self, pattern):
+    def find(self, pattern: re.Pattern[str]) -> str:
         """Return the first match of a pattern in the start of the output, or ""."""
         match = pattern.search(self._read(0))
         return match.group() if match else ""
 
-    def _read(self, start):
+    def _read(self, start: int) -> str:
         # pread does not move the file position, which the process shares.
         return os.pread(self._output.fileno(), 4096, max(0, start)).decode(errors="replace")
 
-    def ended(self):
+    def ended(self) -> bool:
         """Whether the process has ended."""
         return self._process.poll() is not None
 
-    def check(self):
+    def check(self) -> None:
         """Raise ``DemoError`` if the process has ended."""
         if self.ended():
             raise DemoError(self.last_line() or
                             f"{self.name} ended with exit code {self._process.returncode}")
 
-    def __enter__(self):
+    def __enter__(self) -> Child:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         for end in (self._process.terminate, self._process.kill):
             end()
             try:
@@ -180,16 +188,17 @@ class Child:
         self._output.close()
 
 
-def _end_with_parent():
+def _end_with_parent() -> None:
     """Ask Linux to end this process when its parent dies, for whatever reason."""
     if PRCTL is not None:
         pr_set_pdeathsig = 1
         PRCTL(pr_set_pdeathsig, signal.SIGTERM)
 
 
-def node(name, root_joint, **parameters):
+def node(name: str, root_joint: str, **parameters: str | float) -> Child:
     """Return one of the package's nodes with the parameters for the demo."""
-    given = {"root_joint": root_joint, "base_source": "parameter", **parameters}
+    given: dict[str, str | float] = {
+        "root_joint": root_joint, "base_source": "parameter", **parameters}
     if name != "vereshchagin":
         given["derivatives"] = "false"
     if name == "dynamics":
@@ -198,7 +207,7 @@ def node(name, root_joint, **parameters):
     return Child(f"{name}_node", f"dyn_ros.nodes.{name}_node", "--ros-args", *arguments)
 
 
-def nodes_of_page(tree, root_joint):
+def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
     """Yield the other nodes for the page: centroidal, and constraints that hold the tool."""
     tool = [frame.name for frame in tree.frames if frame.kind == "body"][-1]
     yield node("centroidal", root_joint, max_rate=PAGE_RATE)
@@ -206,7 +215,7 @@ def nodes_of_page(tree, root_joint):
                tip_frame=tool, feedforward="gravity", wrench_topics="[push]", input_timeout="0.0")
 
 
-def can_show(console):
+def can_show(console: Console) -> bool:
     """Whether the page can be served; if not, print what to install."""
     if importlib.util.find_spec("viser"):
         return True
@@ -221,14 +230,14 @@ class Page:
     The demo continues if it fails.
     """
 
-    def __init__(self, console, urdf, port):
+    def __init__(self, console: Console, urdf: Path, port: int) -> None:
         self._console, self._announced = console, False
         folders = ",".join(f"'{folder}'" for folder in urdf.resolve().parents)
         self._child = Child(
             "the viewer", "dyn_ros.nodes.viewer_node", "--ros-args", "-p", f"port:={port}",
             "-p", "motion_service:=demo_robot/move", "-p", f"mesh_paths:=[{folders}]")
 
-    def announce(self):
+    def announce(self) -> None:
         """Print, once, the address or the reason of a failure; open the page on a display."""
         if self._announced:
             return
@@ -243,15 +252,15 @@ class Page:
             self._console.print(f"The page is not available: {self._child.last_line()}",
                                 style="yellow", markup=False)
 
-    def __enter__(self):
+    def __enter__(self) -> Page:
         self._child.__enter__()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         self._child.__exit__(*error)
 
 
-def has_screen():
+def has_screen() -> bool:
     """Whether there is a display, and a browser that opens on it rather than in the terminal."""
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
@@ -261,12 +270,15 @@ def has_screen():
         return False
 
 
-def watch(listener, begin, screen, children, stopped, duration, page, start_others):
+def watch(listener: Listener, begin: float, screen: Screen, children: Sequence[Child],
+          stopped: Sequence[int], duration: float | None, page: Page | None,
+          start_others: Callable[[], None]) -> None:
     """Show what the listener receives until a signal, the end of the duration, or a child's exit.
 
     The other nodes start after the first message: compiling at the same time would delay it.
     """
-    start, end = time.monotonic(), None
+    start = time.monotonic()
+    end: float | None = None
     settling = round(DISCOVERY_LIMIT / screen.period)     # in rounds: a busy machine takes longer
     while not stopped:
         listener.listen(screen.period)

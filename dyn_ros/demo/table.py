@@ -1,17 +1,24 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The demo's table: the content of one message of the node, joint by joint."""
+from __future__ import annotations
+
 import math
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from statistics import median
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from ..msg import JointSpaceDynamics
 
 # Lines of the view other than joints: title, heading (2), rule, "more", footer (2), blank (2).
 OTHER_LINES = 9
@@ -30,12 +37,12 @@ class Row:
     effort_limit: float         # NaN if the robot description specifies none
 
     @property
-    def load(self):
+    def load(self) -> float:
         """Ratio of nle to the effort limit; NaN if one of them is unknown."""
         return abs(self.nle) / self.effort_limit
 
 
-def rows_of(message, effort_limits):
+def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> list[Row]:
     """Return the rows of a ``JointSpaceDynamics`` message.
 
     Parameters
@@ -44,7 +51,7 @@ def rows_of(message, effort_limits):
     effort_limits : dict of str to float
         Effort limits of joints [N m or N]; 0, inf or missing: no limit.
     """
-    def limit(name):
+    def limit(name: str) -> float:
         value = effort_limits.get(name, math.nan)
         return value if 0 < value < math.inf else math.nan
 
@@ -64,55 +71,56 @@ class Flow:
     arrivals has no effect on them.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.messages = 0
-        self._first_stamp = None
-        self._recent = deque(maxlen=100_000)      # (stamp, arrival)
+        self._first_stamp = math.nan
+        self._recent: deque[tuple[float, float]] = deque(maxlen=100_000)      # (stamp, arrival)
 
-    def add(self, stamp, arrival):
+    def add(self, stamp: float, arrival: float) -> None:
         """Count a message with its stamp and time of arrival."""
+        if not self.messages:
+            self._first_stamp = stamp
         self.messages += 1
-        self._first_stamp = stamp if self._first_stamp is None else self._first_stamp
         self._recent.append((stamp, arrival))
 
-    def _last_second(self, now):
+    def _last_second(self, now: float) -> list[tuple[float, float]]:
         return list(takewhile(lambda sample: sample[1] > now - 1.0, reversed(self._recent)))
 
-    def rate(self, now):
+    def rate(self, now: float) -> float:
         """Return the rate of messages in the last second [Hz]."""
         recent = self._last_second(now)
         return _rate(len(recent), recent[-1][0], recent[0][0]) if recent else 0.0
 
-    def latency(self, now):
+    def latency(self, now: float) -> float:
         """Return the median latency in the last second [s]; NaN if there were no messages."""
         latencies = [arrival - stamp for stamp, arrival in self._last_second(now)]
         return median(latencies) if latencies else math.nan
 
-    def total_rate(self):
+    def total_rate(self) -> float:
         """Return the rate of messages between the first and the last one [Hz]."""
         return _rate(self.messages, self._first_stamp, self._recent[-1][0])
 
-    def total_latency(self):
+    def total_latency(self) -> float:
         """Return the median latency [s]."""
         return median(arrival - stamp for stamp, arrival in self._recent)
 
 
-def _rate(messages, first, last):
+def _rate(messages: int, first: float, last: float) -> float:
     return (messages - 1) / (last - first) if last > first else 0.0
 
 
-def joint_table(rows, linear=False, limit=None):
+def joint_table(rows: Sequence[Row], linear: bool = False, limit: int | None = None) -> Table:
     """Return the table of joints.
 
     Parameters
     ----------
-    rows : list of Row
+    rows : sequence of Row
     linear : bool
         Whether some rows are linear; the heading then shows both units.
     limit : int, optional
         Largest number of rows to show; a last line then states how many are not shown.
     """
-    def unit(turning, sliding):
+    def unit(turning: str, sliding: str) -> str:
         return f"[dim]\\[{turning} | {sliding}][/]" if linear else f"[dim]\\[{turning}][/]"
 
     table = Table(box=box.SIMPLE, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
@@ -135,12 +143,12 @@ def joint_table(rows, linear=False, limit=None):
     return table
 
 
-def _number(value, digits):
+def _number(value: float | None, digits: int) -> str:
     # Rounding can result in -0.0; adding zero makes it 0.0.
     return "-" if value is None or math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def _load(row):
+def _load(row: Row) -> Text | Table:
     if math.isnan(row.load):
         return Text("-", style="dim")
     style = "red" if row.load > 0.8 else "yellow" if row.load > 0.5 else "green"
@@ -151,7 +159,7 @@ def _load(row):
     return line
 
 
-def view(title, table, flow, now):
+def view(title: str, table: Table, flow: Flow, now: float) -> Group:
     """Return the whole picture: title, table, and the rate and latency of the messages.
 
     Parameters

@@ -5,5 +5,5 @@
 ``visuals.py`` reads shapes and meshes from a robot description. ``scene.py`` draws the robot,
 ``markers.py`` the markers that nodes publish, and ``panel.py`` the sliders, numbers and plots.
 ``follower.py`` makes joints follow the sliders, and ``page.py`` serves the page. The package is
-independent of ROS: it reads fields of messages, but imports no message types.
+independent of ROS: it reads fields of messages, but imports message types only to check types.
 """

@@ -3,6 +3,8 @@
 """Joints that follow sliders smoothly, like those of a robot."""
 import numpy as np
 
+from ..spatial.types import ArrayLike
+
 STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a second
 
 
@@ -22,12 +24,12 @@ class SpringFollower:
         The positions of the sliders.
     """
 
-    def __init__(self, position):
+    def __init__(self, position: ArrayLike) -> None:
         self.position = np.array(position, float)
         self.velocity = np.zeros_like(self.position)
         self.target = self.position.copy()
 
-    def step(self, seconds):
+    def step(self, seconds: float) -> None:
         """Advance by the exact solution of the spring: x'' = -w^2 (x - target) - 2 w x'."""
         w, t = STIFFNESS, seconds
         away = self.position - self.target

@@ -5,14 +5,25 @@
 Markers of one topic, namespace and frame that look alike are instances of one node. A message is
 sent to the browser as a few arrays, regardless of the number of markers.
 """
+from __future__ import annotations
+
 import itertools
 import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..spatial.plain import algebra as al
+from ..spatial.types import Array
 from .scene import wxyz
-from .visuals import MeshError, Shape, find_mesh, load_mesh
+from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh
+
+if TYPE_CHECKING:
+    import viser
+    from geometry_msgs.msg import Quaternion
+    from visualization_msgs.msg import Marker, MarkerArray
 
 # visualization_msgs/Marker
 (ARROW, CUBE, SPHERE, CYLINDER, LINE_STRIP, LINE_LIST, CUBE_LIST, SPHERE_LIST, POINTS,
@@ -24,8 +35,44 @@ SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
 HEAD = 0.23         # length of the head / length of the arrow, if a marker does not specify it
 
 
+MarkerKey: TypeAlias = tuple[str, str, int]
+"""Identifies a marker: topic, namespace, id."""
+
+Surface: TypeAlias = tuple[Array, NDArray[np.int_]]
+"""Vertices (n, 3) and triangles (m, 3), as indices of vertices."""
+
+Values: TypeAlias = dict[str, Any]
+"""Arrays with a row for each instance, and values common to all instances, by name."""
+
+
 class MarkerError(ValueError):
     """A marker that cannot be shown; the message states the reason."""
+
+
+class NodeKey(NamedTuple):
+    """Identifies the node of markers that look alike.
+
+    Attributes
+    ----------
+    topic, namespace : str
+    parent : str
+        Name of the scene node of the markers' frame.
+    style : tuple of (str or float)
+        What the instances of the node have in common, see `Look`.
+    id : int or None
+        Id of a marker that has a node of its own.
+    """
+
+    topic: str
+    namespace: str
+    parent: str
+    style: tuple[str | float, ...]
+    id: int | None
+
+    @property
+    def family(self) -> tuple[str, str]:
+        """Topic, and namespace up to its first slash: what users show and hide."""
+        return self.topic, self.namespace.partition("/")[0]
 
 
 class Drawing:
@@ -38,19 +85,21 @@ class Drawing:
         Folders to search for meshes, see `find_mesh`.
     """
 
-    def __init__(self, scene, folders=()):
+    def __init__(self, scene: viser.SceneApi, folders: Folders = ()) -> None:
         self._scene, self._folders = scene, folders
-        self._node_keys = {}    # by marker (topic, ns, id): the key of its node
-        self._nodes = {}        # by key (topic, ns, parent, style ..): Node
-        self._changed = set()
-        self._hidden = set()    # (topic, family)
+        self._node_keys: dict[MarkerKey, NodeKey] = {}
+        self._nodes: dict[NodeKey, Node] = {}
+        self._changed: set[NodeKey] = set()
+        self._hidden: set[tuple[str, str]] = set()      # (topic, family)
         self._count = itertools.count()
-        self.families = {}      # every (topic, family) seen so far, in order of appearance
+        # every (topic, family) seen so far, in order of appearance
+        self.families: dict[tuple[str, str], bool] = {}
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._node_keys)
 
-    def receive(self, topic, array, frames, now):
+    def receive(self, topic: str, array: MarkerArray, frames: Callable[[str], str],
+                now: float) -> list[str]:
         """Process a MarkerArray.
 
         Parameters
@@ -58,7 +107,7 @@ class Drawing:
         topic : str
         array : visualization_msgs.msg.MarkerArray
         frames : callable(str)
-            Returns the scene node of a frame_id, or raises a ValueError.
+            Returns the name of the scene node of a frame_id, or raises a ValueError.
         now : float
             Start of the markers' lifetimes [s].
 
@@ -85,40 +134,41 @@ class Drawing:
                                 f"{marker.action}")
         return problems
 
-    def clear(self, topic=None):
+    def clear(self, topic: str | None = None) -> None:
         """Remove the markers of one topic, or of all."""
         for key in [key for key in self._node_keys if topic in (None, key[0])]:
             self._delete(key)
 
-    def _add(self, key, marker, frames, now):
+    def _add(self, key: MarkerKey, marker: Marker, frames: Callable[[str], str],
+             now: float) -> None:
         look = read(marker)
-        at = (*key[:2], frames(marker.header.frame_id), *look.style)
-        if look.alone:
-            at = (*at, marker.id)
+        topic, namespace, id = key
+        at = NodeKey(topic, namespace, frames(marker.header.frame_id), look.style,
+                     id if look.alone else None)
         lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
         if self._node_keys.get(key) != at:
             self._delete(key)
             self._node_keys[key] = at
         if at not in self._nodes:
-            self.families[family(at)] = True
-            self._nodes[at] = Node(f"{at[2]}/markers{next(self._count)}", look.style[0])
+            self.families[at.family] = True
+            self._nodes[at] = Node(f"{at.parent}/markers{next(self._count)}", look.kind)
         self._nodes[at].markers[key] = look, now + lifetime if lifetime > 0.0 else math.inf
         self._changed.add(at)
 
-    def _delete(self, key):
+    def _delete(self, key: MarkerKey) -> None:
         at = self._node_keys.pop(key, None)
         if at is not None:
             del self._nodes[at].markers[key]
             self._changed.add(at)
 
-    def show(self, topic, name, visible):
+    def show(self, topic: str, name: str, visible: bool) -> None:
         """Show or hide the markers of a family."""
         (self._hidden.discard if visible else self._hidden.add)((topic, name))
         for at, node in self._nodes.items():
-            if family(at) == (topic, name) and node.handle is not None:
+            if at.family == (topic, name) and node.handle is not None:
                 node.handle.visible = visible
 
-    def draw(self, now):
+    def draw(self, now: float) -> list[str]:
         """Send what has changed; return what cannot be shown, with the reason."""
         for node in self._nodes.values():
             for key in [key for key, (_, end) in node.markers.items() if end < now]:
@@ -126,15 +176,15 @@ class Drawing:
         problems = []
         for at in self._changed:
             try:
-                self._draw(self._nodes[at], visible=family(at) not in self._hidden)
+                self._draw(self._nodes[at], visible=at.family not in self._hidden)
             except MeshError as error:
-                problems.append(f"marker {at[1]} of {at[0]}: {error}")
+                problems.append(f"marker {at.namespace} of {at.topic}: {error}")
             if not self._nodes[at].markers:
                 del self._nodes[at]
         self._changed.clear()
         return problems
 
-    def _draw(self, node, visible):
+    def _draw(self, node: Node, visible: bool) -> None:
         parts = [look.parts for look, _ in node.markers.values() if look.shown]
         if not parts:
             node.remove()
@@ -147,21 +197,16 @@ class Drawing:
             node.handle.visible = visible
 
 
-def family(at):
-    """Return topic, and namespace up to its first slash: what users show and hide."""
-    return at[0], at[1].partition("/")[0]
-
-
 class Node:
     """Markers that look alike, and the scene node that shows them."""
 
-    def __init__(self, name, kind):
+    def __init__(self, name: str, kind: str) -> None:
         self.name, self.kind = name, kind
-        self.handle = None
-        self.count = 0          # number of instances
-        self.markers = {}       # by key: Look, end of the lifetime
+        self.handle: Any = None     # one of viser's scene node handles, or None
+        self.count = 0              # number of instances
+        self.markers: dict[MarkerKey, tuple[Look, float]] = {}      # and end of the lifetime
 
-    def remove(self):
+    def remove(self) -> None:
         """Remove the scene node."""
         if self.handle is not None:
             self.handle.remove()
@@ -171,16 +216,19 @@ class Node:
 class Look:
     """The appearance of a marker in its frame.
 
-    `style` is common to the instances of one node. `parts` are the arrays of this instance, and
-    values common to all. `alone`: the marker needs its own node. `shown`: it is not empty.
+    `kind` is a key of `DRAWS`. `style` is the kind and the values that the instances of one node
+    have in common. `parts` are the arrays of this instance, and values common to all. `alone`: the
+    marker needs its own node. `shown`: it is not empty.
     """
 
-    def __init__(self, *style, alone=False, **parts):
-        self.style, self.alone, self.parts = style, alone, parts
+    def __init__(self, kind: str, *style: float, alone: bool = False, **parts: Any) -> None:
+        self.kind = kind
+        self.style: tuple[str | float, ...] = (kind, *style)
+        self.alone, self.parts = alone, parts
         self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
 
 
-def read(marker):
+def read(marker: Marker) -> Look:
     """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
     if marker.type not in READERS:
         raise MarkerError(f"unknown type {marker.type}")
@@ -200,7 +248,7 @@ def read(marker):
     return READERS[marker.type](marker, numbers[:3], R, numbers[3:6], points, colors)
 
 
-def _rotation(turn):
+def _rotation(turn: Quaternion) -> Array:
     """Return the rotation, (3, 3); a quaternion of zeros, as in an unset field, is the identity."""
     norm = math.hypot(turn.x, turn.y, turn.z, turn.w)
     if not math.isfinite(norm):
@@ -214,12 +262,14 @@ def _rotation(turn):
 # colors (n, 4)
 
 
-def _solid(marker, position, R, scale, points, colors):
+def _solid(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+           colors: Array) -> Look:
     return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
                 colors=colors[:1])
 
 
-def _solids(marker, position, R, scale, points, colors):
+def _solids(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+            colors: Array) -> Look:
     if marker.type == POINTS:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
     n = len(points)
@@ -228,7 +278,8 @@ def _solids(marker, position, R, scale, points, colors):
                 colors=colors[:n])
 
 
-def _arrow(marker, position, R, scale, points, colors):
+def _arrow(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+           colors: Array) -> Look:
     if len(points):
         if len(points) != 2:
             raise MarkerError(f"an arrow has no points or two, but got {len(points)}")
@@ -242,35 +293,40 @@ def _arrow(marker, position, R, scale, points, colors):
                 colors=colors[:1], shaft=shaft, head=head, length=length)
 
 
-def _strip(marker, position, R, scale, points, colors):
+def _strip(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+           colors: Array) -> Look:
     return _lines(np.stack([points[:-1], points[1:]], axis=1),
                   np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
 
 
-def _list(marker, position, R, scale, points, colors):
+def _list(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
     if len(points) % 2:
         raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
     return _lines(points.reshape(-1, 2, 3), colors[:len(points)].reshape(-1, 2, 4), position, R,
                   scale)
 
 
-def _lines(ends, colors, position, R, scale):
+def _lines(ends: Array, colors: Array, position: Array, R: Array, scale: Array) -> Look:
     return Look("line", float(scale[0]), ends=ends @ R.T + position, colors=colors[:len(ends)],
                 width=float(scale[0]))
 
 
-def _text(marker, position, R, scale, points, colors):
+def _text(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
     return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
 
 
-def _triangles(marker, position, R, scale, points, colors):
+def _triangles(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+               colors: Array) -> Look:
     if len(points) % 3:
         raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
     return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
                 colors=colors[:len(points)])
 
 
-def _mesh(marker, position, R, scale, points, colors):
+def _mesh(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
     shape = Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
                   marker.mesh_resource)
     return Look("mesh", alone=True, shape=shape, turn=wxyz(R), position=position)
@@ -284,7 +340,7 @@ READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_S
 # Drawing: a node is added the first time; later, its values are set
 
 
-def _draw_solids(scene, node, values, folders):
+def _draw_solids(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
     colors = values["colors"]
     given = {"batched_wxyzs": wxyz(values["axes"]),
              "batched_positions": values["centers"], "batched_scales": values["widths"],
@@ -296,7 +352,7 @@ def _draw_solids(scene, node, values, folders):
             cast_shadow=False, receive_shadow=False, **given)
 
 
-def _draw_arrows(scene, node, values, folders):
+def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
     given = {"points": values["ends"], "colors": _bytes(values["colors"])}
     if not _set(node, given, len(values["ends"])):
         node.handle = scene.add_arrows(
@@ -304,19 +360,19 @@ def _draw_arrows(scene, node, values, folders):
             head_radius=0.5 * values["head"], head_length=values["length"])
 
 
-def _draw_lines(scene, node, values, folders):
+def _draw_lines(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
     given = {"points": values["ends"], "colors": _bytes(values["colors"])}
     if not _set(node, given, len(values["ends"])):
         node.handle = scene.add_line_segments(node.name, thickness=values["width"], **given)
 
 
-def _draw_text(scene, node, values, folders):
+def _draw_text(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
     node.handle = scene.add_label(
         node.name, values["text"], position=values["position"], font_size_mode="scene",
         font_scene_height=values["height"], anchor="center-center")
 
 
-def _draw_triangles(scene, node, values, folders):
+def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
     import trimesh
 
     vertices = values["vertices"]
@@ -325,7 +381,7 @@ def _draw_triangles(scene, node, values, folders):
     node.handle = scene.add_mesh_trimesh(node.name, mesh)
 
 
-def _draw_mesh(scene, node, values, folders):
+def _draw_mesh(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
     shape = values["shape"]
     data = load_mesh(find_mesh(shape.uri, folders), shape.color)
     node.handle = scene.add_glb(
@@ -333,7 +389,7 @@ def _draw_mesh(scene, node, values, folders):
         wxyz=values["turn"])
 
 
-def _set(node, given, count):
+def _set(node: Node, given: Values, count: int) -> bool:
     """Update a node with this number of instances; return False if it must be added."""
     if node.handle is None or node.count != count:
         node.count = count
@@ -343,21 +399,21 @@ def _set(node, given, count):
     return True
 
 
-def _bytes(colors):
+def _bytes(colors: Array) -> NDArray[np.uint8]:
     return np.round(255.0 * np.clip(colors[..., :3], 0.0, 1.0)).astype(np.uint8)
 
 
-def _cube():
+def _cube() -> Surface:
     corners = np.array(np.meshgrid(*[[-0.5, 0.5]] * 3, indexing="ij")).reshape(3, -1).T
     faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     return corners, np.array([t for a, b, c, d in faces for t in ((a, b, c), (a, c, d))])
 
 
-def _surface(profile, around=24):
+def _surface(profile: Sequence[tuple[float, float]], around: int = 24) -> Surface:
     """Return a body of revolution about z, from a profile of (radius, z)."""
     angles = np.linspace(0.0, 2.0 * np.pi, around, endpoint=False)
     vertices = [(r * math.cos(a), r * math.sin(a), z) for r, z in profile for a in angles]
-    faces = []
+    faces: list[tuple[int, int, int]] = []
     for ring in range(len(profile) - 1):
         for i in range(around):
             a, b = ring * around + i, ring * around + (i + 1) % around
@@ -365,7 +421,7 @@ def _surface(profile, around=24):
     return np.array(vertices), np.array(faces)
 
 
-def _sphere(rings=16):
+def _sphere(rings: int = 16) -> Surface:
     angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rings + 1)
     return _surface([(0.5 * math.cos(a), 0.5 * math.sin(a)) for a in angles])
 

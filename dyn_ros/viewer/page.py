@@ -17,11 +17,11 @@ class PageError(Exception):
 class Server(viser.ViserServer):
     """viser's server without its public tunnel."""
 
-    def request_share_url(self, verbose=True):
+    def request_share_url(self, verbose: bool = True) -> None:
         """Do nothing: the page must not leave the machine."""
 
 
-def serve(host, port, title):
+def serve(host: str, port: int, title: str) -> Server:
     """Serve an empty page.
 
     Parameters
@@ -49,19 +49,19 @@ def serve(host, port, title):
     return server
 
 
-def address(server):
+def address(server: Server) -> str:
     """Return the address that a browser on this machine can open."""
     host = server.get_host()
     host = {"127.0.0.1": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{server.get_port()}"
 
 
-def is_loopback(host):
+def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the host."""
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
-def _free_port(host, first):
+def _free_port(host: str, first: int) -> int:
     try:
         family, *_, place = socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:

@@ -1,12 +1,22 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The panels beside the robot: sliders, numbers, plots, the choice of markers and pushed link."""
+from __future__ import annotations
+
 import math
 from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from html import escape
 from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+
+from ..model.urdf import Joint
+from ..spatial.types import Array
+
+if TYPE_CHECKING:
+    import viser
 
 CURVES = {"gravity": "#1c7ed6", "nle": "#2f9e44", "effort": "#e8590c", "constraint": "#9c36b5"}
 """The torques shown for each joint, and the colors of their curves."""
@@ -15,6 +25,8 @@ ON_A_PAGE = 8           # plots shown at once: browsers do not draw more of them
 PLOT_HEIGHT = 92        # [px]
 TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 NOTHING = "nothing"
+
+Unit = TypeVar("Unit", str, float)      # a unit, or a number with one
 
 
 class Panel:
@@ -40,12 +52,13 @@ class Panel:
         Whether the robot has a motion of its own that can be stopped.
     """
 
-    def __init__(self, server, name, joints, links, seconds, rate, plays):
-        self.events = SimpleQueue()
+    def __init__(self, server: viser.ViserServer, name: str, joints: Sequence[Joint],
+                 links: Sequence[str], seconds: float, rate: float, plays: bool) -> None:
+        self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._gui = gui = server.gui
         self._joints = joints
         self._loop = server.get_event_loop()
-        self._samples = deque(maxlen=max(2, round(seconds * rate)))
+        self._samples: deque[tuple[float, Array]] = deque(maxlen=max(2, round(seconds * rate)))
         self._seconds = seconds
         self._status_shown = ""
         gui.reset()
@@ -57,7 +70,7 @@ class Panel:
         self._add_sliders()
         with gui.add_folder("Push", expand_by_default=True):
             self._add_push(links)
-        self._seen = {}
+        self._seen: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}
         self._see = gui.add_folder("Markers", visible=False)
         self._side = gui.add_panel()
         self._side.dock_right()
@@ -67,21 +80,21 @@ class Panel:
 
     # Joints
 
-    def _add_play(self, plays):
+    def _add_play(self, plays: bool) -> None:
         self._play = self._gui.add_button("Pause", visible=plays)
         self._plays = True
 
         @self._play.on_click
-        def _(event):
+        def _(event: viser.GuiEvent) -> None:
             self.events.put(("pause",) if self._plays else ("play",))
 
-    def show_playing(self, plays):
+    def show_playing(self, plays: bool) -> None:
         """Show whether the robot moves by itself, with the sliders following."""
         self._plays = plays
         self._play.label = "Pause" if plays else "Move by itself"
 
-    def _add_sliders(self):
-        self._sliders = []
+    def _add_sliders(self) -> None:
+        self._sliders: list[viser.GuiSliderHandle] = []
         with self._gui.add_folder("Joints"):
             for slot, joint in enumerate(self._joints):
                 lower, upper = _range(joint)
@@ -91,38 +104,38 @@ class Panel:
                 slider.on_update(self._on_slide(slot))
                 self._sliders.append(slider)
 
-    def _on_slide(self, slot):
+    def _on_slide(self, slot: int) -> Callable[[viser.GuiEvent], Coroutine[Any, Any, None]]:
         # A coroutine runs in viser's own thread, before the robot's position is written there.
-        async def slid(event):
+        async def slid(event: viser.GuiEvent) -> None:
             if event.client is not None:        # moved by a user, not by the robot
                 self._plays = False
                 self.events.put(("slide", slot, event.target.value))
         return slid
 
     @property
-    def positions(self):
+    def positions(self) -> Array:
         """Positions of the sliders."""
         return np.array([slider.value for slider in self._sliders])
 
-    def show_positions(self, q):
+    def show_positions(self, q: Array) -> None:
         """Move the sliders to these positions, within their range, unless a user moves them."""
         self._loop.call_soon_threadsafe(self._put, q.tolist())
 
-    def _put(self, q):
+    def _put(self, q: Sequence[float]) -> None:
         if not self._plays:
             return
         for slider, x in zip(self._sliders, q):
             if math.isfinite(x):
                 slider.value = min(max(round(x, 3), slider.min), slider.max)
 
-    def enable(self, enabled):
+    def enable(self, enabled: bool) -> None:
         """Enable the sliders, or make them read-only."""
         for slider in self._sliders:
             slider.disabled = not enabled
 
     # Pushing and markers
 
-    def _add_push(self, links):
+    def _add_push(self, links: Sequence[str]) -> None:
         self._link = self._gui.add_dropdown(
             "link", [NOTHING, *links], initial_value=links[-1])
         self._force = self._gui.add_html("")
@@ -131,19 +144,20 @@ class Panel:
         self.show_force(None)
 
     @property
-    def pushed_link(self):
+    def pushed_link(self) -> str | None:
         """Name of the pushed link, or None."""
         return None if self._link.value == NOTHING else self._link.value
 
-    def show_force(self, force):
+    def show_force(self, force: Array | None) -> None:
         """Show a force [N], (3,), or None."""
         if force is None or not np.any(force):
             text = "drag the handle at this link"
         else:
-            text = "force {:.0f} N ({:.0f}, {:.0f}, {:.0f})".format(np.linalg.norm(force), *force)
+            text = "force {:.0f} N ({:.0f}, {:.0f}, {:.0f})".format(
+                float(np.linalg.norm(force)), *force)
         self._force.content = _line(text)
 
-    def show_families(self, families):
+    def show_families(self, families: Iterable[tuple[str, str]]) -> None:
         """Show a check box for each (topic, family) of markers."""
         for topic, name in families:
             if (topic, name) not in self._seen:
@@ -156,7 +170,7 @@ class Panel:
 
     # Numbers
 
-    def show_status(self, text, problems):
+    def show_status(self, text: str, problems: Iterable[str]) -> None:
         """Show a line about the robot, and a line for each problem."""
         lines = [_line(text)] + [
             _line(problem, "color:#c92a2a; overflow-wrap:anywhere") for problem in problems]
@@ -164,7 +178,7 @@ class Panel:
         if content != self._status_shown:
             self._status_shown = self._status.content = content
 
-    def _add_plots(self):
+    def _add_plots(self) -> None:
         legend = " &nbsp; ".join(
             f'<span style="color:{color}">&#9632; {name}</span>' for name, color in CURVES.items())
         self._gui.add_html(f'<div style="{STYLE}">{legend}</div>')
@@ -176,17 +190,17 @@ class Panel:
         self._plots = [_Plot(self._gui, self._seconds)
                        for _ in (self._pages[0] if self._pages else ())]
 
-    def sample(self, now, values):
+    def sample(self, now: float, values: Mapping[str, Array]) -> None:
         """Record the torques at a time [s]: for each curve (n,), NaN for unknown values.
 
         A plot has no gaps, so the curves restart when a value becomes known or unknown.
         """
-        values = np.array([values[name] for name in CURVES])
-        if self._samples and (np.isnan(values) != np.isnan(self._samples[-1][1])).any():
+        sample = np.array([values[name] for name in CURVES])
+        if self._samples and (np.isnan(sample) != np.isnan(self._samples[-1][1])).any():
             self._samples.clear()
-        self._samples.append((now, values))
+        self._samples.append((now, sample))
 
-    def show_numbers(self):
+    def show_numbers(self) -> None:
         """Show the latest sample as numbers, and all samples as curves."""
         if not self._samples or not self._pages:
             return
@@ -205,19 +219,19 @@ class Panel:
 class _Plot:
     """A joint's numbers, with the curves below them."""
 
-    def __init__(self, gui, seconds):
-        self._known = (False,) * len(CURVES)
+    def __init__(self, gui: viser.GuiApi, seconds: float) -> None:
+        self._known: tuple[bool, ...] = (False,) * len(CURVES)
         self._text = gui.add_html("")
         self._plot = gui.add_uplot(
             (np.zeros(0),) * (1 + len(CURVES)), self._series(), height=PLOT_HEIGHT,
             legend={"show": False}, padding=(4, 6, 4, 0), axes=({"show": False}, {"size": 46}),
             scales={"x": {"time": False, "range": (-seconds, 0.0)}})
 
-    def _series(self):
+    def _series(self) -> tuple[dict[str, Any], ...]:
         return ({}, *({"label": name, "stroke": color, "width": 1.5, "show": known}
                       for known, (name, color) in zip(self._known, CURVES.items())))
 
-    def show(self, text, times, samples):
+    def show(self, text: str, times: Array, samples: Array) -> None:
         """Show times (k,) and values (k, curves); curves that are unknown, NaN, are omitted."""
         self._text.visible = self._plot.visible = True
         self._text.content = text
@@ -227,7 +241,7 @@ class _Plot:
             self._plot.series = self._series()
         self._plot.data = (times, *np.nan_to_num(samples).T)
 
-    def hide(self):
+    def hide(self) -> None:
         """Hide the plot on a page with fewer joints."""
         self._text.visible = self._plot.visible = False
 
@@ -235,11 +249,11 @@ class _Plot:
 STYLE = "font-size:12px; line-height:1.35; padding:2px 12px 0"
 
 
-def _line(text, style=""):
+def _line(text: str, style: str = "") -> str:
     return f'<div style="{STYLE}; {style}">{escape(text)}</div>'
 
 
-def _numbers(joint, values):
+def _numbers(joint: Joint, values: Array) -> str:
     """Format a joint's name and its torques, each in the color of its curve."""
     numbers = "".join(
         f' <span class="{name}" style="color:{color}; display:inline-block; min-width:3.4em; '
@@ -251,11 +265,11 @@ def _numbers(joint, values):
             f'<b>{name}</b>{numbers} {unit if numbers else ""}</div>')
 
 
-def _unit(joint, turning, sliding):
+def _unit(joint: Joint, turning: Unit, sliding: Unit) -> Unit:
     return sliding if joint.kind == "prismatic" else turning
 
 
-def _range(joint):
+def _range(joint: Joint) -> tuple[float, float]:
     """Return the range of a slider: the joint's limits, if they are finite and consistent."""
     reach = _unit(joint, TURN, SLIDE)
     lower = joint.lower if math.isfinite(joint.lower) else -reach

@@ -5,25 +5,32 @@
 The node of each moving joint is a child of its parent joint's node. A state is sent as one
 rotation or one translation for each joint that moved, regardless of the links below it.
 """
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.urdf import ONE_DOF
+from ..model.urdf import ONE_DOF, Frame, Tree
 from ..spatial.lie import matrix_quaternion, quaternion_product
-from .visuals import MeshError, find_mesh, load_mesh, read_shapes
+from ..spatial.types import Array, ArrayLike
+from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh, read_shapes
+
+if TYPE_CHECKING:
+    import viser
 
 MOVED = 1e-6            # smaller motions of a joint are not sent [rad, m]
 GRAY = (0.75, 0.75, 0.78, 1.0)
 BONE = (235, 140, 40)
 
 
-def scalar_first(q):
+def scalar_first(q: Array) -> Array:
     """Convert quaternions (..., 4) from scalar last to scalar first, which viser uses."""
     return np.roll(q, 1, axis=-1)
 
 
-def wxyz(R):
+def wxyz(R: ArrayLike) -> Array:
     """Convert rotation matrices (..., 3, 3) to unit quaternions (..., 4), scalar first."""
     return scalar_first(matrix_quaternion(np.asarray(R)))
 
@@ -53,7 +60,8 @@ class RobotScene:
         What is not shown, with the reason.
     """
 
-    def __init__(self, scene, tree, xml, folders=()):
+    def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
+                 folders: Folders = ()) -> None:
         self._scene, self._tree, self._folders = scene, tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
         self._moving = list(tree.joints)
@@ -65,13 +73,13 @@ class RobotScene:
         self._follow(own)
         self._nodes = self._add_joints()
         self._frames = {frame.name: frame for frame in tree.frames}
-        self._added = {}
-        self.problems = []
+        self._added: dict[str, viser.FrameHandle] = {}
+        self.problems: list[str] = []
         self._add_shapes(xml)
         self.reach = self._measure()
         self.move(np.zeros(len(own)))
 
-    def _follow(self, own):
+    def _follow(self, own: list[int]) -> None:
         """Compute how the position of every joint follows from the independent ones."""
         self._source = np.zeros(len(self._moving), int)
         self._ratio, self._offset = np.zeros((2, len(self._moving)))
@@ -82,8 +90,9 @@ class RobotScene:
             elif i in own:
                 self._source[i], self._ratio[i] = own.index(i), 1.0
 
-    def _add_joints(self):
-        self._paths, nodes = [], []
+    def _add_joints(self) -> list[viser.FrameHandle]:
+        self._paths: list[str] = []
+        nodes = []
         for i, joint in enumerate(self._moving):
             self._paths.append(f"{self._path(joint.parent)}/{i}")
             nodes.append(self._scene.add_frame(
@@ -98,16 +107,17 @@ class RobotScene:
         self._shown = np.zeros(len(self._moving))
         return nodes
 
-    def _path(self, joint):
+    def _path(self, joint: int) -> str:
         """Return the name of a joint's node; -1: the root link."""
         return self._paths[joint] if joint >= 0 else "/robot"
 
     # Shapes
 
-    def _add_shapes(self, xml):
+    def _add_shapes(self, xml: str) -> None:
         visual, collision, problems = read_shapes(xml)
         self.problems += problems
-        drawn, bare = set(), set()
+        drawn: set[int] = set()
+        bare: set[int] = set()
         for frame in self._tree.frames:
             if frame.kind != "body":
                 continue
@@ -124,7 +134,7 @@ class RobotScene:
         for joint in sorted(bare - drawn if drawn else range(-1, len(self._moving))):
             self._add_bones(joint)
 
-    def _add_shape(self, frame, name, shape):
+    def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
         """Show a shape; return whether it could be shown."""
         placed = frame.placement @ shape.placement
         name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
@@ -136,11 +146,11 @@ class RobotScene:
             return False
         return True
 
-    def _add_bones(self, joint):
+    def _add_bones(self, joint: int) -> None:
         """Show a ball at a joint (-1: at the root), and lines to its child frames."""
-        ends = [each.placement[:3, 3] for each in self._moving if each.parent == joint]
-        ends += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
-        ends = np.array([end for end in ends if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
+        origins = [each.placement[:3, 3] for each in self._moving if each.parent == joint]
+        origins += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
+        ends = np.array([end for end in origins if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
         path = self._path(joint)
         width = 0.1 * max([0.1, *np.linalg.norm(ends, axis=1)])
         self._scene.add_icosphere(f"{path}/bone", radius=width, color=BONE, subdivisions=2)
@@ -149,7 +159,7 @@ class RobotScene:
                 f"{path}/bones", np.stack([np.zeros_like(ends), ends], axis=1), BONE,
                 thickness=0.5 * width)
 
-    def _measure(self):
+    def _measure(self) -> float:
         reach = np.zeros(len(self._moving) + 1)         # the last one is the root link's
         for i, joint in enumerate(self._moving):
             stroke = 0.0
@@ -162,15 +172,16 @@ class RobotScene:
     # Queries
 
     @property
-    def links(self):
+    def links(self) -> list[str]:
         """Names of the links, in the order of the tree."""
         return [frame.name for frame in self._tree.frames if frame.kind == "body"]
 
     @property
-    def root_link(self):
+    def root_link(self) -> str:
+        """Name of the root link."""
         return self.links[0]
 
-    def node(self, frame):
+    def node(self, frame: str) -> str:
         """Return the name of the node of a link or joint; child nodes move with it.
 
         Raises
@@ -193,11 +204,11 @@ class RobotScene:
 
     # Motion
 
-    def slot(self, name):
+    def slot(self, name: str) -> int | None:
         """Return the index of a joint in `names`, or None."""
         return self._slots.get(name)
 
-    def move(self, q):
+    def move(self, q: ArrayLike) -> None:
         """Set the joint positions, (n,) in the order of `names`; send those that changed."""
         if not self._moving:
             return
@@ -216,18 +227,19 @@ class RobotScene:
                 self._nodes[i].wxyz = turn
         self._shown[moved] = q[moved]
 
-    def place(self, pose):
+    def place(self, pose: Array) -> None:
         """Set the pose of the root link in the world: x y z qx qy qz qw, of any norm."""
         turn = np.array(pose[3:])
         self._root.position = pose[:3]
         self._root.wxyz = scalar_first(turn / np.linalg.norm(turn))
 
-    def remove(self):
+    def remove(self) -> None:
         """Remove the robot and all that is attached to its links."""
         self._root.remove()
 
 
-def draw_shape(scene, name, shape, folders, **place):
+def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,
+               **place: Array) -> viser.SceneNodeHandle:
     """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
     if shape.kind == "mesh":
         data = load_mesh(find_mesh(shape.uri, folders), shape.color)

@@ -1,19 +1,34 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The appearance of a robot: the shapes and meshes of its description (URDF)."""
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from ..model.urdf import parse_elements, parse_numbers, placement
+from ..spatial.types import Array
+
+if TYPE_CHECKING:
+    import trimesh
 
 LARGEST_MESH = 100_000_000
 """Larger files are not shown [bytes]: a browser would take minutes to load them."""
+
+Color: TypeAlias = tuple[float, ...]
+"""Red, green, blue, alpha from 0 to 1."""
+
+Folders: TypeAlias = Sequence[str | os.PathLike[str]]
+"""Folders to search for meshes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +50,9 @@ class Shape:
     """
 
     kind: str
-    placement: np.ndarray
-    size: tuple
-    color: tuple | None = None
+    placement: Array
+    size: tuple[float, ...]
+    color: Color | None = None
     uri: str = ""
 
 
@@ -45,7 +60,8 @@ class MeshError(ValueError):
     """A mesh that cannot be shown; the message names it and a remedy."""
 
 
-def read_shapes(xml):
+def read_shapes(
+        xml: str | bytes) -> tuple[dict[str, list[Shape]], dict[str, list[Shape]], list[str]]:
     """Read the shapes of each link.
 
     Parameters
@@ -65,11 +81,12 @@ def read_shapes(xml):
     dyn_ros.UrdfError
         The text is not a URDF.
     """
-    robot, problems = parse_elements(xml), []
-    colors = {}
+    robot = parse_elements(xml)
+    problems: list[str] = []
+    colors: dict[str, Color | None] = {}
     for material in _children(robot, "material"):
         colors[material.get("name", "")] = _color(material, {}, problems)
-    shapes = {"visual": {}, "collision": {}}
+    shapes: dict[str, dict[str, list[Shape]]] = {"visual": {}, "collision": {}}
     for link in _children(robot, "link"):
         for kind, of_link in shapes.items():
             for element in _children(link, kind):
@@ -82,15 +99,15 @@ def read_shapes(xml):
     return shapes["visual"], shapes["collision"], problems
 
 
-def _children(element, tag):
+def _children(element: Element, tag: str) -> list[Element]:
     return [child for child in element if child.tag.rpartition("}")[2] == tag]
 
 
-def _child(element, tag):
+def _child(element: Element, tag: str) -> Element | None:
     return next(iter(_children(element, tag)), None)
 
 
-def _shape(element, colors, problems):
+def _shape(element: Element, colors: Mapping[str, Color | None], problems: list[str]) -> Shape:
     origin, geometry = _child(element, "origin"), _child(element, "geometry")
     placed = np.eye(4)
     if origin is not None:
@@ -117,7 +134,8 @@ _SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)),
           "sphere": (("radius", 1),)}
 
 
-def _color(material, known, problems):
+def _color(material: Element, known: Mapping[str, Color | None],
+           problems: list[str]) -> Color | None:
     color = _child(material, "color")
     if color is None:
         return known.get(material.get("name", ""))
@@ -128,14 +146,14 @@ def _color(material, known, problems):
         return None
 
 
-def _numbers(text, count):
+def _numbers(text: str, count: int) -> tuple[float, ...]:
     try:
         return tuple(parse_numbers(text, count))
     except ValueError:
         raise ValueError(f"expected {count} finite numbers, got '{text}'") from None
 
 
-def find_mesh(uri, folders=()):
+def find_mesh(uri: str, folders: Folders = ()) -> Path:
     """Locate the file that a URI in a description refers to.
 
     Parameters
@@ -171,7 +189,7 @@ def find_mesh(uri, folders=()):
     raise MeshError(f"mesh '{uri}' not found; {advice}")
 
 
-def _package(name, folders):
+def _package(name: str, folders: Folders) -> Iterator[Path]:
     """Yield the folders where a package may be."""
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
     sources = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
@@ -180,7 +198,7 @@ def _package(name, folders):
 
 
 @lru_cache(maxsize=256)
-def load_mesh(path, color=None):
+def load_mesh(path: Path, color: Color | None = None) -> bytes:
     """Convert a mesh file to glTF, in meters.
 
     Parameters
@@ -215,7 +233,7 @@ def load_mesh(path, color=None):
         raise MeshError(f"mesh '{path}' cannot be read: {error}") from error
 
 
-def _paint(mesh, color):
+def _paint(mesh: trimesh.Trimesh, color: Color) -> None:
     from trimesh.visual import TextureVisuals
     from trimesh.visual.material import PBRMaterial
 

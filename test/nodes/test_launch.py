@@ -112,6 +112,59 @@ def joint_states(client, topic, position=0.1):
     return lambda: publisher.publish(message)
 
 
+def failure(file, **arguments):
+    """Return the log of a launch that ends by itself with an error."""
+    [path] = LAUNCH.glob(f"{file}.launch.*")
+    result = subprocess.run(
+        [sys.executable, "-c", RUN, str(path),
+         *(f"{name}:={value}" for name, value in arguments.items())],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    assert result.returncode == 1, result.stdout
+    assert "process started" not in result.stdout
+    return result.stdout
+
+
+@pytest.mark.parametrize("file, argument", [
+    *((f"{file}.launch.py", "robot_description_file")
+      for file in (*ONE_NODE, "dyn_ros", "view", "viewer")),
+    ("two_robots.launch.yaml", "left")])
+def test_a_missing_description_ends_the_launch(tmp_path, file, argument):
+    if file.endswith(".yaml"):
+        pytest.importorskip("launch_yaml")
+    path = tmp_path / "missing.urdf"
+    others = {"right": ARM7} if argument == "left" else {}
+    assert f"robot_description_file: there is no file '{path}'" in failure(
+        file.partition(".")[0], **{argument: path}, **others)
+
+
+@pytest.mark.parametrize("argument, value, required", [
+    (None, "", True), ("gui", "true", True), ("gui", "1", True), ("gui", "false", False),
+    ("gui", None, False)])
+def test_a_missing_package_is_named_with_a_remedy(monkeypatch, argument, value, required):
+    from dyn_ros.launch_checks import LaunchError, require_package
+    from launch import LaunchContext
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    context = LaunchContext()
+    if value is not None:
+        context.launch_configurations["gui"] = value
+    require_package("dyn_ros", argument).execute(context)
+    missing = require_package("no_such_package", argument)
+    if not required:
+        missing.execute(context)
+        return
+    with pytest.raises(LaunchError, match=r"the ROS package no_such_package is not installed; .*: "
+                                          r"sudo apt install ros-jazzy-no-such-package$"):
+        missing.execute(context)
+
+
+def test_a_missing_module_is_named_with_a_remedy():
+    from dyn_ros.launch_checks import LaunchError, require_module
+    from launch import LaunchContext
+    require_module("numpy", "pip install numpy").execute(LaunchContext())
+    with pytest.raises(LaunchError, match=r"no_such_module is not installed: pip install it$"):
+        require_module("no_such_module", "pip install it").execute(LaunchContext())
+
+
 @pytest.mark.parametrize("file", ONE_NODE)
 def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
     parameters = tmp_path / "parameters.yaml"
