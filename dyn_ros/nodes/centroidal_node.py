@@ -10,6 +10,7 @@ from dyn_ros.msg import CentroidalState
 
 from . import conversions
 from .base import Output, RobotNode, run
+from .centroidal_services import KERNELS, SERVICES
 from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .differences import Differences
@@ -22,9 +23,10 @@ TOO_LARGE = "the numbers in the state are too large to compute with"
 
 
 class CentroidalNode(RobotNode):
-    """Publishes `~/state` and `~/markers`; provides `~/get_centroidal_derivatives`."""
+    """Publishes `~/state` and `~/markers`; provides services."""
 
-    kernels = ("all_terms", "aba")
+    kernels = ("all_terms", "aba", *KERNELS)
+    offers = SERVICES
     markers = CENTROIDAL
     specs = (
         Spec("acceleration_source", "none",
@@ -55,14 +57,13 @@ class CentroidalNode(RobotNode):
     def _make_state(self, robot):
         """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
         message = CentroidalState()
-        locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)
 
         def fill():
             message.header.frame_id = robot.world_frame
             whole, h, lever = self.whole(robot)
             message.mass = whole.mass
             conversions.set_vector(message.com, *whole.com.tolist())
-            locked_inertia[:] = whole.rotational
+            conversions.set_inertia(message.locked_inertia, whole)
             message.velocity_valid = h is not None
             _set_momentum(whole.mass, UNKNOWN if h is None else h,
                           message.com_velocity, message.linear_momentum, message.angular_momentum)

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Publishes gravity, nonlinear effects and the inertia matrix of a moving robot."""
+import math
+
 from sensor_msgs.msg import JointState
 
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
@@ -9,7 +11,7 @@ from . import conversions
 from .base import Output, RobotNode, run
 from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
-from .dynamics_services import KERNELS, SERVICES
+from .dynamics_services import BATCH_KERNELS, KERNELS, SERVICES
 from .inputs import wrenches
 from .markers import DYNAMICS
 
@@ -48,7 +50,7 @@ def inertia(robot):
 
 
 def state(robot):
-    """`~/state`: all of the above at one instant; velocity and nle are empty if one is unknown."""
+    """`~/state`: all of the above at one instant; velocity and nle are NaN if one is unknown."""
     whole, still = _state(robot, True), _state(robot, False)
     return lambda: whole() if robot.state.velocity_known else still()
 
@@ -61,9 +63,8 @@ def _state(robot, velocity_valid):
     position = conversions.numbers(message, "position", len(robot.position_names))
     g = conversions.numbers(message, "gravity", size)
     M = conversions.matrix(message.inertia, size, size)
-    if velocity_valid:
-        v = conversions.numbers(message, "velocity", size)
-        h = conversions.numbers(message, "nle", size)
+    v, h = (conversions.numbers(message, field, size) for field in ("velocity", "nle"))
+    v[:], h[:] = math.nan, math.nan
 
     def fill():
         position[:] = state.q[robot.position_rows]
@@ -81,6 +82,7 @@ class DynamicsNode(RobotNode):
     """Publishes `~/gravity`, `~/nle`, `~/inertia`, `~/state` and `~/markers`; provides services."""
 
     kernels = ("all_terms", *KERNELS)
+    batch_kernels = BATCH_KERNELS
     offers = SERVICES
     markers = DYNAMICS
     outputs = (
@@ -100,7 +102,8 @@ class DynamicsNode(RobotNode):
 
     def wanted_inputs(self, values):
         """Return the subscriptions for the wrenches that `~/markers` shows."""
-        return wrenches(values["markers.wrench.topics"])
+        return wrenches(values["markers.wrench.topics"], values["markers.wrench.frames"],
+                        "the parameter markers.wrench.frames")
 
 
 def main(args=None):

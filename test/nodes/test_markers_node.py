@@ -92,6 +92,12 @@ def namespaces(array):
     return {marker.ns for marker in array.markers if marker.action == Marker.ADD}
 
 
+def tensor(body):
+    """The rotational inertia of a geometry_msgs/Inertia."""
+    return np.array([[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
+                     [body.ixz, body.iyz, body.izz]])
+
+
 def vector(message):
     return np.array([message.x, message.y, message.z])
 
@@ -284,7 +290,7 @@ def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
         [arrow] = shown(array, ns).values()
         close(points(arrow), [com, com + scale * vector(momentum)])
     [whole] = shown(array, "locked_inertia").values()
-    close(inertia_of(whole, state.mass), np.reshape(state.locked_inertia.data, (3, 3)))
+    close(inertia_of(whole, state.mass), tensor(state.locked_inertia))
 
     centers, _, _, masses = dyn_ros.subtree_centers_of_mass(arm, dyn_ros.Data(arm), POSITION)
     balls = shown(array, "subtree_com")
@@ -381,7 +387,7 @@ def test_constraints_and_what_they_do_to_the_tip(run, client, base):
     oMf = dyn_ros.frame_placements(arm, data, q)
     R, center = oMf[arm.frame_index("wrist_link"), :3, :3], oMf[arm.frame_index("tool"), :3, 3]
     given = solution.constraints.directions
-    directions = np.reshape(given.data, (given.rows, 2, 3)) @ R.T
+    directions = np.reshape(given.data, (given.rows, given.cols)).T.reshape(-1, 2, 3) @ R.T
     directions = directions.reshape(-1, 6)
     assert len(directions) == 5 and list(solution.constraints.frame) == ["tool"] * 5
     for id, direction in enumerate(directions):
