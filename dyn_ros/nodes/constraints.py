@@ -11,9 +11,8 @@ import numpy as np
 import dyn_ros
 from dyn_ros.model.fields import MAX_CONSTRAINTS
 
-from .frames import axes_link
+from .frames import axes_link, rotation
 from .state import Rejected
-from .wrenches import rotation
 
 
 @dataclass(frozen=True, eq=False)

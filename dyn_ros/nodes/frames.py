@@ -4,8 +4,10 @@
 
 Independent of ROS.
 """
+import numpy as np
+
 from dyn_ros import ReferenceFrame
-from dyn_ros.model.frames import frame_number
+from dyn_ros.model.frames import frame_number, frame_selector
 
 from .state import Rejected
 
@@ -63,7 +65,31 @@ def world_names(robot):
 
 
 def reference_frame_id(robot, frame, reference_frame):
-    """Return the frame_id of the axes of a frame and a `dyn_ros.ReferenceFrame`."""
+    """Return the frame_id of the axes of a frame and a `dyn_ros.ReferenceFrame`.
+
+    Raises
+    ------
+    ValueError
+        An unknown frame or reference frame (lists the valid ones).
+    """
+    frame_selector(robot.model, frame, reference_frame)
     if reference_frame == ReferenceFrame.LOCAL:
         return coinciding_link(robot.model, frame)
     return robot.world_frame
+
+
+def rotation(axes, oMf):
+    """Return the rotation from the axes of a frame to the world.
+
+    Parameters
+    ----------
+    axes : int or None
+        Index of the frame; None: the world.
+    oMf : ndarray (nframes, 4, 4)
+        The placements of the frames.
+
+    Returns
+    -------
+    ndarray (3, 3)
+    """
+    return np.eye(3) if axes is None else oMf[axes, :3, :3]

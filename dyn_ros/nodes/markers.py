@@ -20,9 +20,9 @@ import dyn_ros
 from dyn_ros.spatial.lie import matrix_quaternion
 
 from . import conversions, shapes
+from .frames import rotation
 from .parameters import Spec
 from .rate_limiter import RateLimiter
-from .wrenches import rotation
 
 WHOLE = "com", "Ig", "hg"       # the terms that `CentroidalNode.whole` uses
 THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero

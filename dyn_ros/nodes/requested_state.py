@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Convert a dyn_ros/RobotState with joint names to q and v. Independent of ROS."""
+"""Convert a dyn_ros/RobotState with joint names to q and v."""
 import math
 
 import numpy as np

@@ -1,9 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""External wrenches in messages: where they act, and the axes in which they are expressed.
-
-Independent of ROS.
-"""
+"""External wrenches in messages: where they act, and the axes in which they are expressed."""
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +10,7 @@ import dyn_ros
 from dyn_ros.model.inputs import finite_array
 
 from . import conversions
-from .frames import axes_link, world_names
+from .frames import axes_link, rotation, world_names
 from .state import Rejected
 
 
@@ -60,11 +57,6 @@ class WrenchReader:
                            f"not where it acts; specify a frame of the robot in "
                            f"{self.field}")
         return name
-
-
-def rotation(axes, oMf):
-    """Return the rotation (3, 3) from the axes of a frame, or None for the world, to the world."""
-    return np.eye(3) if axes is None else oMf[axes, :3, :3]
 
 
 def external_forces(robot, wrenches, q):

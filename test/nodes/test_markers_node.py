@@ -341,14 +341,19 @@ def wrench(frame, numbers):
     return message
 
 
-@pytest.mark.parametrize("module, parameter", [
-    ("dyn_ros.nodes.dynamics_node", "markers.wrench.topics"), (VERESHCHAGIN, "wrench_topics")])
-def test_wrenches_at_their_frames(run, client, arm, module, parameter):
+@pytest.mark.parametrize("acting", [["", ""], ["", "wrist_link"]])
+@pytest.mark.parametrize("module, parameter, frames", [
+    ("dyn_ros.nodes.dynamics_node", "markers.wrench.topics", "markers.wrench.frames"),
+    (VERESHCHAGIN, "wrench_topics", "wrench_frames")])
+def test_wrenches_at_their_frames(run, client, arm, module, parameter, frames, acting):
     node = run("-p", "markers.lifetime:=0.0", "-p", "input_timeout:=0.0", module=module)
     done, why = client.set_parameters(node.node, **{parameter: ["a b"]})
     assert not done and "topic name" in why
     topics = ["push", "pull"]
     assert client.set_parameters(node.node, **{parameter: topics}) == (True, "")
+    done, why = client.set_parameters(node.node, **{frames: ["tool"]})
+    assert not done and "one name for each of the 2 topics" in why
+    assert client.set_parameters(node.node, **{frames: acting}) == (True, "")
     wrenches = {"push": wrench("tool", [1.0, -2.0, 3.0, 0.5, 0.0, 2.0]),
                 "pull": wrench("base_link", [0.0, 0.0, 0.0, 0.0, 4.0, 0.0])}
     array = node.ask(arm.joint_names)
@@ -365,9 +370,9 @@ def test_wrenches_at_their_frames(run, client, arm, module, parameter):
     client.wait(lambda: arrays and arrays[-1], "both wrenches",
                 again=lambda: arrays.append(all_shown()))
     oMf = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), POSITION)
-    for id, message in enumerate(wrenches.values()):
-        placement = oMf[arm.frame_index(message.header.frame_id)]
-        R, w = placement[:3, :3], message.wrench
+    for id, (message, frame) in enumerate(zip(wrenches.values(), acting)):
+        placement = oMf[arm.frame_index(frame or message.header.frame_id)]
+        R, w = oMf[arm.frame_index(message.header.frame_id)][:3, :3], message.wrench
         check_screw(arrays[-1], "wrench", id, placement[:3, 3],
                     np.concatenate([R @ vector(w.force), R @ vector(w.torque)]), 0.01)
 

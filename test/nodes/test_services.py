@@ -464,7 +464,7 @@ def numbered(draw, message, *fields):
 
 @st.composite
 def requests(draw):
-    service = draw(st.sampled_from(SERVICES[:4]))
+    service = draw(st.sampled_from(SERVICES[:6]))
     request = service.type.Request()
     if hasattr(request, "frame"):
         request.frame = draw(st.one_of(st.sampled_from(UR5.frame_names), TEXT))

@@ -585,6 +585,29 @@ def test_measured_wrenches(client, node, robot, settings, priority):
     check(robot.ask()[1], *expected.constrained(["tool"] * 6, np.eye(6), 0.0))
 
 
+def test_a_measured_wrench_acts_at_the_frame_of_its_topic(client, node, robot, settings):
+    topic = node.topic("sensor")
+    settings(constraints="hold_pose", tip_frame="tool", wrench_topics=[topic],
+             wrench_frames=["forearm_roll"])
+    publisher = client.publisher(WrenchStamped, topic, reliability=ReliabilityPolicy.BEST_EFFORT)
+    client.wait(publisher.get_subscription_count, "a subscription")
+    expected = Peer()
+    for axes in ("world", "tool"):
+        R = expected.rotation("forearm_link").T
+        if axes == "tool":
+            R = R @ expected.rotation("tool")
+        push = np.ravel(PUSH.reshape(2, 3) @ R.T)
+        _, forces = expected.constrained(["tool"] * 6, np.eye(6), 0.0,
+                                         wrenches=[("forearm_link", push)])
+        robot.ask(ready=lambda solution, forces=forces: np.allclose(
+            solution.effort, forces, rtol=1e-9, atol=1e-8),
+            again=lambda axes=axes: publisher.publish(wrench(axes, PUSH)))
+    done, why = client.set_parameters(node, wrench_frames=["nose"])
+    assert not done and "wrench_frames: no frame named 'nose'; available: base_link" in why
+    done, why = client.set_parameters(node, wrench_frames=["tool", "tool"])
+    assert not done and "wrench_frames: expected one name for each of the 1 topics" in why
+
+
 # Singularities, moving bases, rows
 
 
