@@ -18,7 +18,7 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build" / f"pip-{sys.implementation.cache_tag}"
 SITE = Path(sysconfig.get_path("purelib", "posix_prefix", {"base": "."}))
-MESSAGES = ("diagnostic", "geometry", "nav", "sensor", "std", "visualization")
+MESSAGES = ("diagnostic", "geometry", "nav", "sensor", "std", "trajectory", "visualization")
 
 
 def ros_requirements():

@@ -16,7 +16,7 @@ if not TYPE_CHECKING:               # which reads the lines above
     from .spatial import __all__ as _values
     __all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", *_algorithms, *_values]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The generated msg and srv modules are installed next to this file; imported from
 # the source tree, they are found in the installed copy instead.

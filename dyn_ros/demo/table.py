@@ -56,10 +56,9 @@ def rows_of(message: JointSpaceDynamics, effort_limits: Mapping[str, float]) -> 
         return value if 0 < value < math.inf else math.nan
 
     position = dict(zip(message.position_name, message.position))
-    nle = message.nle if message.velocity_valid else [math.nan] * len(message.name)
     matrix, cols = message.inertia.data, message.inertia.cols
-    return [Row(name, position.get(name), message.gravity[i], nle[i], matrix[i * cols + i],
-                limit(name)) for i, name in enumerate(message.name)]
+    return [Row(name, position.get(name), message.gravity[i], message.nle[i],
+                matrix[i * cols + i], limit(name)) for i, name in enumerate(message.name)]
 
 
 class Flow:

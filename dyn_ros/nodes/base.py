@@ -67,8 +67,9 @@ class RobotNode(BaseNode):
     """A lifecycle node that computes messages from the state of one robot.
 
     A subclass defines class attributes: `kernels` (names of the public functions that it calls,
-    compiled at configure), `outputs`, `offers` (services, available once configured), `markers`
-    (the kinds that `~/markers` shows) and, for parameters of its own, `specs`.
+    compiled at configure), `batch_kernels` (those that it calls for batches), `outputs`, `offers`
+    (services, available once configured), `markers` (the kinds that `~/markers` shows) and, for
+    parameters of its own, `specs`.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ class RobotNode(BaseNode):
     """
 
     kernels: tuple[str, ...] = ()
+    batch_kernels: tuple[str, ...] = ()
     outputs: tuple[Output, ...] = ()
     offers: tuple[Service, ...] = ()
     markers: ClassVar[tuple[Kind, ...]] = ()
@@ -175,6 +177,8 @@ class RobotNode(BaseNode):
         self.diagnose("loading functions")
         compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress,
                                       coupled=coupled)
+        compiled += dyn_ros.precompile(list(self.batch_kernels), progress=progress,
+                                       coupled=coupled)
         if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 

@@ -15,12 +15,14 @@ from dyn_ros.msg import CentroidalState
 
 from . import conversions
 from .base import Output, RobotNode, run
+from .centroidal_services import KERNELS, SERVICES
 from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dispatch import Compute, Terms
 from .markers import CENTROIDAL
 from .parameters import Spec
 from .robot import RobotContext
+from .services import Service
 from .state import Rejected, State, abbreviated
 from .whole import TOO_LARGE, WHOLE, moved, whole_robot
 
@@ -28,9 +30,10 @@ UNKNOWN = (math.nan,) * 6
 
 
 class CentroidalNode(RobotNode):
-    """Publishes `~/state` and `~/markers`; provides `~/get_centroidal_derivatives`."""
+    """Publishes `~/state` and `~/markers`; provides services."""
 
-    kernels: tuple[str, ...] = ("all_terms", "aba")
+    kernels: tuple[str, ...] = ("all_terms", "aba", *KERNELS)
+    offers: tuple[Service, ...] = SERVICES
     markers = CENTROIDAL
     specs = (
         Spec("acceleration_source", "none",
@@ -68,7 +71,6 @@ class CentroidalNode(RobotNode):
         """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
         robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
         message = CentroidalState()
-        locked_inertia = conversions.matrix(message.locked_inertia, 3, 3)
 
         def compute(state: State, terms: Terms) -> CentroidalState:
             message.header.frame_id = robot.world_frame
@@ -76,7 +78,7 @@ class CentroidalNode(RobotNode):
             body, h = whole.body, whole.momentum
             message.mass = body.mass
             conversions.set_vector(message.com, *body.com.tolist())
-            locked_inertia[:] = body.rotational
+            conversions.set_inertia(message.locked_inertia, body)
             message.velocity_valid = h is not None
             _set_momentum(body.mass, UNKNOWN if h is None else h,
                           message.com_velocity, message.linear_momentum, message.angular_momentum)

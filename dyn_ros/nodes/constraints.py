@@ -11,9 +11,8 @@ import numpy as np
 import dyn_ros
 from dyn_ros.model.fields import MAX_CONSTRAINTS
 
+from .frames import axes_link, rotation
 from .state import Rejected
-
-UNIT_TOLERANCE = 1e-3       # tolerance on the norm of a direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,14 +24,16 @@ class Constraints:
     frame : tuple of str
         The constrained frame of each.
     directions : ndarray (6, m)
-    accelerations : ndarray (m,)
+        Of any norm.
+    acceleration : ndarray (m,)
+        Desired acceleration of each.
     axes : str, optional
-        The link in which the directions are expressed; None: the root of the model.
+        The link in whose axes the directions are expressed; None: those of the world.
     """
 
     frame: tuple
     directions: np.ndarray
-    accelerations: np.ndarray
+    acceleration: np.ndarray
     axes: str | None
 
 
@@ -51,7 +52,8 @@ def from_preset(robot, preset, tip_frame, axis, axis_frame):
     axis : (3,) sequence
         For free_along_axis.
     axis_frame : str
-        The link in which that axis is expressed; empty: the root.
+        The link, joint or fixed joint in whose axes that axis is expressed, or the world, as also
+        if empty.
 
     Raises
     ------
@@ -66,16 +68,16 @@ def from_preset(robot, preset, tip_frame, axis, axis_frame):
     if preset == "hold_pose":
         directions = np.eye(6)
     elif preset == "hold_position":
-        directions = np.eye(6)[:3]
+        directions = np.eye(6)[:, :3]
     elif preset == "keep_upright":
-        directions = np.zeros((2, 6))
-        directions[:, 3:] = _across("gravity", robot.model.gravity)
+        directions = np.zeros((6, 2))
+        directions[3:] = _across("gravity", robot.model.gravity)
     else:
-        directions = np.eye(6)[1:]
-        directions[:2, :3] = _across("axis", np.array(axis))
-        axes = _link("axis_frame", robot, axis_frame) if axis_frame else None
-    return _checked(robot, (tip_frame,) * len(directions), directions, np.zeros(len(directions)),
-                    axes)
+        directions = np.eye(6)[:, 1:]
+        directions[:3, :2] = _across("axis", np.array(axis))
+        axes = axes_link(robot, "axis_frame", axis_frame) if axis_frame else None
+    m = directions.shape[1]
+    return _checked(robot, (tip_frame,) * m, directions, np.zeros(m), axes)
 
 
 def from_message(robot, message):
@@ -86,27 +88,28 @@ def from_message(robot, message):
     ValueError
         Names the field, the expected and the actual value, and lists the valid ones.
     """
-    axes = _link("header.frame_id", robot, message.header.frame_id)
+    axes = axes_link(robot, "header.frame_id", message.header.frame_id)
     rows, cols, data = message.directions.rows, message.directions.cols, message.directions.data
-    if cols != 6 and (rows or cols):
-        raise Rejected(f"directions: expected 6 columns (linear, angular), got {rows} x {cols}")
+    if rows != 6 and (rows or cols):
+        raise Rejected(f"directions: expected 6 rows (linear, angular), got {rows} x {cols}")
     if len(data) != rows * cols:
         raise Rejected(f"directions: {rows} x {cols}, but {len(data)} numbers")
-    if rows > MAX_CONSTRAINTS:
-        raise Rejected(f"directions: expected at most {MAX_CONSTRAINTS} rows, got {rows}")
-    directions = np.array(data, float).reshape(rows, 6)
-    norms = np.linalg.norm(directions, axis=1)
-    for row in np.flatnonzero((norms > 0.0) & (abs(norms - 1.0) > UNIT_TOLERANCE)):
-        raise Rejected(f"directions: row {row} has the norm {norms[row]:g}, expected 1, or all "
-                       "zeros for an inactive row")
-    frames, accelerations = tuple(message.frame), np.array(message.accelerations, float)
-    return _checked(robot, frames * rows if len(frames) == 1 else frames, directions,
-                    accelerations if len(accelerations) else np.zeros(rows), axes)
+    if cols > MAX_CONSTRAINTS:
+        raise Rejected(f"directions: expected at most {MAX_CONSTRAINTS} columns, got {cols}")
+    frames, acceleration = tuple(message.frame), np.array(message.acceleration, float)
+    if len(acceleration) not in (0, cols):
+        raise Rejected(f"acceleration: expected one number for each of the {cols} columns of "
+                       f"directions, or none, got {len(acceleration)}")
+    if not np.isfinite(acceleration).all():
+        raise Rejected(f"acceleration: expected finite numbers, got {acceleration.tolist()!r:.80}")
+    return _checked(robot, frames * cols if len(frames) == 1 else frames,
+                    np.array(data, float).reshape(6, cols),
+                    acceleration if len(acceleration) else np.zeros(cols), axes)
 
 
-def _checked(robot, frames, directions, accelerations, axes):
+def _checked(robot, frames, directions, acceleration, axes):
     """Return Constraints that the engine accepts, as a trial solution at rest shows."""
-    constraints = Constraints(frames, np.ascontiguousarray(directions.T), accelerations, axes)
+    constraints = Constraints(frames, directions, acceleration, axes)
     model = robot.model
     solve(robot, model.neutral(), np.zeros(model.nv), constraints)
     return constraints
@@ -116,7 +119,31 @@ def solve(robot, q, v, constraints, tau=None, f_ext=None, **how):
     """Call `dyn_ros.constrained_dynamics` with these constraints."""
     return dyn_ros.constrained_dynamics(
         robot.model, robot.data, q, v, constraints.frame, constraints.directions,
-        constraints.accelerations, tau, f_ext, axes=constraints.axes, **how)
+        constraints.acceleration, tau, f_ext, axes=constraints.axes, **how)
+
+
+def achieved_acceleration(robot, q, v, constraints, ddq, oMf):
+    """Return directions' * (classical acceleration of the frame) of each constraint, (m,).
+
+    Parameters
+    ----------
+    robot : RobotContext
+    q, v, ddq : ndarray (nq,), (nv,), (nv,)
+        The motion.
+    constraints : Constraints
+    oMf : ndarray (nframes, 4, 4)
+        The placements of the frames in the configuration q.
+    """
+    model, data = robot.model, robot.data
+    axes = None if constraints.axes is None else model.frame_index(constraints.axes)
+    R = rotation(axes, oMf)
+    names, result = np.array(constraints.frame), np.zeros(len(constraints.frame))
+    for frame in dict.fromkeys(constraints.frame):
+        a = dyn_ros.frame_classical_acceleration(
+            model, data, q, v, ddq, frame, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        own = names == frame
+        result[own] = (a.reshape(2, 3) @ R).ravel() @ constraints.directions[:, own]
+    return result
 
 
 def moved_links(model):
@@ -132,20 +159,8 @@ def _moved_frames(model):
     return [frame.name for frame in model.tree.frames if frame.parent >= 0]
 
 
-def _link(field, robot, name):
-    """Return a name that must be a link, or None for the world of a moving base."""
-    links = [frame.name for frame in robot.model.tree.frames if frame.kind == "body"]
-    if name in links:
-        return name
-    if robot.moving_base:
-        if name == robot.world_frame:
-            return None
-        links.append(f"{robot.world_frame} (the world)")
-    raise Rejected(f"{field}: {name!r:.80} is not a link; available: {', '.join(links)}")
-
-
 def _across(name, axis):
-    """Return two unit vectors (2, 3) orthogonal to an axis and to each other."""
+    """Return two unit vectors (3, 2), columns orthogonal to an axis and to each other."""
     largest = abs(axis).max()
     if not largest > 0.0:
         raise Rejected(f"{name} is zero and has no direction")
@@ -154,4 +169,4 @@ def _across(name, axis):
     least = np.argmin(abs(axis))
     first = np.eye(3)[least] - axis[least] * axis
     first /= np.linalg.norm(first)
-    return np.array([first, np.cross(axis, first)])
+    return np.column_stack([first, np.cross(axis, first)])

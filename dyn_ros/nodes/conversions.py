@@ -157,8 +157,14 @@ def from_inertia(message):
 
 def to_inertia(inertia):
     """Inertia message of a spatial.Inertia, its tensor about the center of mass."""
-    message = InertiaMessage(m=inertia.mass)
-    set_vector(message.com, *inertia.com)
-    (message.ixx, message.ixy, message.ixz), (_, message.iyy, message.iyz), (
-        _, _, message.izz) = inertia.rotational
+    message = InertiaMessage()
+    set_inertia(message, inertia)
     return message
+
+
+def set_inertia(message, inertia):
+    """Fill an Inertia message from a spatial.Inertia."""
+    message.m = inertia.mass
+    set_vector(message.com, *inertia.com.tolist())
+    (message.ixx, message.ixy, message.ixz), (_, message.iyy, message.iyz), (
+        _, _, message.izz) = inertia.rotational.tolist()

@@ -4,10 +4,17 @@
 import numpy as np
 
 import dyn_ros
-from dyn_ros.srv import GetAbaDerivatives, GetCentroidalDerivatives, GetRneaDerivatives
+from dyn_ros.srv import (
+    GetAbaDerivatives,
+    GetCentroidalDerivatives,
+    GetFrameDerivatives,
+    GetRneaDerivatives,
+)
 
+from .frames import reference_frame_id
 from .parameters import Spec
-from .services import Service, external_forces, numbers, set_matrix, vector
+from .services import Service, set_matrix, set_tensor, vector
+from .wrenches import requested_forces
 
 SPEC = Spec("derivatives", True,
             "Provide the services that return derivatives. false: the first start on a machine "
@@ -16,10 +23,10 @@ SPEC = Spec("derivatives", True,
 
 
 def get_rnea_derivatives(robot, request, response, state):
-    """Derivatives of the torques that a motion requires; second order on request."""
+    """Derivatives of the efforts that a motion requires; second order on request."""
     a = vector(robot, "acceleration", request.name, request.acceleration)
     given = (robot.model, robot.data, state.q, state.velocity(), a,
-             external_forces(robot, request.wrenches))
+             requested_forces(robot, request, state.q))
     response.name = robot.names
     if request.second_order:            # computes the first order in data as well
         _set_tensors(robot, response, ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq"),
@@ -32,19 +39,32 @@ def get_rnea_derivatives(robot, request, response, state):
 
 
 def get_aba_derivatives(robot, request, response, state):
-    """Derivatives of the acceleration that torques produce; second order on request."""
+    """Derivatives of the acceleration that efforts produce; second order on request."""
     tau = vector(robot, "effort", request.name, request.effort)
     given = (robot.model, robot.data, state.q, state.velocity(), tau,
-             external_forces(robot, request.wrenches))
+             requested_forces(robot, request, state.q))
     response.name = robot.names
     if request.second_order:            # computes the first order in data as well
-        _set_tensors(robot, response, ("d2a_dqdq", "d2a_dvdv", "d2a_dqdv", "d2a_dtaudq"),
+        _set_tensors(robot, response, ("d2ddq_dqdq", "d2ddq_dvdv", "d2ddq_dqdv",
+                                        "d2ddq_dtaudq"),
                      dyn_ros.aba_second_order_derivatives(*given))
     else:
         dyn_ros.aba_derivatives(*given)
     data = robot.data
-    _set_matrices(robot, response, ("da_dq", "da_dv", "da_dtau"),
+    _set_matrices(robot, response, ("ddq_dq", "ddq_dv", "ddq_dtau"),
                   (data.ddq_dq, data.ddq_dv, data.Minv))
+
+
+def get_frame_derivatives(robot, request, response, state):
+    """Derivatives of the velocity and of the spatial acceleration of a frame."""
+    place = request.frame, request.reference_frame
+    a = vector(robot, "acceleration", request.name, request.acceleration)
+    dyn_ros.frame_acceleration_derivatives(
+        robot.model, robot.data, state.q, state.velocity(), a, *place)
+    response.header.frame_id = reference_frame_id(robot, *place)
+    response.name = robot.names
+    for field in ("v_partial_dq", "v_partial_dv", "a_partial_dq", "a_partial_dv", "a_partial_da"):
+        set_matrix(getattr(response, field), getattr(robot.data, field)[:, robot.rows])
 
 
 def get_centroidal_derivatives(robot, request, response, state):
@@ -57,7 +77,7 @@ def get_centroidal_derivatives(robot, request, response, state):
     a = vector(robot, "acceleration", request.name, request.acceleration)
     response.header.frame_id = robot.world_frame
     response.name = robot.names
-    dh_dq, dhdot_dq, dhdot_dv, dh_dv = (
+    dh_dq, dhdot_dq, dhdot_dv, dhdot_da = (
         x.copy() for x in dyn_ros.centroidal_derivatives(model, data, state.q, v, a))
     base = model.base_inertia
     if base.mass > 0.0:
@@ -67,10 +87,10 @@ def get_centroidal_derivatives(robot, request, response, state):
         dh = dyn_ros.centroidal_momentum_time_derivative(model, data, state.q, v, a)
         for derivative, force in ((dh_dq, data.hg), (dhdot_dq, dh)):
             derivative[3:] += np.cross(dlever, force[:3], axisa=0).T
-        for derivative in (dh_dq, dhdot_dq, dhdot_dv, dh_dv):
+        for derivative in (dh_dq, dhdot_dq, dhdot_dv, dhdot_da):
             derivative[3:] += np.cross(lever, derivative[:3], axisb=0).T
-    for field, value in (("dh_dq", dh_dq), ("dh_dv", dh_dv), ("dhdot_dq", dhdot_dq),
-                         ("dhdot_dv", dhdot_dv)):
+    for field, value in (("dh_dq", dh_dq), ("dhdot_dq", dhdot_dq),
+                         ("dhdot_dv", dhdot_dv), ("dhdot_da", dhdot_da)):
         set_matrix(getattr(response, field), value[:, robot.rows])
 
 
@@ -82,15 +102,15 @@ def _set_matrices(robot, response, fields, matrices):
 def _set_tensors(robot, response, fields, tensors):
     rows = np.arange(robot.model.nv)[robot.rows]
     for field, tensor in zip(fields, tensors):
-        block, target = tensor[np.ix_(rows, rows, rows)], getattr(response, field)
-        target.shape, target.data = block.shape, numbers(block)
+        set_tensor(getattr(response, field), tensor[np.ix_(rows, rows, rows)])
 
 
 DYNAMICS_KERNELS = ("rnea_derivatives", "aba_derivatives", "rnea_second_order_derivatives",
-                    "aba_second_order_derivatives")
+                    "aba_second_order_derivatives", "frame_acceleration_derivatives")
 DYNAMICS_SERVICES = (
     Service("~/get_rnea_derivatives", GetRneaDerivatives, get_rnea_derivatives),
     Service("~/get_aba_derivatives", GetAbaDerivatives, get_aba_derivatives),
+    Service("~/get_frame_derivatives", GetFrameDerivatives, get_frame_derivatives),
 )
 CENTROIDAL_KERNELS = ("centroidal_derivatives", "com_jacobian", "center_of_mass")
 CENTROIDAL_SERVICES = (

@@ -19,7 +19,7 @@ from .command import Command
 from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dispatch import Compute, Terms
-from .dynamics_services import KERNELS, SERVICES
+from .dynamics_services import BATCH_KERNELS, KERNELS, SERVICES
 from .inputs import wrenches
 from .markers import DYNAMICS
 from .robot import RobotContext
@@ -108,6 +108,7 @@ class DynamicsNode(RobotNode):
     """Publishes gravity, nonlinear effects, inertia, all of them at once, and commands."""
 
     kernels: tuple[str, ...] = ("all_terms", *KERNELS)
+    batch_kernels = BATCH_KERNELS
     offers: tuple[Service, ...] = SERVICES
     markers = DYNAMICS
     specs = (*command.specs("gravity", "nle"), DERIVATIVES)
@@ -137,7 +138,8 @@ class DynamicsNode(RobotNode):
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for the wrenches that `~/markers` shows."""
-        return wrenches(values["markers.wrench.topics"])
+        return wrenches(values["markers.wrench.topics"], values["markers.wrench.frames"],
+                        "the parameter markers.wrench.frames")
 
 
 def main(args: Sequence[str] | None = None) -> int:

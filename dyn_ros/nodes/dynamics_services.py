@@ -4,38 +4,88 @@
 import math
 
 import numpy as np
+from geometry_msgs.msg import Point
 
 import dyn_ros
 from dyn_ros.model.frames import frame_number
 from dyn_ros.srv import (
     ClearPayload,
+    GetDynamics,
+    GetEnergies,
     GetForwardDynamics,
     GetFrameState,
     GetInverseDynamics,
     GetJacobian,
+    GetModel,
+    GetTrajectoryEfforts,
     SetPayload,
 )
 
 from . import conversions
-from .services import Service, external_forces, numbers, set_matrix, vector
+from .frames import reference_frame_id
+from .model_service import get_model
+from .services import (
+    Service,
+    numbers,
+    set_matrix,
+    set_tensor,
+    set_unknown_matrix,
+    unknown_numbers,
+    vector,
+)
 from .state import Rejected
+from .trajectory_service import get_trajectory_efforts, needs_state
+from .wrenches import requested_forces
 
 NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
 
 
 def get_jacobian(robot, request, response, state):
-    """The Jacobian of a frame or of a point on it; its time variation on request."""
+    """The Jacobian of a frame or of a point on it; its time variation and Hessian on request."""
     model, data, point = robot.model, robot.data, request.offset
-    offset = point.x, point.y, point.z
-    place = request.frame, request.reference_frame, np.array(offset) if any(offset) else None
-    response.name = robot.names
+    place = request.frame, request.reference_frame
+    offset = np.array([point.x, point.y, point.z]) if point != Point() else None
     if request.time_variation:
-        dJ = dyn_ros.frame_jacobian_time_variation(model, data, state.q, state.velocity(), *place)
+        dJ = dyn_ros.frame_jacobian_time_variation(
+            model, data, state.q, state.velocity(), *place, offset)
         J = data.frame_jacobian
         set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
     else:
-        J = dyn_ros.frame_jacobian(model, data, state.q, *place)
+        J = dyn_ros.frame_jacobian(model, data, state.q, *place, offset)
+    response.header.frame_id = reference_frame_id(robot, *place)
+    response.name = robot.names
     set_matrix(response.jacobian, J[:, robot.rows])
+    if request.hessian:
+        H = point_hessian(model, data, state.q, *place, offset)
+        set_tensor(response.hessian, H[:, robot.rows][:, :, robot.rows])
+
+
+def point_hessian(model, data, q, frame, reference_frame, offset=None):
+    """Return the derivative of the Jacobian of a point that moves with a frame, (6, nv, nv).
+
+    Parameters
+    ----------
+    model, data : dyn_ros.Model, dyn_ros.Data
+    q : ndarray (nq,)
+    frame : str or int
+    reference_frame : dyn_ros.ReferenceFrame
+    offset : ndarray (3,), optional
+        The point, expressed in the frame [m]; None: its origin. Irrelevant for WORLD.
+    """
+    H = dyn_ros.frame_hessian(model, data, q, frame, reference_frame)
+    if offset is None or reference_frame == dyn_ros.ReferenceFrame.WORLD:
+        return H
+    H = H.copy()
+    if reference_frame == dyn_ros.ReferenceFrame.LOCAL:     # its lever does not change
+        H[:3] += np.cross(H[3:], offset, axisa=0, axisc=0)
+        return H
+    index = frame_number(model, frame)
+    lever = dyn_ros.frame_placements(model, data, q)[index, :3, :3] @ offset
+    w = dyn_ros.frame_jacobian(model, data, q, frame, reference_frame)[3:]
+    dlever = np.cross(w, lever, axisa=0)                    # (nv, 3): along each coordinate
+    H[:3] += np.cross(H[3:], lever, axisa=0, axisc=0)
+    H[:3] += np.moveaxis(np.cross(w.T[:, None], dlever[None]), -1, 0)
+    return H
 
 
 def get_frame_state(robot, request, response, state):
@@ -46,8 +96,9 @@ def get_frame_state(robot, request, response, state):
     a = vector(robot, "acceleration", request.name, request.acceleration)
     placement = dyn_ros.frame_placements(model, data, state.q)[index]
     numbers(placement)
-    conversions.set_pose(response.pose, placement)
-    response.header.frame_id = robot.world_frame
+    conversions.set_pose(response.pose.pose, placement)
+    response.pose.header.stamp = response.header.stamp
+    response.pose.header.frame_id = robot.world_frame
     response.velocity_valid = not state.unknown
     velocity = acceleration = classical = (math.nan,) * 6
     if response.velocity_valid:
@@ -55,27 +106,59 @@ def get_frame_state(robot, request, response, state):
         acceleration = numbers(
             dyn_ros.frame_acceleration(model, data, state.q, state.v, a, *place))
         classical = numbers(data.frame_classical_acceleration)
+    response.header.frame_id = reference_frame_id(robot, *place)
     conversions.set_twist(response.velocity, velocity)
     conversions.set_twist(response.acceleration, acceleration)
     conversions.set_twist(response.classical_acceleration, classical)
 
 
 def get_inverse_dynamics(robot, request, response, state):
-    """The torques that produce an acceleration."""
+    """The efforts that produce an acceleration."""
     a = vector(robot, "acceleration", request.name, request.acceleration)
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
-                       external_forces(robot, request.wrenches))
+                       requested_forces(robot, request, state.q))
     response.name = robot.names
     response.effort = numbers(tau[robot.rows])
 
 
 def get_forward_dynamics(robot, request, response, state):
-    """The acceleration that torques produce."""
+    """The acceleration that efforts produce."""
     tau = vector(robot, "effort", request.name, request.effort)
     a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
-                    external_forces(robot, request.wrenches))
+                    requested_forces(robot, request, state.q))
     response.name = robot.names
     response.acceleration = numbers(a[robot.rows])
+
+
+def get_dynamics(robot, request, response, state):
+    """The inertia matrix and gravity; nonlinear effects and the Coriolis matrix if known."""
+    model, data, size = robot.model, robot.data, len(robot.names)
+    response.name = robot.names
+    set_matrix(response.inertia, dyn_ros.crba(model, data, state.q)[robot.block])
+    response.gravity = numbers(dyn_ros.generalized_gravity(model, data, state.q)[robot.rows])
+    response.velocity_valid = not state.unknown
+    if response.velocity_valid:
+        response.nle = numbers(
+            dyn_ros.nonlinear_effects(model, data, state.q, state.v)[robot.rows])
+        set_matrix(response.coriolis,
+                   dyn_ros.coriolis_matrix(model, data, state.q, state.v)[robot.block])
+    else:
+        response.nle = unknown_numbers(size)
+        set_unknown_matrix(response.coriolis, size, size)
+
+
+def get_energies(robot, request, response, state):
+    """The potential energy; the kinetic and the mechanical energy if known."""
+    model, data = robot.model, robot.data
+    response.header.frame_id = robot.world_frame
+    response.velocity_valid = not state.unknown
+    response.potential = response.kinetic = response.mechanical = math.nan
+    if response.velocity_valid:
+        dyn_ros.mechanical_energy(model, data, state.q, state.v)
+        energies = data.potential_energy, data.kinetic_energy, data.mechanical_energy
+        response.potential, response.kinetic, response.mechanical = numbers(np.array(energies))
+    else:
+        [response.potential] = numbers(np.array([dyn_ros.potential_energy(model, data, state.q)]))
 
 
 def set_payload(robot, request, response):
@@ -101,13 +184,19 @@ def _report_payloads(robot, response):
     response.total_mass = robot.model.total_mass
 
 
-KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_placements", "frame_velocity",
-           "frame_acceleration", "rnea", "aba")
+KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_hessian", "frame_placements",
+           "frame_velocity", "frame_acceleration", "rnea", "aba", "crba", "generalized_gravity",
+           "nonlinear_effects", "coriolis_matrix", "potential_energy", "mechanical_energy")
+BATCH_KERNELS = ("rnea",)
 SERVICES = (
     Service("~/get_jacobian", GetJacobian, get_jacobian),
     Service("~/get_frame_state", GetFrameState, get_frame_state),
     Service("~/get_inverse_dynamics", GetInverseDynamics, get_inverse_dynamics),
     Service("~/get_forward_dynamics", GetForwardDynamics, get_forward_dynamics),
+    Service("~/get_dynamics", GetDynamics, get_dynamics),
+    Service("~/get_energies", GetEnergies, get_energies),
+    Service("~/get_trajectory_efforts", GetTrajectoryEfforts, get_trajectory_efforts, needs_state),
+    Service("~/get_model", GetModel, get_model),
     Service("~/set_payload", SetPayload, set_payload),
     Service("~/clear_payload", ClearPayload, clear_payload),
 )

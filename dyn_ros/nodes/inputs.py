@@ -2,16 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics that a node subscribes to because of its parameters, and the latest message of each."""
 from functools import partial
-from typing import NamedTuple
 
-import numpy as np
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
-from . import conversions
-from .services import external_forces
 from .state import Rejected
+from .wrenches import WrenchReader
 
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 SENSOR_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -30,7 +27,12 @@ class InputTopic:
     def __init__(self, name, read):
         self.name = name
         self._read = read
-        self._message = None
+        self._robot = self._message = None
+
+    def set_reader(self, read):
+        """Replace the converter, with which the latest message is converted again."""
+        if read != self._read:
+            self._read, self._robot = read, None
 
     def receive(self, robot, message, now):
         """Convert a message received at a time [s]; a ValueError leaves the last one in place."""
@@ -82,6 +84,8 @@ class Inputs:
         """Subscribe to exactly these topics: by name, the type, the converter and the QoS."""
         for topic in self._open.keys() - wanted.keys():
             self._node.destroy_subscription(self._open.pop(topic)[1])
+        for topic in self._open:
+            self._open[topic][0].set_reader(wanted[topic][1])
         for topic in wanted.keys() - self._open.keys():
             kind, read, qos = wanted[topic]
             latest = InputTopic(topic, read)
@@ -95,20 +99,31 @@ class Inputs:
         return latest.numbers(robot, self._node.now(), timeout)
 
 
-class Wrench(NamedTuple):
-    """A wrench acting at the origin of a frame and expressed in it."""
+def wrenches(topics, frames=(), field="the parameter wrench_frames"):
+    """Return the subscriptions for wrenches on these topics.
 
-    frame: int
-    numbers: np.ndarray     # (6,): force, moment
-    f_ext: np.ndarray       # (njoints, 6): the equivalent wrenches on the joints
+    Parameters
+    ----------
+    topics : sequence of str
+    frames : sequence of str
+        For each topic, the frame at whose origin its wrenches act; empty: the one in the header.
+        An empty sequence: all empty.
+    field : str
+        Name of what specifies `frames`, for error messages.
 
-
-def wrenches(topics):
-    """Return the subscriptions for wrenches on these topics."""
-    return dict.fromkeys(topics, (WrenchStamped, _wrench, SENSOR_QOS))
-
-
-def _wrench(robot, message):
-    return Wrench(robot.model.frame_index(message.header.frame_id),
-                  np.array(conversions.wrench_numbers(message.wrench)),
-                  external_forces(robot, [message]))
+    Raises
+    ------
+    Rejected
+        Lengths that do not match, or a topic with several frames.
+    """
+    if len(frames) not in (0, len(topics)):
+        raise Rejected(f"{field}: expected one name for each of the {len(topics)} topics, or none, "
+                       f"got {len(frames)}")
+    subscriptions = {}
+    for topic, frame in zip(topics, frames or [""] * len(topics)):
+        reader = WrenchReader(frame, field)
+        known = subscriptions.setdefault(topic, (WrenchStamped, reader, SENSOR_QOS))[1]
+        if known != reader:
+            raise Rejected(f"{field}: {topic} has the frames {known.frame!r:.80} and "
+                           f"{frame!r:.80}; expected one frame for each topic")
+    return subscriptions

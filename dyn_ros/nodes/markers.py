@@ -27,6 +27,7 @@ from dyn_ros.spatial.lie import matrix_quaternion
 
 from . import conversions, shapes
 from .dispatch import Compute, Terms
+from .frames import rotation
 from .parameters import Spec
 from .rate_limiter import RateLimiter
 from .robot import RobotContext
@@ -550,7 +551,8 @@ def wrench_of(topics: str, timeout: str) -> Callable[[Any, RobotContext, Look], 
                 return screws.show([], [], [])
             oMf = terms.oMf[[each.frame for each in latest.values()]]
             numbers = np.array([each.numbers for each in latest.values()])
-            return screws.show(list(latest), oMf[:, :3, 3], _rotated(oMf[:, :3, :3], numbers))
+            axes = np.array([rotation(each.axes, terms.oMf) for each in latest.values()])
+            return screws.show(list(latest), oMf[:, :3, 3], _rotated(axes, numbers))
         return draw
     return make
 
@@ -562,12 +564,20 @@ def _rotated(R: Array, vectors: Array) -> Array:
 
 def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The directions along and about which frames are constrained."""
-    return _constrained(node, robot, look, lambda directions, nu: directions)
+    return _constrained(node, robot, look, lambda directions, nu: _normalized(directions))
 
 
 def constraint_force(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The wrench that the constraints exert on each frame."""
     return _constrained(node, robot, look, lambda directions, nu: [-nu @ directions])
+
+
+def _normalized(vectors: Array) -> Array:
+    """Scale vectors (n, 6) to norm 1, except zeros."""
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    vectors = vectors / np.where(largest > 0.0, largest, 1.0)   # keeps the squares in range
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(norms > 0.0, norms, 1.0)
 
 
 def _constrained(node: Any, robot: RobotContext, look: Look,
@@ -644,8 +654,12 @@ DYNAMICS = (
          reads=_placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), _WRENCH, *_NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
-              "Topics (geometry_msgs/WrenchStamped) with those wrenches, each at the origin of the "
-              "frame header.frame_id and expressed in it."),
+              "Topics (geometry_msgs/WrenchStamped) with those wrenches, expressed in the axes of "
+              "header.frame_id."),
+         Spec("frames", Parameter.Type.STRING_ARRAY,
+              "For each of the topics, the link, joint or fixed joint at whose origin its wrenches "
+              "act; header.frame_id may then be any frame or the world. An empty string, or empty: "
+              "at the origin of header.frame_id."),
          reads=_placements_if("markers.wrench.topics")),
 )
 CENTROIDAL = (
@@ -678,7 +692,7 @@ VERESHCHAGIN = (
     kind("constraint", constraint,
          "the directions of constraints: a straight arrow for a linear direction, a curved one for "
          "an angular one",
-         0.1, "Length and radius for a unit direction [m].", [0.9, 0.9, 0.9, 1.0],
+         0.1, "Length and radius, for a direction of any norm [m].", [0.9, 0.9, 0.9, 1.0],
          reads=_constraint_reads),
     kind("constraint_force", constraint_force,
          "the wrench of the constraints on each frame: a straight arrow for the force, a curved "

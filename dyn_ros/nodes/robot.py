@@ -43,8 +43,8 @@ class RobotContext:
     Attributes
     ----------
     model, data : dyn_ros.Model, dyn_ros.Data
-    state, request_state : StateCollector
-        The state from messages; a temporary one from a service request.
+    state : StateCollector
+        The state from messages.
     root_link, frame_id : str
         The description's root link; the frame_id of outputs.
     moving_base : bool
@@ -94,7 +94,6 @@ class RobotContext:
             self.state = StateCollector(self.model, values["staleness"], base, notify)
         except Rejected as error:
             raise SettingError("base_pose, base_twist", error) from None
-        self.request_state = StateCollector(self.model, 0.0)
         frames = self.model.tree.frames
         self.root_link = next(frame.name for frame in frames if frame.kind == "body")
         self.frame_id = values["frame_id"] or self.root_link

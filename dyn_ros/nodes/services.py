@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import conversions
+from .requested_state import requested_state
 from .state import STATE_HINT, Rejected, State, abbreviated, duplicates
 
 
@@ -25,12 +26,15 @@ class Service:
     `answer(robot, request, response)` fills the response, which has the fields `success` and
     `message`, and raises a ValueError to reject the request. If the request has a field `state`,
     a dyn_ros/RobotState, the signature is `answer(robot, request, response, state)` with a
-    `State`, and the response has a header.
+    `State`, and the response has a header. If `needs_state(robot, request)` is false, a request
+    without a state does not depend on the latest one: `state` is then the neutral configuration
+    at rest.
     """
 
     name: str
     type: type
     answer: object
+    needs_state: object = lambda robot, request: True
 
 
 _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -45,7 +49,8 @@ def service_callback(node, service):
         try:
             robot = _robot(node)
             if with_state:
-                state = _state_of_request(node, robot, request.state)
+                state = _state_of_request(node, robot, request.state,
+                                          service.needs_state(robot, request))
                 header = response.header
                 header.frame_id = robot.frame_id
                 header.stamp.sec, header.stamp.nanosec = divmod(state.stamp, 1_000_000_000)
@@ -84,17 +89,6 @@ def vector(robot, field, names, values):
     return result
 
 
-def external_forces(robot, wrenches):
-    """Convert geometry_msgs/WrenchStamped, each on the frame in its header, to `f_ext` or None."""
-    totals = {}
-    for each in wrenches:
-        frame = each.header.frame_id
-        robot.model.frame_index(frame)
-        numbers = conversions.wrench_numbers(each.wrench)
-        totals[frame] = [x + y for x, y in zip(totals.get(frame, (0.0,) * 6), numbers)]
-    return robot.model.external_forces(totals) if totals else None
-
-
 def numbers(values):
     """Convert an ndarray for a float64[] field, row-major; raise `Rejected` if not all finite."""
     result = array.array("d", values.tobytes())
@@ -110,6 +104,22 @@ def set_matrix(message, values):
     message.data = numbers(values)
 
 
+def unknown_numbers(size):
+    """Return the content of a float64[] field of which all numbers are unknown: NaN."""
+    return array.array("d", [math.nan]) * size
+
+
+def set_unknown_matrix(message, rows, cols):
+    """Fill a dyn_ros/Matrix whose numbers are unknown with NaN."""
+    message.rows, message.cols = rows, cols
+    message.data = unknown_numbers(rows * cols)
+
+
+def set_tensor(message, values):
+    """Fill a dyn_ros/Tensor3 from an ndarray of three axes."""
+    message.shape, message.data = values.shape, numbers(values)
+
+
 def _robot(node):
     if not node.active:
         raise Rejected(f"{node.get_fully_qualified_name()} is not active: run `ros2 lifecycle set "
@@ -119,35 +129,18 @@ def _robot(node):
     return node.robot
 
 
-def _state_of_request(node, robot, given):
-    """Return the state that a request specifies, or the latest one."""
+def _state_of_request(node, robot, given, needed):
+    """Return the state that a request specifies, or the latest one if a state is needed."""
     if len(given.name):
-        return _requested_state(robot, given)
+        return State(*requested_state(robot.model, given), 0, [])
     if len(given.position) or len(given.velocity) or robot.moving_base and (
             conversions.pose_numbers(given.base_pose) != _AT_ORIGIN
             or any(conversions.twist_numbers(given.base_twist))):
         raise Rejected("state: numbers, but no names; name all joints, or leave the state empty "
                        "to use the latest one")
-    return _latest_state(node, robot)
-
-
-def _requested_state(robot, given):
-    requested = robot.request_state
-    stamp = max(requested.stamp, 0) + 1
-    if not len(given.velocity):
-        requested.v[:] = 0.0
-    if robot.moving_base:
-        requested.odometry(conversions.pose_numbers(given.base_pose),
-                           conversions.twist_numbers(given.base_twist), stamp)
-    requested.joint_states(given.name, given.position, given.velocity, (), stamp)
-    if not requested.complete or requested.stamp != stamp:
-        requested.stamp = stamp
-        missing = requested.missing()
-        if missing:
-            others = requested.unknown
-            raise Rejected(f"state: missing position of {abbreviated(missing)}" + (
-                f"; not in the model: {abbreviated(others)}" if others else ""))
-    return State(requested.q, requested.v, 0, [])
+    if needed:
+        return _latest_state(node, robot)
+    return State(np.array(robot.model.neutral(), float), np.zeros(robot.model.nv), 0, [])
 
 
 def _latest_state(node, robot):

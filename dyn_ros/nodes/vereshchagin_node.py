@@ -3,13 +3,14 @@
 """Publishes the torques that enforce acceleration constraints on frames of a robot."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
+import dyn_ros
 from dyn_ros.algorithms.constraints import ConstrainedMotion
 from dyn_ros.model.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
@@ -19,14 +20,22 @@ from . import command, conversions
 from .base import Output, RobotNode, run
 from .cdr import Template
 from .command import Command
-from .constraints import Constraints, from_message, from_preset, moved_links, solve
+from .constraints import (
+    Constraints,
+    achieved_acceleration,
+    from_message,
+    from_preset,
+    moved_links,
+    solve,
+)
 from .dispatch import Compute, Terms
 from .inputs import COMMAND_QOS, wrenches
 from .markers import VERESHCHAGIN, solution_reads
 from .parameters import Spec
 from .robot import RobotContext
-from .services import Service, external_forces, vector
+from .services import Service, vector
 from .state import Rejected, State
+from .wrenches import Wrench, external_forces, requested_forces
 
 PRESETS = (
     Spec("constraints", "topic",
@@ -38,8 +47,8 @@ PRESETS = (
     Spec("tip_frame", "", "Link, joint or fixed joint to hold, unless constraints is topic."),
     Spec("axis", [0.0, 0.0, 1.0], "Direction of free_along_axis, of any length.", size=3),
     Spec("axis_frame", "",
-         "Link in which the parameter axis is expressed, such as tip_frame; empty: the root link, "
-         "or the world for a floating or planar base."),
+         "Link, joint or fixed joint in whose axes the parameter axis is expressed, such as "
+         "tip_frame; empty: the world, which for a fixed base is the root link."),
 )
 SPECS = (
     *PRESETS,
@@ -49,8 +58,12 @@ SPECS = (
          "one.",
          choices=("none", "gravity", "topic")),
     Spec("wrench_topics", Parameter.Type.STRING_ARRAY,
-         "Topics (geometry_msgs/WrenchStamped) with wrenches that act on the robot, at the origin "
-         "of the link header.frame_id and expressed in it. All topics are required."),
+         "Topics (geometry_msgs/WrenchStamped) with wrenches that act on the robot, expressed in "
+         "the axes of header.frame_id. All topics are required."),
+    Spec("wrench_frames", Parameter.Type.STRING_ARRAY,
+         "For each of wrench_topics, the link, joint or fixed joint at whose origin its wrenches "
+         "act; header.frame_id may then be any frame or the world. An empty string, or empty: at "
+         "the origin of header.frame_id."),
     Spec("input_timeout", 0.5,
          "Maximum age of the last message on ~/constraints, ~/feedforward and each of "
          "wrench_topics [s]; nothing is published if one is older. 0: no limit.",
@@ -75,14 +88,15 @@ class Solution(NamedTuple):
 
     constraints: Constraints
     feedforward: Array
-    torque: Array
+    effort: Array
     motion: ConstrainedMotion
 
 
 class VereshchaginNode(RobotNode):
     """Publishes `~/constraint_torques`, `~/solution` and `~/markers`; provides `~/solve`."""
 
-    kernels: tuple[str, ...] = ("constrained_dynamics", "all_terms")
+    kernels: tuple[str, ...] = ("constrained_dynamics", "all_terms", "frame_placements",
+                                "frame_classical_acceleration")
     markers = VERESHCHAGIN
     specs = (*SPECS, *command.specs("constraint_torques"))
 
@@ -91,7 +105,7 @@ class VereshchaginNode(RobotNode):
         self.outputs = (Output("~/constraint_torques", JointState, self._make_torques,
                                self._reads),
                         Output("~/solution", ConstrainedDynamics, self._make_solution,
-                               self._reads),
+                               lambda: ("oMf", *self._reads())),
                         self._command.output)
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
         # a robot, and the constraints that the parameters specify
@@ -105,7 +119,9 @@ class VereshchaginNode(RobotNode):
         super().accept_for_robot(robot, values, changed)
         if values["constraints"] != "topic" and any(spec.name in changed for spec in PRESETS):
             _of_parameters(robot, values)
-
+        if "wrench_frames" in changed:
+            for frame in filter(None, values["wrench_frames"]):
+                _check_frame(robot, "wrench_frames", frame)
         self._command.check(robot, values)
 
     def stopped(self) -> None:
@@ -121,7 +137,7 @@ class VereshchaginNode(RobotNode):
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for constraints, feed-forward torques and wrenches."""
-        wanted = wrenches(values["wrench_topics"])
+        wanted = wrenches(values["wrench_topics"], values["wrench_frames"])
         own = {"~/constraints": (AccelerationConstraints, from_message, COMMAND_QOS),
                "~/feedforward": (JointState, _efforts, COMMAND_QOS)}
         for topic in own.keys() & wanted.keys():
@@ -132,7 +148,7 @@ class VereshchaginNode(RobotNode):
         return self.inputs.numbers(topic, robot, self.parameters.values["input_timeout"])
 
     def _constraints(self, robot: RobotContext) -> Constraints:
-        """Return the active constraints; like the two methods below, a ValueError if missing."""
+        """Return the active constraints; like the methods below, a ValueError if missing."""
         if "~/constraints" in self.inputs:
             return self._numbers("~/constraints", robot)
         if self._preset is None or self._preset[0] is not robot:
@@ -152,9 +168,9 @@ class VereshchaginNode(RobotNode):
     def _reads(self) -> Iterable[str]:
         return solution_reads(self.parameters.values)
 
-    def _wrenches(self, robot: RobotContext) -> Array | None:
+    def _wrenches(self, robot: RobotContext) -> list[Wrench]:
         topics = dict.fromkeys(self.parameters.values["wrench_topics"])     # each once, in order
-        return sum(self._numbers(topic, robot).f_ext for topic in topics) if topics else None
+        return [self._numbers(topic, robot) for topic in topics]
 
     def waiting_for(self) -> str:
         waiting = super().waiting_for()
@@ -178,7 +194,7 @@ class VereshchaginNode(RobotNode):
             return None
         try:
             given = (self._constraints(robot), self._feedforward(robot, terms),
-                     self._wrenches(robot))
+                     external_forces(robot, self._wrenches(robot), state.q))
         except ValueError:          # reported by waiting_for
             return None
         try:
@@ -189,7 +205,7 @@ class VereshchaginNode(RobotNode):
 
     def _torque(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
         solution = self.solution(robot, state, terms)
-        return None if solution is None else solution.torque
+        return None if solution is None else solution.effort
 
     def _solve_for(self, robot: RobotContext, q: Array, v: Array, constraints: Constraints,
                    feedforward: Array, f_ext: Array | None) -> Solution:
@@ -198,11 +214,11 @@ class VereshchaginNode(RobotNode):
                        singularity=values["singularity"],
                        tolerance=values["singularity_tolerance"] or None,
                        priority=values["priority"])
-        torque = feedforward + motion.constraint_generalized_forces
-        if not (np.isfinite(torque).all() and np.isfinite(motion.ddq).all()):
-            raise Rejected("the result is not finite: the state, the constraints, the torques or "
+        effort = feedforward + motion.constraint_generalized_forces
+        if not (np.isfinite(effort).all() and np.isfinite(motion.ddq).all()):
+            raise Rejected("the result is not finite: the state, the constraints, the efforts or "
                            "the wrenches are too large to compute with")
-        return Solution(constraints, feedforward, torque, motion)
+        return Solution(constraints, feedforward, effort, motion)
 
     def _make_torques(self, robot: RobotContext) -> Compute:
         """`~/constraint_torques`: the torques to send to the joints."""
@@ -215,7 +231,7 @@ class VereshchaginNode(RobotNode):
             solution = self.solution(robot, state, terms)
             if solution is None:
                 return None
-            effort[:] = solution.torque[robot.rows]
+            effort[:] = solution.effort[robot.rows]
             return template
         return compute
 
@@ -234,62 +250,74 @@ class VereshchaginNode(RobotNode):
                     robot, solution.constraints, message)
             _, message, write = made
             message.header.frame_id = robot.world_frame
-            write(solution)
+            write(solution, state.q, state.velocity(), terms.oMf)
             return message
         return compute
 
-    def _answer(self, robot, request, response, state):
+    def _answer(self, robot: RobotContext, request: Any, response: Any, state: State) -> None:
         """The motion under the constraints in the request, or under the active ones."""
         given = request.constraints
         if given.header.frame_id or given.frame or len(given.directions.data) or len(
-                given.accelerations):
+                given.acceleration):
             constraints = from_message(robot, given)
         else:
             constraints = self._constraints(robot)
         feedforward = vector(robot, "effort", request.name, request.effort)
-        solution = self._solve_for(robot, state.q, state.velocity(), constraints, feedforward,
-                                   external_forces(robot, request.wrenches))
+        q, v = state.q, state.velocity()
+        solution = self._solve_for(robot, q, v, constraints, feedforward,
+                                   requested_forces(robot, request, q))
         response.header.frame_id = robot.world_frame
         response.solution.header = response.header
-        _writer(robot, constraints, response.solution)(solution)
+        oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
+        _writer(robot, constraints, response.solution)(solution, q, v, oMf)
 
 
-def _of_parameters(robot, values):
+def _of_parameters(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:
     return from_preset(robot, values["constraints"], values["tip_frame"], values["axis"],
                        values["axis_frame"])
 
 
-def _efforts(robot, message):
+def _efforts(robot: RobotContext, message: JointState) -> Array:
     return vector(robot, "effort", message.name, message.effort)
 
 
-def _writer(robot, constraints, message):
+def _check_frame(robot: RobotContext, parameter: str, frame: str) -> None:
+    try:
+        robot.model.frame_index(frame)
+    except ValueError as error:
+        raise Rejected(f"{parameter}: {error}") from None
+
+
+def _writer(robot: RobotContext, constraints: Constraints, message: ConstrainedDynamics,
+            ) -> Callable[[Solution, Array, Array, Array], None]:
     """Prepare a ConstrainedDynamics for these constraints; return a function that fills it."""
     message.name = robot.names
-    ddq, torque, feedforward, forces, kdl_constraint, kdl_total = (
+    acceleration, effort, feedforward, forces, kdl_constraint, kdl_total = (
         conversions.numbers(message, field, len(robot.names))
-        for field in ("ddq", "torque", "feedforward", "constraint_generalized_forces",
-                      "constraint_torques", "total_torque"))
+        for field in ("acceleration", "effort", "feedforward", "constraint_generalized_forces",
+                      "kdl_constraint_torques", "kdl_total_torque"))
     message_constraints, m = message.constraints, len(constraints.frame)
     message_constraints.frame = list(constraints.frame)
-    conversions.matrix(message_constraints.directions, m, 6)[:] = constraints.directions.T
-    conversions.numbers(message_constraints, "accelerations", m)[:] = constraints.accelerations
-    nu = conversions.numbers(message, "nu", m)
+    conversions.matrix(message_constraints.directions, 6, m)[:] = constraints.directions
+    conversions.numbers(message_constraints, "acceleration", m)[:] = constraints.acceleration
+    nu, achieved = (
+        conversions.numbers(message, field, m) for field in ("nu", "achieved_acceleration"))
     message.link = moved_links(robot.model)
-    accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
+    link_accelerations = conversions.matrix(message.link_accelerations, len(message.link), 6)
 
-    def write(solution):
+    def write(solution: Solution, q: Array, v: Array, oMf: Array) -> None:
         motion, rows = solution.motion, robot.rows
         message_constraints.header.frame_id = constraints.axes or robot.world_frame
-        ddq[:] = motion.ddq[rows]
-        torque[:] = solution.torque[rows]
+        acceleration[:] = motion.ddq[rows]
+        effort[:] = solution.effort[rows]
         feedforward[:] = solution.feedforward[rows]
         forces[:] = motion.constraint_generalized_forces[rows]
         kdl_constraint[:] = motion.constraint_torques[rows]
         kdl_total[:] = motion.total_torque[rows]
         nu[:] = motion.nu
+        achieved[:] = achieved_acceleration(robot, q, v, constraints, motion.ddq, oMf)
         message.rank = motion.rank
-        accelerations[:] = motion.link_accelerations
+        link_accelerations[:] = motion.link_accelerations
     return write
 
 

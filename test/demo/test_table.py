@@ -49,7 +49,7 @@ def test_no_load_without_an_effort_limit(limits):
 
 
 def test_unknown_velocity_leaves_nle_out():
-    still = message(["a"], [0.5], [3.0], [], [[1.5]], velocity_valid=False)
+    still = message(["a"], [0.5], [3.0], [math.nan], [[1.5]], velocity_valid=False)
     row, = rows_of(still, {"a": 10.0})
     assert math.isnan(row.nle)
     assert words_of(printed(joint_table([row])), "a") == ["a", "0.500", "3.00", "-", "1.5000", "-"]

@@ -136,6 +136,11 @@ def fill(message, values):
         now = getattr(message, field)
         if isinstance(value, dict):
             fill(now, value)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            declared = message.get_fields_and_field_types()[field]
+            package, kind = re.fullmatch(r"sequence<(\w+)/(\w+)>", declared).groups()
+            element = interface(f"{package}/msg/{kind}")
+            setattr(message, field, [fill(element(), each) for each in value])
         elif isinstance(now, array.array):
             setattr(message, field, array.array(now.typecode, value))
         else:

@@ -27,9 +27,9 @@ TYPES = {"get_rnea_derivatives": GetRneaDerivatives, "get_aba_derivatives": GetA
          "get_centroidal_derivatives": GetCentroidalDerivatives}
 RNEA = ("dtau_dq", "dtau_dv", "dtau_da")
 RNEA_SECOND = ("d2tau_dqdq", "d2tau_dvdv", "d2tau_dqdv", "d2tau_dadq")
-ABA = ("da_dq", "da_dv", "da_dtau")
-ABA_SECOND = ("d2a_dqdq", "d2a_dvdv", "d2a_dqdv", "d2a_dtaudq")
-CENTROIDAL = ("dh_dq", "dhdot_dq", "dhdot_dv", "dh_dv")
+ABA = ("ddq_dq", "ddq_dv", "ddq_dtau")
+ABA_SECOND = ("d2ddq_dqdq", "d2ddq_dvdv", "d2ddq_dqdv", "d2ddq_dtaudq")
+CENTROIDAL = ("dh_dq", "dhdot_dq", "dhdot_dv", "dhdot_da")
 
 
 def close(actual, expected, tolerance=1e-12):
@@ -148,7 +148,7 @@ def test_centroidal_derivatives_count_the_fixed_base(centroidal, ask, arm):
         slopes.append(np.moveaxis(columns, 0, -1))
     (dh_dq, dhdot_dq), (dh_dv, dhdot_dv), (_, dhdot_da) = slopes
     for key, expected in (("dh_dq", dh_dq), ("dhdot_dq", dhdot_dq), ("dhdot_dv", dhdot_dv),
-                          ("dh_dv", dh_dv), ("dh_dv", dhdot_da)):
+                          ("dhdot_da", dh_dv), ("dhdot_da", dhdot_da)):
         close(found[key], expected, 1e-9)
 
 

@@ -92,6 +92,12 @@ def namespaces(array):
     return {marker.ns for marker in array.markers if marker.action == Marker.ADD}
 
 
+def tensor(body):
+    """The rotational inertia of a geometry_msgs/Inertia."""
+    return np.array([[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
+                     [body.ixz, body.iyz, body.izz]])
+
+
 def vector(message):
     return np.array([message.x, message.y, message.z])
 
@@ -284,7 +290,7 @@ def test_center_of_mass_and_momentum_are_those_of_the_state(run, client):
         [arrow] = shown(array, ns).values()
         close(points(arrow), [com, com + scale * vector(momentum)])
     [whole] = shown(array, "locked_inertia").values()
-    close(inertia_of(whole, state.mass), np.reshape(state.locked_inertia.data, (3, 3)))
+    close(inertia_of(whole, state.mass), tensor(state.locked_inertia))
 
     centers, _, _, masses = dyn_ros.subtree_centers_of_mass(arm, dyn_ros.Data(arm), POSITION)
     balls = shown(array, "subtree_com")
@@ -335,14 +341,19 @@ def wrench(frame, numbers):
     return message
 
 
-@pytest.mark.parametrize("module, parameter", [
-    ("dyn_ros.nodes.dynamics_node", "markers.wrench.topics"), (VERESHCHAGIN, "wrench_topics")])
-def test_wrenches_at_their_frames(run, client, arm, module, parameter):
+@pytest.mark.parametrize("acting", [["", ""], ["", "wrist_link"]])
+@pytest.mark.parametrize("module, parameter, frames", [
+    ("dyn_ros.nodes.dynamics_node", "markers.wrench.topics", "markers.wrench.frames"),
+    (VERESHCHAGIN, "wrench_topics", "wrench_frames")])
+def test_wrenches_at_their_frames(run, client, arm, module, parameter, frames, acting):
     node = run("-p", "markers.lifetime:=0.0", "-p", "input_timeout:=0.0", module=module)
     done, why = client.set_parameters(node.node, **{parameter: ["a b"]})
     assert not done and "topic name" in why
     topics = ["push", "pull"]
     assert client.set_parameters(node.node, **{parameter: topics}) == (True, "")
+    done, why = client.set_parameters(node.node, **{frames: ["tool"]})
+    assert not done and "one name for each of the 2 topics" in why
+    assert client.set_parameters(node.node, **{frames: acting}) == (True, "")
     wrenches = {"push": wrench("tool", [1.0, -2.0, 3.0, 0.5, 0.0, 2.0]),
                 "pull": wrench("base_link", [0.0, 0.0, 0.0, 0.0, 4.0, 0.0])}
     array = node.ask(arm.joint_names)
@@ -359,9 +370,9 @@ def test_wrenches_at_their_frames(run, client, arm, module, parameter):
     client.wait(lambda: arrays and arrays[-1], "both wrenches",
                 again=lambda: arrays.append(all_shown()))
     oMf = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), POSITION)
-    for id, message in enumerate(wrenches.values()):
-        placement = oMf[arm.frame_index(message.header.frame_id)]
-        R, w = placement[:3, :3], message.wrench
+    for id, (message, frame) in enumerate(zip(wrenches.values(), acting)):
+        placement = oMf[arm.frame_index(frame or message.header.frame_id)]
+        R, w = oMf[arm.frame_index(message.header.frame_id)][:3, :3], message.wrench
         check_screw(arrays[-1], "wrench", id, placement[:3, 3],
                     np.concatenate([R @ vector(w.force), R @ vector(w.torque)]), 0.01)
 
@@ -381,7 +392,7 @@ def test_constraints_and_what_they_do_to_the_tip(run, client, base):
     oMf = dyn_ros.frame_placements(arm, data, q)
     R, center = oMf[arm.frame_index("wrist_link"), :3, :3], oMf[arm.frame_index("tool"), :3, 3]
     given = solution.constraints.directions
-    directions = np.reshape(given.data, (given.rows, 2, 3)) @ R.T
+    directions = np.reshape(given.data, (given.rows, given.cols)).T.reshape(-1, 2, 3) @ R.T
     directions = directions.reshape(-1, 6)
     assert len(directions) == 5 and list(solution.constraints.frame) == ["tool"] * 5
     for id, direction in enumerate(directions):

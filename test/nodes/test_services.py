@@ -3,8 +3,6 @@
 """The services of dynamics_node without a process: results and rejected requests."""
 import math
 import re
-import time
-from types import SimpleNamespace
 
 import numpy as np
 import pinocchio
@@ -19,120 +17,21 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make test`")
 
 from geometry_msgs.msg import InertiaStamped, WrenchStamped
-from rclpy.parameter import Parameter
 
-from dyn_ros.msg import RobotState
-from dyn_ros.nodes.base import SPECS
+from dyn_ros.msg import ReferenceFrame, RobotState
 from dyn_ros.nodes.dynamics_services import SERVICES
 from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.nodes.services import service_callback
-from dyn_ros.srv import GetJacobian
+from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 
-NS = 1_000_000_000
-VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
-          for spec in SPECS}
-REFERENCES = {GetJacobian.Request.WORLD: pinocchio.WORLD,
-              GetJacobian.Request.LOCAL: pinocchio.LOCAL,
-              GetJacobian.Request.LOCAL_WORLD_ALIGNED: pinocchio.LOCAL_WORLD_ALIGNED}
+REFERENCES = {ReferenceFrame.WORLD: pinocchio.WORLD,
+              ReferenceFrame.LOCAL: pinocchio.LOCAL,
+              ReferenceFrame.LOCAL_WORLD_ALIGNED: pinocchio.LOCAL_WORLD_ALIGNED}
 ROBOTS = pytest.mark.parametrize("robot, root_joint, frames", [
     ("ur5", "fixed", ("tool0", "forearm_link", "shoulder_lift_joint", "base_link")),
     ("solo12", "floating", ("FL_FOOT", "base_link", "HR_KFE")),
     ("simple_humanoid", "planar", ("RARM_LINK6", "base_link", "LLEG_KNEE")),
 ])
-
-
-class Node:
-    """The part of a node that a service uses."""
-
-    def __init__(self, robot):
-        self.robot, self.active, self.rejected, self.failed = robot, True, [], []
-        self.sim_time = None
-
-    def get_fully_qualified_name(self):
-        return "/dynamics"
-
-    def get_clock(self):
-        return SimpleNamespace(ros_time_is_active=self.sim_time is not None,
-                               now=lambda: SimpleNamespace(nanoseconds=self.sim_time))
-
-    def reject(self, what, why):
-        self.rejected.append((what, str(why)))
-
-    def fail(self, what, why):
-        self.failed.append((what, why))
-
-    def ask(self, name, expected=True, /, **fields):
-        """The response of a service; its success must be as expected."""
-        [service] = [each for each in SERVICES if each.name == "~/" + name]
-        request = service.type.Request(**fields)
-        response = service_callback(self, service)(request, service.type.Response())
-        assert isinstance(response, service.type.Response)
-        assert response.success == expected, response.message
-        assert bool(response.message) != expected
-        assert len(self.rejected) == (not expected)
-        self.rejected.clear()
-        return response
-
-    def rejection(self, name, /, **fields):
-        return self.ask(name, False, **fields).message
-
-
-def node(xml, **values):
-    return Node(RobotContext(xml, {**VALUES, **values}))
-
-
-def feed(node, q, v=None, stamp=7 * NS + 5):
-    """Set the latest state of the node, by name as in messages."""
-    robot = node.robot
-    if robot.state.needs_odometry:
-        base, twist = base_of(robot.model, q, np.zeros(robot.model.nv) if v is None else v)
-        robot.state.odometry(pose_numbers(base), twist, stamp)
-    names, position, velocity = joints_of(robot.model, q, v)
-    robot.state.joint_states(names, position, velocity, (), stamp)
-    robot.received = time.perf_counter()
-
-
-def joints_of(model, q, v):
-    """Names, positions and velocities of the joints with one coordinate of their own."""
-    single = [i for i, nq in enumerate(model.nqs) if nq == 1]
-    return ([model.joint_names[i] for i in single], [q[model.idx_q[i]] for i in single],
-            [] if v is None else [v[model.idx_v[i]] for i in single])
-
-
-def base_of(model, q, v):
-    """Pose (x y z qx qy qz qw) and twist of the base, and what the model says of both."""
-    if model.nqs[0] == 7:
-        return q[:7], v[:6]
-    if model.nqs[0] == 3:
-        half = 0.5 * q[2]
-        return (np.array([*q[:2], 0.0, 0.0, 0.0, math.sin(half), math.cos(half)]),
-                np.array([*v[:2], 0.0, 0.0, 0.0, v[2]]))
-    return np.array([0.0] * 6 + [1.0]), np.zeros(6)
-
-
-def pose_numbers(pose):
-    return tuple(map(float, pose))
-
-
-def state_message(model, q, v=None, shuffle=0):
-    """A RobotState with joints in another order, and with unknown names."""
-    names, position, velocity = joints_of(model, q, v)
-    order = np.random.default_rng(shuffle).permutation(len(names))
-    message = RobotState()
-    message.name = ["other", *(names[i] for i in order)]
-    message.position = [math.nan, *(position[i] for i in order)]
-    if v is not None:
-        message.velocity = [math.nan, *(velocity[i] for i in order)]
-    pose, twist = base_of(model, q, np.zeros(model.nv) if v is None else v)
-    p, o = message.base_pose.position, message.base_pose.orientation
-    p.x, p.y, p.z, o.x, o.y, o.z, o.w = map(float, pose)
-    linear, angular = message.base_twist.linear, message.base_twist.angular
-    linear.x, linear.y, linear.z, angular.x, angular.y, angular.z = map(float, twist)
-    return message
-
-
-def matrix(message):
-    return np.reshape(message.data, (message.rows, message.cols))
 
 
 def six(twist):
@@ -199,13 +98,13 @@ def test_frame_state(robot, root_joint, frames):
                              state=state_message(pair.model, q, v), name=names[::-1],
                              acceleration=a[::-1].tolist())
             place = pair.pin, pair.pin_data, index, reference
-            peer.close(pose_matrix(answer.pose), pair.pin_data.oMf[index].homogeneous)
+            peer.close(pose_matrix(answer.pose.pose), pair.pin_data.oMf[index].homogeneous)
             assert answer.velocity_valid
             peer.close(six(answer.velocity), pinocchio.getFrameVelocity(*place).vector)
             peer.close(six(answer.acceleration), pinocchio.getFrameAcceleration(*place).vector)
             peer.close(six(answer.classical_acceleration),
                        pinocchio.getFrameClassicalAcceleration(*place).vector)
-            assert answer.header.frame_id == own.robot.world_frame
+            assert answer.pose.header.frame_id == own.robot.world_frame
 
 
 @ROBOTS
@@ -246,7 +145,7 @@ def test_a_point_jacobian_moves_the_point():
     own = node(peer.urdf("ur5"))
     q, v, _, _ = pair.state(4)
     offset, step = np.array([0.1, -0.2, 0.3]), 1e-6
-    request = dict(frame="tool0", reference_frame=GetJacobian.Request.LOCAL_WORLD_ALIGNED,
+    request = dict(frame="tool0", reference_frame=ReferenceFrame.LOCAL_WORLD_ALIGNED,
                    time_variation=True)
 
     def ask(q):
@@ -258,7 +157,7 @@ def test_a_point_jacobian_moves_the_point():
 
     def point(q):
         answer = own.ask("get_frame_state", frame="tool0", state=state_message(pair.model, q))
-        return (pose_matrix(answer.pose) @ [*offset, 1.0])[:3]
+        return (pose_matrix(answer.pose.pose) @ [*offset, 1.0])[:3]
 
     answer = ask(q)
     moved = (point(q + step * v) - point(q - step * v)) / (2.0 * step)
@@ -380,7 +279,7 @@ def test_an_unknown_velocity_is_rejected_only_where_it_counts(ur5):
     assert not frame.velocity_valid
     assert np.isnan([six(frame.velocity), six(frame.acceleration),
                      six(frame.classical_acceleration)]).all()
-    peer.close(pose_matrix(frame.pose)[3], [0.0, 0.0, 0.0, 1.0])
+    peer.close(pose_matrix(frame.pose.pose)[3], [0.0, 0.0, 0.0, 1.0])
     for name, fields in (("get_jacobian", dict(frame="tool0", time_variation=True)),
                          ("get_inverse_dynamics", {}), ("get_forward_dynamics", {})):
         reason = ur5.rejection(name, **fields)
@@ -519,7 +418,7 @@ def test_a_robot_without_joints_needs_no_joint_states():
       <joint name="foot" type="fixed"><parent link="floor"/><child link="statue"/>
         <origin xyz="0 0 0.5"/></joint></robot>""")
     answer = own.ask("get_frame_state", frame="statue")
-    assert answer.pose.position.z == 0.5 and answer.velocity_valid
+    assert answer.pose.pose.position.z == 0.5 and answer.velocity_valid
     assert own.ask("get_jacobian", frame="statue").jacobian.cols == 0
     assert list(own.ask("get_inverse_dynamics").effort) == []
 
@@ -565,7 +464,7 @@ def numbered(draw, message, *fields):
 
 @st.composite
 def requests(draw):
-    service = draw(st.sampled_from(SERVICES[:4]))
+    service = draw(st.sampled_from(SERVICES[:6]))
     request = service.type.Request()
     if hasattr(request, "frame"):
         request.frame = draw(st.one_of(st.sampled_from(UR5.frame_names), TEXT))

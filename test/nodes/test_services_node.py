@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 import dyn_ros
-from dyn_ros.msg import CentroidalState, RobotState
+from dyn_ros.msg import CentroidalState, ReferenceFrame, RobotState
 from dyn_ros.srv import (
     ClearPayload,
     GetForwardDynamics,
@@ -35,7 +35,7 @@ ONE_JOINT = """<robot name="one"><link name="base"/><link name="pole"><inertial>
   <axis xyz="0 1 0"/></joint></robot>"""
 Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 V = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
-LWA = GetJacobian.Request.LOCAL_WORLD_ALIGNED
+LWA = ReferenceFrame.LOCAL_WORLD_ALIGNED
 NAMES = {"get_jacobian": GetJacobian, "get_frame_state": GetFrameState,
          "get_inverse_dynamics": GetInverseDynamics, "get_forward_dynamics": GetForwardDynamics,
          "set_payload": SetPayload, "clear_payload": ClearPayload}
@@ -115,7 +115,7 @@ def test_answers_are_the_engines_of_the_latest_state(client, node, ask, arm):
 
     frame = ask("get_frame_state", frame="tool", reference_frame=LWA)
     place = dyn_ros.frame_placements(arm, data, Q)[arm.frame_index("tool")]
-    p, v, w = frame.pose.position, frame.velocity.linear, frame.velocity.angular
+    p, v, w = frame.pose.pose.position, frame.velocity.linear, frame.velocity.angular
     close([p.x, p.y, p.z], place[:3, 3])
     close([v.x, v.y, v.z, w.x, w.y, w.z], matrix(answer.jacobian) @ V)
     c, s = frame.classical_acceleration.linear, frame.acceleration.linear

@@ -1,0 +1,81 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The service of dynamics_node that computes the efforts along a trajectory."""
+import numpy as np
+
+import dyn_ros
+
+from .services import set_matrix
+from .state import LARGEST, Rejected, abbreviated, duplicates
+
+
+def needs_state(robot, request):
+    """Return whether the trajectory leaves out joints, or the base moves."""
+    model = robot.model
+    own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
+    return any(nv > 1 for nv in model.nvs) or not set(own) <= set(request.trajectory.joint_names)
+
+
+def get_trajectory_efforts(robot, request, response, state):
+    """The efforts at each point of a trajectory, and those that exceed the joints' limits."""
+    q, v, a = _trajectory(robot.model, request.trajectory, state)
+    tau = dyn_ros.rnea(robot.model, robot.data, q, v, a)[:, robot.rows]
+    limits = robot.model.effort_limit[robot.rows]
+    response.name = robot.names
+    set_matrix(response.effort, tau)
+    response.effort_limit = limits.tolist()
+    points, columns = np.nonzero(np.abs(tau) > limits)
+    response.exceeding_point = points.tolist()
+    response.exceeding_name = [robot.names[column] for column in columns]
+
+
+def _trajectory(model, trajectory, state):
+    """Return q, v, a of all points: (n, nq), (n, nv), (n, nv)."""
+    names, points = list(trajectory.joint_names), trajectory.points
+    if not points:
+        raise Rejected("trajectory: expected at least one point, got 0")
+    used, joints = _own_joints(model, names)
+    q = np.tile(state.q, (len(points), 1))
+    others = state._replace(unknown=[name for name in state.unknown if name not in names])
+    v = np.tile(others.velocity(), (len(points), 1))
+    a = np.zeros_like(v)
+    q_columns = [model.idx_q[joint] for joint in joints]
+    v_columns = [model.idx_v[joint] for joint in joints]
+    q[:, q_columns] = _of_points("positions", points, names, used, optional=False)
+    v[:, v_columns] = _of_points("velocities", points, names, used)
+    a[:, v_columns] = _of_points("accelerations", points, names, used)
+    return q, v, a
+
+
+def _own_joints(model, names):
+    """Return the indices of the names of joints with one coordinate, and of these joints."""
+    if len(set(names)) != len(names):
+        raise Rejected("trajectory: duplicate joint names: " + abbreviated(duplicates(names)))
+    own = {name: joint for joint, name in enumerate(model.joint_names) if model.nvs[joint] == 1}
+    mimics = {name for name, nv in zip(model.joint_names, model.nvs) if not nv}
+    for name in names:
+        if name not in own and name not in mimics:
+            raise Rejected(f"trajectory: there is no joint {name!r:.80} with one coordinate; "
+                           "available: " + ", ".join(own))
+    used = [k for k, name in enumerate(names) if name in own]
+    return used, [own[names[k]] for k in used]
+
+
+def _of_points(field, points, names, used, optional=True):
+    """Return a field of all points, (n, len(used)); zeros where an optional one is empty."""
+    result = np.zeros((len(points), len(names)))
+    for i, point in enumerate(points):
+        values = getattr(point, field)
+        if len(values) == len(names):
+            result[i] = values
+        elif len(values) or not optional:
+            raise Rejected(f"trajectory: point {i} has {len(values)} {field}, expected "
+                           f"{len(names)}, one for each joint" + (", or none" * optional))
+    usable = np.abs(result) <= LARGEST
+    usable[:, np.setdiff1d(np.arange(len(names)), used)] = True
+    if not usable.all():
+        i, k = np.argwhere(~usable)[0]
+        fault = "too large" if np.isfinite(result[i, k]) else "not finite"
+        raise Rejected(f"trajectory: {field} of point {i} is {fault}: {names[k]} = "
+                       f"{result[i, k]:g}")
+    return result[:, used]
