@@ -182,6 +182,9 @@ def test_payloads_load_only_what_is_before_them():
     more = forces(model, q, zero, zero) - before
     assert not more[model.frame_index("panda_hand_joint")].any()
     assert more[model.frame_index("panda_joint8")].any()
+    model.set_payload("second", "panda_link8", MASS, COM, INERTIA)
+    both = forces(model, q, zero, zero) - before
+    peer.close(both, 2.0 * more, 1e-11)
     model.clear_payload()
     np.testing.assert_array_equal(forces(model, q, zero, zero), before)
 

@@ -116,6 +116,9 @@ def test_the_rows_of_the_whole_robot_at_the_locked_positions(robot, root_joint, 
     assert part.velocity_names == tuple(model.velocity_names[k] for k in iv)
     assert part.position_names == tuple(model.position_names[k] for k in iq)
     assert part.frame_names == model.frame_names and part.payloads == model.payloads
+    kept = {frame.name for frame in model.tree.frames
+            if frame.kind == "joint" and frame.name in part.joint_names}
+    assert {frame.name for frame in part.tree.frames if frame.kind == "joint"} == kept
     for name in ("lower", "upper"):
         np.testing.assert_array_equal(getattr(part, name), getattr(model, name)[iq])
     for name in ("velocity_limit", "effort_limit", "armature", "damping", "friction"):

@@ -190,6 +190,11 @@ def test_damping_and_friction():
         assert (j.damping, j.friction) == (0.0, 0.0)
 
 
+def test_a_planar_joint_has_no_damping():
+    j = read_urdf(one_joint("planar", '<dynamics damping="2" friction="3"/>')).joints[0]
+    assert (j.damping, j.friction) == (0.0, 0.0)
+
+
 def test_mimic_joints_add_their_friction_to_their_masters():
     model = dyn_ros.Model.from_urdf(mimicking(
         '<dynamics damping="1" friction="2"/>',
