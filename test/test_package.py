@@ -48,11 +48,13 @@ def find_ros():
 
 def test_one_version():
     stated = SETUP["metadata"]["version"]
-    changelog = re.findall(r"^(\S+)(?: \(.*\))?\n-+$", (ROOT / "CHANGELOG.rst").read_text(),
-                           re.MULTILINE)
+    sections = re.findall(r"^(\S+)(?: \((.*)\))?\n-+$", (ROOT / "CHANGELOG.rst").read_text(),
+                          re.MULTILINE)
+    released = [version for version, date in sections if date != "unreleased"]
+    assert "unreleased" not in [date for _, date in sections[1:]]
     assert PACKAGE.findtext("version") == stated
     assert dyn_ros.__version__ == stated
-    assert changelog[0] in (stated, "Forthcoming")
+    assert released[0] == stated
 
 
 def test_installed_version():

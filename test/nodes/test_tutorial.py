@@ -18,6 +18,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
+from sensor_msgs.msg import JointState
+
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 TIMEOUT = 180.0         # seconds; the first start on a machine compiles
@@ -102,6 +104,7 @@ class Terminal:
         finally:
             self._reader.join(5)
             os.close(self._keyboard)
+        assert "Traceback" not in self.screen()
 
 
 def wait(ready, what):
@@ -172,7 +175,8 @@ def test_the_arm_falls_without_its_controller_and_holds_with_it(tmp_path):
     arm = next(looks)
 
     next(looks)                                         # brakes off, no controller
-    assert min(heights(arm, 3)) < 0.0
+    assert min(heights(arm, 3)) < -0.2
+    assert abs(settled(arm) - 0.01) < 0.05
 
     next(looks)                                         # lifted back
     next(looks)                                         # dynamics_node
@@ -182,19 +186,58 @@ def test_the_arm_falls_without_its_controller_and_holds_with_it(tmp_path):
     assert all(abs(height - 0.39) < 0.021 for height in heights(arm, 7))
 
     assert next(looks) is arm                           # pushed
-    wait(lambda: still(heights(arm, 5)[-5:]), arm.screen)
-    left = heights(arm, 5)[-1]
+    left = settled(arm)
     assert left > 0.39 + 0.3
     before = len(heights(arm, 5))
     assert still([left, *heights(arm, before + 4)[before:]])
 
     assert next(looks) is arm                           # the controller ended
     assert min(heights(arm, 3)) < left - 0.5
+    assert abs(settled(arm) - 0.01) < 0.05
     assert list(looks) == []                            # all ended by Ctrl-C
+
+
+def settled(terminal):
+    """Wait until the tool hardly moves for two seconds; return its height."""
+    wait(lambda: still(heights(terminal, 5)[-5:]), terminal.screen)
+    return heights(terminal, 5)[-1]
 
 
 def still(heights):
     return max(heights) - min(heights) < 0.021
+
+
+SHUT_DOWN_WHILE_PUBLISHING = """
+import runpy
+import sys
+
+import rclpy
+from rclpy.publisher import Publisher
+
+publish = Publisher.publish
+
+
+def shut_down_and_publish(self, message):
+    if self.topic_name == "/effort_controller/commands":
+        rclpy.try_shutdown()
+    publish(self, message)
+
+
+Publisher.publish = shut_down_and_publish
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def test_ctrl_c_during_a_callback_ends_the_controller_quietly(client, tmp_path):
+    [code] = [step["code"] for step in STEP.finditer(TUTORIAL) if step["file"] == "hold.py"]
+    (tmp_path / "hold.py").write_text(code)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SHUT_DOWN_WHILE_PUBLISHING, str(tmp_path / "hold.py")],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    publisher = client.publisher(JointState, "/dynamics/gravity")
+    client.wait(lambda: process.poll() is not None, "hold.py does not end",
+                again=lambda: publisher.publish(JointState(effort=[1.0])))
+    assert (process.returncode, process.communicate()[0]) == (0, "")
 
 
 def test_nothing_of_the_tutorial_is_left_out():
