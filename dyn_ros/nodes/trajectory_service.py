@@ -76,6 +76,6 @@ def _of_points(field, points, names, used, optional=True):
     if not usable.all():
         i, k = np.argwhere(~usable)[0]
         fault = "too large" if np.isfinite(result[i, k]) else "not finite"
-        raise Rejected(f"trajectory: {field} of point {i} is {fault}: {names[k]} = "
-                       f"{result[i, k]:g}")
+        raise Rejected(f"trajectory: {field} of point {i}: {names[k]} = {result[i, k]:g} is "
+                       f"{fault}")
     return result[:, used]

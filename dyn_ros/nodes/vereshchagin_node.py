@@ -83,6 +83,10 @@ SPECS = (
 )
 
 
+TOO_LARGE = ("the result is not finite: the state, the constraints, the efforts or the wrenches "
+             "are too large to compute with")
+
+
 class Solution(NamedTuple):
     """The solution for one state."""
 
@@ -216,8 +220,7 @@ class VereshchaginNode(RobotNode):
                        priority=values["priority"])
         effort = feedforward + motion.constraint_generalized_forces
         if not (np.isfinite(effort).all() and np.isfinite(motion.ddq).all()):
-            raise Rejected("the result is not finite: the state, the constraints, the efforts or "
-                           "the wrenches are too large to compute with")
+            raise Rejected(TOO_LARGE)
         return Solution(constraints, feedforward, effort, motion)
 
     def _make_torques(self, robot: RobotContext) -> Compute:
@@ -270,6 +273,8 @@ class VereshchaginNode(RobotNode):
         response.solution.header = response.header
         oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
         _writer(robot, constraints, response.solution)(solution, q, v, oMf)
+        if not np.isfinite(response.solution.achieved_acceleration).all():
+            raise Rejected(TOO_LARGE)
 
 
 def _of_parameters(robot: RobotContext, values: Mapping[str, Any]) -> Constraints:

@@ -280,9 +280,9 @@ UR5 = list(dyn_ros.Model.from_urdf(peer.urdf("ur5")).joint_names)
     (UR5, [{"positions": [0.0] * 6}, {"positions": [0.0] * 6, "accelerations": [0.0]}],
      "trajectory: point 1 has 1 accelerations, expected 6"),
     (UR5, [{"positions": [0.0] * 6}, {"positions": [0.0, math.nan, 0.0, 0.0, 0.0, 0.0]}],
-     "trajectory: positions of point 1 is not finite: shoulder_lift_joint = nan"),
+     "trajectory: positions of point 1: shoulder_lift_joint = nan is not finite"),
     (UR5, [{"positions": [0.0] * 6, "velocities": [1e200] * 6}],
-     "trajectory: velocities of point 0 is too large: shoulder_pan_joint = 1e+200"),
+     "trajectory: velocities of point 0: shoulder_pan_joint = 1e+200 is too large"),
 ])
 def test_a_trajectory_that_is_not_usable(names, points, why):
     own = robot_of("ur5")
