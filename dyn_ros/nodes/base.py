@@ -25,9 +25,9 @@ from .lifecycle import BaseNode
 from .markers import Kind, Markers, header_of
 from .parameters import Spec
 from .process import run as run
-from .robot import RobotContext, SettingError
+from .robot import RobotContext, SettingError, UnknownPosition
 from .services import Service, service_callback
-from .state import Rejected, abbreviated
+from .state import LARGEST, Rejected, abbreviated
 
 SPECS = (
     *lifecycle.SPECS,
@@ -43,6 +43,13 @@ SPECS = (
          "Joints to publish, in this order; empty: all, in the order of the model.", robot=True),
     Spec("armature", Parameter.Type.DOUBLE_ARRAY,
          "Rotor inertia for each published row [kg m2, kg]; empty: none.", robot=True),
+    Spec("locked_joints", Parameter.Type.STRING_ARRAY,
+         "Joints to treat as fixed, each as name=position [rad, m], or the name alone: where "
+         "joint_states has it when it is locked.", robot=True),
+    Spec("include_friction", False,
+         "Include damping and Coulomb friction of the joints, as specified in the robot "
+         "description, in nle of ~/state and in the efforts of ~/get_inverse_dynamics and "
+         "~/get_trajectory_efforts.", robot=True),
     Spec("frame_id", "", "frame_id of published messages; empty: the root link.", robot=True),
     Spec("world_frame", "",
          "frame_id of quantities expressed in the world, for a floating or planar base; empty: the "
@@ -94,6 +101,8 @@ class RobotNode(BaseNode):
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
         self._own_services: list[Any] = []
         self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
+        self._seen: dict[str, float] = {}       # the latest positions of locked joints
+        self._awaited: Sequence[str] = ()       # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
@@ -223,18 +232,42 @@ class RobotNode(BaseNode):
         if self.dispatch.is_open:
             self.inputs.listen(self.wanted_inputs(self.parameters.values))
         if self._candidate and self._is_open:
+            self._awaited = ()
             self._swap(*self._candidate)
             self.description.latest = self.description.current = self._candidate[0].description
         self._candidate = None
 
     def use_description(self, text: str) -> None:
-        self._swap(*self._make(text, self.parameters.values))
+        self._awaited = ()
+        try:
+            made = self._make(text, self.parameters.values)
+        except UnknownPosition as error:
+            self._awaited = error.names
+            raise
+        self._swap(*made)
+
+    def _positions(self) -> dict[str, float]:
+        """Return the known positions of joints; those that are locked keep theirs."""
+        known = self._robot.state.positions() if self._robot else {}
+        return {**known, **self._seen, **(self._robot.standing if self._robot else {})}
+
+    def _see_locked(self, fields: JointStateFields) -> None:
+        """Keep the positions of locked joints; use the description that waits for them."""
+        for entry in self.parameters.values["locked_joints"]:
+            name = entry.partition("=")[0].strip()
+            if name in fields.name:
+                k = fields.name.index(name)
+                if k < len(fields.position) and abs(fields.position[k]) <= LARGEST:
+                    self._seen[name] = float(fields.position[k])
+        if self._awaited and self._seen.keys() >= set(self._awaited):
+            self._awaited = ()
+            self.description.take(self.description.latest, "robot_description")
 
     def _make(self, text: str, values: Mapping[str, Any],
               ) -> tuple[RobotContext, list[list[Compute]]]:
         """Return a robot and, for each node, the functions that compute its outputs."""
         robot = RobotContext(text, values, lambda why: self.report.log("stamps", why),
-                             self.payloads)
+                             self.payloads, self._positions())
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
             for node in self.nodes:
                 node._compile(coupled=True)
@@ -265,6 +298,8 @@ class RobotNode(BaseNode):
 
     def on_joint_states(self, fields: JointStateFields) -> None:
         received = time.perf_counter()
+        if self.parameters.values["locked_joints"]:
+            self._see_locked(fields)
         robot = self.robot
         if robot is not None and robot.state.joint_states(
                 fields.name, fields.position, fields.velocity, fields.effort,
@@ -294,6 +329,8 @@ class RobotNode(BaseNode):
         if not self.source.active:
             return (f"waiting for {self.source.get_fully_qualified_name()}, which is "
                     f"{self.source.state_label}")
+        if self.source._awaited:
+            return "waiting for the position of " + abbreviated(self.source._awaited)
         if self.robot is None:
             return "waiting for robot_description"
         state = self.robot.state

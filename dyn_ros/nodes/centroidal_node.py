@@ -13,8 +13,8 @@ import dyn_ros
 from dyn_ros.model.types import Array
 from dyn_ros.msg import CentroidalState
 
-from . import conversions
 from .base import Output, RobotNode, run
+from .cdr import Template
 from .centroidal_services import KERNELS, SERVICES
 from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
@@ -24,7 +24,7 @@ from .parameters import Spec
 from .robot import RobotContext
 from .services import Service
 from .state import Rejected, State, abbreviated
-from .whole import TOO_LARGE, WHOLE, moved, whole_robot
+from .whole import TOO_LARGE, WHOLE, Whole, moved, whole_robot
 
 UNKNOWN = (math.nan,) * 6
 
@@ -70,24 +70,16 @@ class CentroidalNode(RobotNode):
     def _make_state(self, robot: RobotContext) -> Compute:
         """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
         robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
-        message = CentroidalState()
+        made: dict[tuple[str, bool, bool], _Writer] = {}
 
-        def compute(state: State, terms: Terms) -> CentroidalState:
-            message.header.frame_id = robot.world_frame
-            whole = whole_robot(robot, state, terms)
-            body, h = whole.body, whole.momentum
-            message.mass = body.mass
-            conversions.set_vector(message.com, *body.com.tolist())
-            conversions.set_inertia(message.locked_inertia, body)
-            message.velocity_valid = h is not None
-            _set_momentum(body.mass, UNKNOWN if h is None else h,
-                          message.com_velocity, message.linear_momentum, message.angular_momentum)
-            a = self._acceleration(robot, state)
-            message.rates_valid = a is not None
-            rate = UNKNOWN if a is None else moved(whole.lever, terms.Ag @ a + terms.dhg_drift)
-            _set_momentum(body.mass, rate, message.com_acceleration,
-                          message.linear_momentum_rate, message.angular_momentum_rate)
-            return message
+        def compute(state: State, terms: Terms) -> Template:
+            whole, a = whole_robot(robot, state, terms), self._acceleration(robot, state)
+            key = robot.world_frame, whole.momentum is not None, a is not None
+            if key not in made:
+                made.clear()
+                made[key] = _Writer(*key)
+            rate = None if a is None else moved(whole.lever, terms.Ag @ a + terms.dhg_drift)
+            return made[key].write(whole, rate)
         return compute
 
     def _acceleration(self, robot: RobotContext, state: State) -> Array | None:
@@ -122,14 +114,33 @@ class CentroidalNode(RobotNode):
         return ""
 
 
-def _set_momentum(mass: float, momentum: Sequence[float], com_velocity: Any, linear: Any,
-                  angular: Any) -> None:
-    """Set the three vectors of a momentum, or of its rate."""
-    x, y, z = momentum[:3]
-    conversions.set_vector(linear, x, y, z)
-    conversions.set_vector(angular, *momentum[3:])
-    per_mass = 1.0 / mass if mass else math.nan
-    conversions.set_vector(com_velocity, x * per_mass, y * per_mass, z * per_mass)
+class _Writer:
+    """Writes a CentroidalState; its frame_id and its flags are constant."""
+
+    def __init__(self, frame_id: str, velocity_valid: bool, rates_valid: bool) -> None:
+        message = CentroidalState(velocity_valid=velocity_valid, rates_valid=rates_valid)
+        message.header.frame_id = frame_id
+        self._template = template = Template(message)
+        self._mass, self._com, self._inertia = (
+            template.array(each) for each in ("mass", "com", "locked_inertia"))
+        self._momentum, self._rate = (
+            [template.array(each) for each in names] for names in (
+                ("com_velocity", "linear_momentum", "angular_momentum"),
+                ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate")))
+
+    def write(self, whole: Whole, rate: Sequence[float] | None) -> Template:
+        """Write the robot as one body, and the rate of its momentum if it is known."""
+        body = whole.body
+        self._mass[0] = self._inertia[0] = body.mass
+        self._com[:] = self._inertia[1:4] = body.com
+        (ixx, ixy, ixz), (_, iyy, iyz), (_, _, izz) = body.rotational.tolist()
+        self._inertia[4:] = ixx, ixy, ixz, iyy, iyz, izz
+        for fields, momentum in ((self._momentum, whole.momentum), (self._rate, rate)):
+            velocity, linear, angular = fields
+            numbers = UNKNOWN if momentum is None else momentum
+            linear[:], angular[:] = numbers[:3], numbers[3:]
+            velocity[:] = linear / body.mass if body.mass else math.nan
+        return self._template
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+from geometry_msgs.msg import Wrench
 from sensor_msgs.msg import JointState
 
-from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia
+import dyn_ros
+from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
 from . import command, conversions
 from .base import Output, RobotNode, run
@@ -20,6 +23,7 @@ from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dispatch import Compute, Terms
 from .dynamics_services import BATCH_KERNELS, KERNELS, SERVICES
+from .frames import coinciding_link
 from .inputs import wrenches
 from .markers import DYNAMICS
 from .robot import RobotContext
@@ -75,6 +79,7 @@ def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
     message = conversions.named(JointSpaceDynamics, robot)
     message.position_name = robot.position_names
     message.velocity_valid = velocity_valid
+    message.friction_included = robot.includes_friction
     message.position = conversions.zeros(len(robot.position_names))
     message.velocity = message.nle = conversions.zeros(size)
     message.gravity = conversions.zeros(size)
@@ -84,6 +89,7 @@ def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
     M = template.array("inertia.data").reshape(size, size)
     rows, position_rows, block = robot.rows, robot.position_rows, robot.block
     v[:] = h[:] = math.nan
+    friction = robot.friction if robot.includes_friction else None
 
     def compute(state: State, terms: Terms) -> Template:
         q[:] = state.q[position_rows]
@@ -92,7 +98,30 @@ def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
         if state.v is not None:
             v[:] = state.v[rows]
             h[:] = terms.nle[rows]
+            if friction:
+                h[:] += friction(state.v)[rows]
         return template
+    return compute
+
+
+def joint_wrenches(robot: RobotContext) -> Compute:
+    """`~/joint_wrenches`: what each joint and fixed joint transmits, without acceleration."""
+    model, data = robot.model, robot.data
+    indices = [i for i, frame in enumerate(model.tree.frames) if frame.kind != "body"]
+    zero = np.zeros(model.nv)
+    message = JointWrenches(
+        name=[model.frame_names[i] for i in indices],
+        frame=[coinciding_link(model, i) for i in indices],
+        wrench=[Wrench() for _ in indices])
+
+    def compute(state: State, terms: Terms) -> JointWrenches:
+        v = state.v
+        message.velocity_valid = v is not None
+        forces = dyn_ros.frame_forces(model, data, state.q, zero if v is None else v, zero)
+        for wrench, numbers in zip(message.wrench, forces[indices].tolist()):
+            conversions.set_vector(wrench.force, *numbers[:3])
+            conversions.set_vector(wrench.torque, *numbers[3:])
+        return message
     return compute
 
 
@@ -101,13 +130,14 @@ OUTPUTS = (
     Output("~/nle", JointState, nle, ("nle",)),
     Output("~/inertia", JointSpaceInertia, inertia, ("M",)),
     Output("~/state", JointSpaceDynamics, state, ("g", "M", "nle")),
+    Output("~/joint_wrenches", JointWrenches, joint_wrenches),
 )
 
 
 class DynamicsNode(RobotNode):
     """Publishes gravity, nonlinear effects, inertia, all of them at once, and commands."""
 
-    kernels: tuple[str, ...] = ("all_terms", *KERNELS)
+    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *KERNELS)
     batch_kernels = BATCH_KERNELS
     offers: tuple[Service, ...] = SERVICES
     markers = DYNAMICS

@@ -118,7 +118,8 @@ def get_inverse_dynamics(robot, request, response, state):
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
                        requested_forces(robot, request, state.q))
     response.name = robot.names
-    response.effort = numbers(tau[robot.rows])
+    response.effort = numbers((tau + robot.friction(state.velocity()))[robot.rows])
+    response.friction_included = robot.includes_friction
 
 
 def get_forward_dynamics(robot, request, response, state):

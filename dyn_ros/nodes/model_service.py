@@ -43,6 +43,7 @@ def _joint(model, joint, link):
         conversions.set_vector(message.axis, *joint.axis.tolist())
         limits = joint.upper, joint.lower, joint.velocity, joint.effort
     message.upper, message.lower, message.velocity, message.effort = map(float, limits)
+    message.damping, message.friction = float(joint.damping), float(joint.friction)
     if joint.mimic:
         message.mimic = model.joint_names[joint.mimic.joint]
         message.multiplier = float(joint.mimic.multiplier)

@@ -11,6 +11,7 @@ import numpy as np
 
 import dyn_ros
 from dyn_ros import Data, Model
+from dyn_ros.model.types import Array
 
 from .state import Rejected, State, StateCollector, abbreviated
 
@@ -23,6 +24,15 @@ class SettingError(ValueError):
     def __init__(self, parameter: str, text: object) -> None:
         super().__init__(f"{parameter}: {text}")
         self.parameter = parameter
+
+
+class UnknownPosition(SettingError):
+    """A joint is to be locked where it stands, which is not known yet."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__("locked_joints", "unknown position of " + abbreviated(names)
+                         + ": publish it on joint_states, or specify name=position")
+        self.names = names
 
 
 class RobotContext:
@@ -39,6 +49,8 @@ class RobotContext:
     payloads : dict, optional
         By name, the arguments of `Model.set_payload`. Updated by `set_payload` and
         `clear_payload`, and passed to the context of the next description.
+    positions : dict, optional
+        The positions of joints by name, for joints that are locked where they stand.
 
     Attributes
     ----------
@@ -61,6 +73,10 @@ class RobotContext:
         The rows and columns of a matrix (nv, nv) to publish: `matrix[block]`.
     received : float
         When the latest complete state was received, by time.perf_counter.
+    standing : dict
+        The positions, by name, of the joints that are locked where they stand.
+    includes_friction : bool
+        Whether efforts include damping and friction.
     left_out : list of str
         For each payload that is not applied to this robot, the reason. The payload is kept for a
         robot that has its frame.
@@ -70,12 +86,13 @@ class RobotContext:
     dyn_ros.UrdfError
         The description cannot be used.
     SettingError
-        A parameter does not fit the robot.
+        A parameter does not fit the robot. `UnknownPosition` if it does once positions are known.
     """
 
     def __init__(self, description: str, values: Mapping[str, Any],
                  notify: Callable[[str], None] | None = None,
-                 payloads: dict[str, tuple] | None = None) -> None:
+                 payloads: dict[str, tuple] | None = None,
+                 positions: Mapping[str, float] | None = None) -> None:
         root_joint = values["root_joint"]
         self.description = description
         self.model = Model.from_urdf(
@@ -84,6 +101,9 @@ class RobotContext:
             gravity=values["gravity"],
             mimic=values["mimic"],
             strict=values["strict"])
+        self.standing: dict[str, float] = {}
+        self._lock(values["locked_joints"], positions or {})
+        self.includes_friction: bool = values["include_friction"]
         self._select(values["joints"])
         self._set_armature(values["armature"])
         self.data = Data(self.model)
@@ -158,6 +178,34 @@ class RobotContext:
             return self.frame_id
         return self._world_frame or self.odometry_frame or "world"
 
+    def friction(self, v: Array) -> Array | float:
+        """Return the friction torques that efforts include, (nv,) or (B, nv); or zero."""
+        return dyn_ros.joint_friction(self.model, v) if self.includes_friction else 0.0
+
+    def _lock(self, entries: Sequence[str], positions: Mapping[str, float]) -> None:
+        """Lock joints, each given as name=position, or as name: where it stands."""
+        lock: dict[str, float] = {}
+        for entry in entries:
+            name, specified, number = (part.strip() for part in entry.partition("="))
+            if name not in self.model.joint_names:
+                raise SettingError("locked_joints", f"there is no joint {name!r:.80}; available: "
+                                   + ", ".join(self.model.joint_names))
+            if name in lock:
+                raise SettingError("locked_joints", f"duplicate name {name!r:.80}")
+            lock[name] = math.nan
+            if specified:
+                lock[name] = _position(name, number)
+            elif name in positions:
+                lock[name] = self.standing[name] = positions[name]
+        unknown = [name for name, position in lock.items() if math.isnan(position)]
+        if unknown:
+            raise UnknownPosition(unknown)
+        if lock:
+            try:
+                self.model = self.model.reduced(lock)
+            except ValueError as error:
+                raise SettingError("locked_joints", error) from None
+
     def _select(self, joints: Sequence[str]) -> None:
         model = self.model
         own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
@@ -195,3 +243,14 @@ class RobotContext:
         values = np.zeros(self.model.nv)
         values[self.rows] = armature
         self.model.armature = values
+
+
+def _position(name: str, text: str) -> float:
+    try:
+        position = float(text)
+    except ValueError:
+        position = math.nan
+    if not math.isfinite(position):
+        raise SettingError("locked_joints", f"the position of {name} is {text!r:.80}; expected a "
+                           "finite number [rad, m]")
+    return position

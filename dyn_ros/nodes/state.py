@@ -29,17 +29,22 @@ class State(NamedTuple):
     """A robot's state at one instant, in the order of the model."""
 
     q: Array
-    v: Array | None                 # None: the velocity of some joint is unknown
+    velocities: Array               # meaningless for the joints in `unknown`
     stamp: int = 0                  # [ns]; 0 if the state is from a request
     unknown: Sequence[str] = ()     # names of the joints whose velocity is unknown
     effort: Array | None = None     # None: not collected, or that of some joint is unknown
     acceleration: Array | None = None   # as for effort; see `Differences`
 
+    @property
+    def v(self) -> Array | None:
+        """All velocities; None if one is unknown."""
+        return None if self.unknown else self.velocities
+
     def velocity(self) -> Array:
         """Return all velocities; raise `Rejected` if one is unknown."""
-        if self.v is None:
+        if self.unknown:
             raise Rejected(f"unknown velocity of {abbreviated(self.unknown)}: {STATE_HINT}")
-        return self.v
+        return self.velocities
 
 
 STATE_HINT = "publish it on joint_states, or specify a state in the request"
@@ -181,12 +186,16 @@ class StateCollector:
             self._differentiates = True
             self._update_differences()
 
+    def positions(self) -> dict[str, float]:
+        """Return the positions, by name, of joints with one coordinate that have been received."""
+        return {name: float(self.q[self._idx_q[self._slots[name]]]) for name in self._slots
+                if self._stamps[self._slots[name]] != NEVER}
+
     def latest(self) -> State:
         """Return the latest state; its arrays are overwritten by the next message."""
-        known = self.velocity_known
         return State(
-            self.q, self.v if known else None, self.stamp,
-            () if known else self.missing_velocity(),
+            self.q, self.v, self.stamp,
+            () if self.velocity_known else self.missing_velocity(),
             self.tau if self.collects_effort and self.effort_known else None,
             self._differences.acceleration
             if self._differentiates and self._differences.known else None)

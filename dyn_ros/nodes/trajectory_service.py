@@ -19,7 +19,8 @@ def needs_state(robot, request):
 def get_trajectory_efforts(robot, request, response, state):
     """The efforts at each point of a trajectory, and those that exceed the joints' limits."""
     q, v, a = _trajectory(robot.model, request.trajectory, state)
-    tau = dyn_ros.rnea(robot.model, robot.data, q, v, a)[:, robot.rows]
+    tau = (dyn_ros.rnea(robot.model, robot.data, q, v, a) + robot.friction(v))[:, robot.rows]
+    response.friction_included = robot.includes_friction
     limits = robot.model.effort_limit[robot.rows]
     response.name = robot.names
     set_matrix(response.effort, tau)

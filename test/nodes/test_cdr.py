@@ -323,8 +323,6 @@ def dynamics_template(draw):
 def centroidal_template(draw):
     message = CentroidalState(
         velocity_valid=draw(st.booleans()), rates_valid=draw(st.booleans()))
-    message.locked_inertia.rows = message.locked_inertia.cols = 3
-    message.locked_inertia.data = array.array("d", bytes(72))
     return message
 
 
@@ -333,7 +331,7 @@ FIELDS = {
     inertia_template: ("inertia.data",),
     dynamics_template: ("position", "velocity", "gravity", "nle", "inertia.data"),
     centroidal_template: (
-        "mass", "com", "locked_inertia.data", "com_velocity", "linear_momentum",
+        "mass", "com", "locked_inertia", "com_velocity", "linear_momentum",
         "angular_momentum", "com_acceleration", "linear_momentum_rate", "angular_momentum_rate"),
 }
 
