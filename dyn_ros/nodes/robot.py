@@ -178,9 +178,9 @@ class RobotContext:
             return self.frame_id
         return self._world_frame or self.odometry_frame or "world"
 
-    def friction(self, v: Array) -> Array | float:
-        """Return the friction torques that efforts include, (nv,) or (B, nv); or zero."""
-        return dyn_ros.joint_friction(self.model, v) if self.includes_friction else 0.0
+    def friction(self, v: Array) -> Array:
+        """Return the friction torques that efforts include, (nv,) or (B, nv)."""
+        return dyn_ros.joint_friction(self.model, v) if self.includes_friction else np.zeros_like(v)
 
     def _lock(self, entries: Sequence[str], positions: Mapping[str, float]) -> None:
         """Lock joints, each given as name=position, or as name: where it stands."""
