@@ -591,14 +591,14 @@ def test_a_measured_wrench_acts_at_the_frame_of_its_topic(client, node, robot, s
              wrench_frames=["forearm_roll"])
     publisher = client.publisher(WrenchStamped, topic, reliability=ReliabilityPolicy.BEST_EFFORT)
     client.wait(publisher.get_subscription_count, "a subscription")
-    expected = Peer()
+    expected = Peer()               # the joint forearm_roll moves wrist_link
     for axes in ("world", "tool"):
-        R = expected.rotation("forearm_link").T
+        R = expected.rotation("wrist_link").T
         if axes == "tool":
             R = R @ expected.rotation("tool")
         push = np.ravel(PUSH.reshape(2, 3) @ R.T)
         _, forces = expected.constrained(["tool"] * 6, np.eye(6), 0.0,
-                                         wrenches=[("forearm_link", push)])
+                                         wrenches=[("wrist_link", push)])
         robot.ask(ready=lambda solution, forces=forces: np.allclose(
             solution.effort, forces, rtol=1e-9, atol=1e-8),
             again=lambda axes=axes: publisher.publish(wrench(axes, PUSH)))
