@@ -1,20 +1,36 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Convert a dyn_ros/RobotState with joint names to q and v."""
-import math
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from dyn_ros import Model
+from dyn_ros.model.types import Array
+from dyn_ros.msg import RobotState
+
 from . import conversions
-from .state import LARGEST, Rejected, abbreviated, check_pose, duplicates
+from .state import (
+    Rejected,
+    abbreviated,
+    base_kind,
+    check_base,
+    check_names,
+    check_usable,
+    set_base,
+)
 
 
-def requested_state(model, given):
+def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
     """Return q and v of a state that contains joint names, as new arrays in the order of the model.
 
     Parameters
     ----------
     model : dyn_ros.Model
+        The base may be floating or planar; any other joint of several degrees of freedom is a
+        `ValueError`.
     given : dyn_ros/RobotState
         All joints with their own coordinate are required. Names that are not in the model are
         ignored, and so are mimic joints. Without velocities, the robot is at rest.
@@ -31,11 +47,13 @@ def requested_state(model, given):
     """
     q, v = np.array(model.neutral(), float), np.zeros(model.nv)
     joints = {joint.name: i for i, joint in enumerate(model.tree.joints) if joint.mimic is None}
-    kind = model.tree.joints[0].kind if model.njoints else None
-    if kind in ("floating", "planar"):
+    base = base_kind(model)
+    if base is not None:
         del joints[model.joint_names[0]]
-        _set_base(kind, q, v, conversions.pose_numbers(given.base_pose),
-                  conversions.twist_numbers(given.base_twist))
+        pose, twist = (conversions.pose_numbers(given.base_pose),
+                       conversions.twist_numbers(given.base_twist))
+        check_base(pose, twist)
+        set_base(base, q, v, pose, twist)
     _check_lengths(given)
     used = [k for k, name in enumerate(given.name) if name in joints]
     own = [joints[given.name[k]] for k in used]
@@ -46,45 +64,26 @@ def requested_state(model, given):
     return q, v
 
 
-def _check_lengths(given):
+def _check_lengths(given: RobotState) -> None:
+    check_names(given.name)
     size, positions, velocities = len(given.name), len(given.position), len(given.velocity)
-    if len(set(given.name)) != size:
-        raise Rejected(f"duplicate joint names: {abbreviated(duplicates(given.name))}")
     if positions != size or velocities not in (0, size):
         raise Rejected(f"{size} names, but {positions} positions and {velocities} velocities; "
                        "expected one position for each name, and one velocity for each name or "
                        "none")
 
 
-def _usable(field, names, values, used):
+def _usable(field: str, names: Sequence[str], values: Sequence[float],
+            used: Sequence[int]) -> list[float]:
     """Return the values at the indices `used`; raise `Rejected` if one cannot be used."""
     chosen = [values[k] for k in used]
-    bad = [f"{names[k]} = {values[k]:g}" for k in used if not abs(values[k]) <= LARGEST]
-    if bad:
-        fault = "too large" if all(map(math.isfinite, chosen)) else "not finite"
-        raise Rejected(f"{field} is {fault}: {', '.join(bad[:10])}")
+    check_usable(field, [names[k] for k in used], chosen)
     return chosen
 
 
-def _check_complete(model, joints, names):
+def _check_complete(model: Model, joints: Mapping[str, int], names: Collection[str]) -> None:
     missing = sorted(joints.keys() - set(names), key=joints.__getitem__)
     if missing:
         others = [name for name in names if name not in joints and name not in model.joint_names]
         raise Rejected(f"state: missing position of {abbreviated(missing)}" + (
             f"; not in the model: {abbreviated(others)}" if others else ""))
-
-
-def _set_base(kind, q, v, pose, twist):
-    """Set the coordinates and velocities of a base from its pose and its twist."""
-    check_pose(pose)
-    components = [f"{part}_{axis}" for part in ("linear", "angular") for axis in "xyz"]
-    _usable("the base's twist", components, twist, range(6))
-    x, y, z, qx, qy, qz, qw = pose
-    if kind == "planar":
-        yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
-        q[:3] = x, y, yaw
-        v[:3] = twist[0], twist[1], twist[5]
-        return
-    norm = math.hypot(qx, qy, qz, qw)
-    q[:7] = x, y, z, qx / norm, qy / norm, qz / norm, qw / norm
-    v[:6] = twist

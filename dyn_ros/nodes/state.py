@@ -19,6 +19,8 @@ from .differences import NEVER, Differences
 
 MAX_LAYOUTS = 1000      # bounds the memory if a publisher never repeats its list of names
 LARGEST = 1e12          # doubles resolve larger angles poorly, and results overflow
+_POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
+_TWIST = ("linear_x", "linear_y", "linear_z", "angular_x", "angular_y", "angular_z")
 
 
 class Rejected(ValueError):
@@ -148,14 +150,14 @@ class StateCollector:
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         self._parts: dict[tuple[int, ...], _Part] = {}
         self._unknown: tuple[str, ...] = ()
-        self._base = _base_joint(model)
+        self._base = base_kind(model)
         self.needs_odometry = self._base is not None and base is None
         if self._base is not None:
             del self._slots[self._names[0]]
             self._efforts[:model.nvs[0]] = True
             if base is not None:
-                _check_base(*base)
-                self._set_base(*base)
+                check_base(*base)
+                set_base(self._base, self.q, self.v, *base)
                 self._velocities[0] = True
         given = self._base is not None and not self.needs_odometry
         self._live = self._stamps[given:]        # a view: stamps of what messages report
@@ -245,12 +247,12 @@ class StateCollector:
 
         Returns and raises like `joint_states`; ignored if the base does not move.
         """
-        if not self.needs_odometry:
+        if self._base is None or not self.needs_odometry:
             return False
-        _check_base(pose, twist)
+        check_base(pose, twist)
         part = self._part([0])
         self._check_order(part, stamp)
-        self._set_base(pose, twist)
+        set_base(self._base, self.q, self.v, pose, twist)
         self._velocities[0] = True
         return self._collected(part, stamp)
 
@@ -281,8 +283,7 @@ class StateCollector:
     def _new_layout(self, names: tuple[str, ...]) -> _Layout:
         if not names:
             raise Rejected("no joint names")
-        if len(set(names)) != len(names):
-            raise Rejected(f"duplicate joint names: {abbreviated(duplicates(names))}")
+        check_names(names)
         if len(self._layouts) >= MAX_LAYOUTS:
             self._layouts.clear()
             self._parts.clear()
@@ -309,13 +310,9 @@ class StateCollector:
     def _checked(self, field: str, values: Numbers, layout: _Layout,
                  names: tuple[str, ...]) -> Array:
         used = np.asarray(values, float)[layout.used]
-        if sum(map(abs, used.tolist())) <= LARGEST:     # far faster than checking with NumPy
-            return used
-        usable = np.abs(used) <= LARGEST
-        if not usable.all():
-            bad = zip(np.array(names)[layout.used][~usable], used[~usable])
-            raise _unusable(field, used.tolist(), ", ".join(
-                f"{name} = {value:g}" for name, value in list(bad)[:10]))
+        numbers = used.tolist()
+        if not sum(map(abs, numbers)) <= LARGEST:       # far faster than naming what is wrong
+            check_usable(field, np.array(names)[layout.used].tolist(), numbers)
         return used
 
     def _take_effort(self, effort: Numbers, layout: _Layout) -> None:
@@ -368,17 +365,6 @@ class StateCollector:
         else:
             self._differences.reset()
 
-    def _set_base(self, pose: Sequence[float], twist: Sequence[float]) -> None:
-        x, y, z, qx, qy, qz, qw = pose
-        if self._base == "planar":
-            yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
-            self.q[:3] = x, y, yaw
-            self.v[:3] = twist[0], twist[1], twist[5]
-            return
-        norm = math.hypot(qx, qy, qz, qw)
-        self.q[:7] = x, y, z, qx / norm, qy / norm, qz / norm, qw / norm
-        self.v[:6] = twist
-
 
 def duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
@@ -390,8 +376,11 @@ def abbreviated(names: Sequence[str]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _base_joint(model: Model) -> str | None:
-    """Return "floating", "planar", or None for a fixed base."""
+def base_kind(model: Model) -> str | None:
+    """Return "floating", "planar", or None for a fixed base.
+
+    Any other joint of several degrees of freedom is a `ValueError`: no message reports its state.
+    """
     base = None
     for i, joint in enumerate(model.tree.joints):
         if joint.kind in ("floating", "planar"):
@@ -403,32 +392,63 @@ def _base_joint(model: Model) -> str | None:
     return base
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raise `Rejected` if the names of joints are not unique."""
+    if len(set(names)) != len(names):
+        raise Rejected(f"duplicate joint names: {abbreviated(duplicates(names))}")
+
+
+def check_usable(what: str, names: Iterable[str], values: Sequence[float]) -> None:
+    """Raise `Rejected` if a value is not finite or exceeds `LARGEST`; names the first ten."""
+    bad = [f"{name} = {value:g}" for name, value in zip(names, values)
+           if not abs(value) <= LARGEST]
+    if bad:
+        fault = "too large" if all(map(math.isfinite, values)) else "not finite"
+        raise Rejected(f"{what} is {fault}: {', '.join(bad[:10])}")
+
+
 def check_pose(pose: Sequence[float]) -> None:
     """Raise `Rejected` for a base's pose (x y z qx qy qz qw) that cannot be used.
 
     The norm of its quaternion may differ from 1 by 1e-3, to allow for rounded digits; callers
     normalize it.
     """
-    _check_usable("pose", pose)
+    check_usable("the base's pose", _POSE, pose)
     norm = math.hypot(*pose[3:])
     if abs(norm - 1.0) > 1e-3:
         raise Rejected(f"the norm of the base's quaternion is {norm:g}, expected 1")
 
 
-def _check_base(pose: Sequence[float], twist: Sequence[float]) -> None:
+def check_base(pose: Sequence[float], twist: Sequence[float]) -> None:
+    """Raise `Rejected` for a base's pose, see `check_pose`, or twist that cannot be used."""
     check_pose(pose)
-    _check_usable("twist", twist)
+    check_usable("the base's twist", _TWIST, twist)
 
 
-def _check_usable(name: str, values: Sequence[float]) -> None:
-    if not sum(map(abs, values)) <= LARGEST:
-        raise _unusable(f"the base's {name}", values, _numbers(values))
+def set_base(kind: str, q: Array, v: Array, pose: Sequence[float], twist: Sequence[float]) -> None:
+    """Set the coordinates and velocities of a base from a pose and a twist that can be used.
 
-
-def _unusable(what: str, values: Iterable[float], text: str) -> Rejected:
-    if all(map(math.isfinite, values)):
-        return Rejected(f"{what} is too large: {text}")
-    return Rejected(f"{what} is not finite: {text}")
+    Parameters
+    ----------
+    kind : str
+        "floating" or "planar". A planar base takes the position in the plane, the yaw, and the
+        corresponding velocities.
+    q, v : ndarray (nq,), (nv,)
+        Their first entries are overwritten.
+    pose : (7,) sequence
+        x y z qx qy qz qw [m]; the quaternion is normalized.
+    twist : (6,) sequence
+        Linear, angular, expressed in the base frame [m/s, rad/s].
+    """
+    x, y, z, qx, qy, qz, qw = pose
+    if kind == "planar":
+        yaw = math.atan2(2.0 * (qw * qz + qx * qy), 1.0 - 2.0 * (qy * qy + qz * qz))
+        q[:3] = x, y, yaw
+        v[:3] = twist[0], twist[1], twist[5]
+        return
+    norm = math.hypot(qx, qy, qz, qw)
+    q[:7] = x, y, z, qx / norm, qy / norm, qz / norm, qw / norm
+    v[:6] = twist
 
 
 def _index(numbers: list[int]) -> Index:
@@ -436,7 +456,3 @@ def _index(numbers: list[int]) -> Index:
     if numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return slice(numbers[0], numbers[0] + len(numbers))
     return np.array(numbers, dtype=np.intp)
-
-
-def _numbers(values: Iterable[float]) -> str:
-    return "[" + ", ".join(f"{value:g}" for value in values) + "]"

@@ -231,10 +231,10 @@ def test_a_quaternion_is_made_unit(floating):
 
 
 @pytest.mark.parametrize("pose, twist, why", [
-    ((math.nan, *UPRIGHT[1:]), TWIST, "pose is not finite"),
-    (UPRIGHT, (*TWIST[:5], math.inf), "twist is not finite"),
-    ((1e300, *UPRIGHT[1:]), TWIST, "pose is too large"),
-    (UPRIGHT, (*TWIST[:5], -1e300), "twist is too large"),
+    ((math.nan, *UPRIGHT[1:]), TWIST, "the base's pose is not finite: x = nan$"),
+    (UPRIGHT, (*TWIST[:5], math.inf), "the base's twist is not finite: angular_z = inf$"),
+    ((1e300, *UPRIGHT[1:]), TWIST, r"the base's pose is too large: x = 1e\+300$"),
+    (UPRIGHT, (*TWIST[:5], -1e300), r"the base's twist is too large: angular_z = -1e\+300$"),
     ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
 ])
 def test_a_base_that_cannot_be_used_is_rejected(floating, pose, twist, why):
