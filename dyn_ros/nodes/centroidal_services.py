@@ -5,16 +5,23 @@
 The engine excludes the link of a fixed base. That link does not move, but it shifts the center of
 mass: the total one is `share` of the way from that of the moving links to its own.
 """
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 import dyn_ros
+from dyn_ros.model.types import Array
 from dyn_ros.srv import GetCentroidalMap, GetComJacobian
 
 from . import conversions
+from .robot import RobotContext
 from .services import Service, numbers, set_matrix, set_unknown_matrix
+from .state import State
 
 
-def get_com_jacobian(robot, request, response, state):
+def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The Jacobian of the center of mass; its time variation if known."""
     model, data = robot.model, robot.data
     mass, share, _ = _set_center(robot, response, state)
@@ -22,18 +29,19 @@ def get_com_jacobian(robot, request, response, state):
     set_matrix(response.jacobian, J[:, robot.rows])
     response.velocity_valid = not state.unknown
     if response.velocity_valid:
-        dAg = dyn_ros.dccrba(model, data, state.q, state.v)
+        dAg = dyn_ros.dccrba(model, data, state.q, state.velocity())
         dJ = dAg[:3] / mass if mass else np.zeros_like(J)
         set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
     else:
         set_unknown_matrix(response.jacobian_time_variation, 3, len(robot.names))
 
 
-def get_centroidal_map(robot, request, response, state):
+def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The centroidal map, from velocities to momentum; its time variation if known."""
     model, data = robot.model, robot.data
     _, share, lever = _set_center(robot, response, state)
-    dyn_ros.dccrba(model, data, state.q, np.zeros(model.nv) if state.unknown else state.v)
+    v = np.zeros(model.nv) if state.unknown else state.velocities
+    dyn_ros.dccrba(model, data, state.q, v)
     set_matrix(response.centroidal_map, _moved(data.Ag, lever)[:, robot.rows])
     response.velocity_valid = not state.unknown
     if response.velocity_valid:
@@ -44,7 +52,7 @@ def get_centroidal_map(robot, request, response, state):
         set_unknown_matrix(response.centroidal_map_time_variation, 6, len(robot.names))
 
 
-def _set_center(robot, response, state):
+def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float, float, Array]:
     """Set header, names, mass and center of mass; return the mass, `share` and the lever.
 
     The lever points from the center of mass of all links to that of the moving links.
@@ -62,7 +70,7 @@ def _set_center(robot, response, state):
     return mass, share, lever
 
 
-def _moved(momenta, lever):
+def _moved(momenta: Array, lever: Array) -> Array:
     """Return the columns (6, n) of momenta about the point at -`lever` from their own."""
     moved = momenta.copy()
     moved[3:] += np.cross(lever, momenta[:3], axisb=0).T

@@ -4,14 +4,22 @@
 
 Independent of ROS.
 """
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import dyn_ros
+from dyn_ros import Model
+from dyn_ros.algorithms.constraints import ConstrainedMotion
 from dyn_ros.model.fields import MAX_CONSTRAINTS
+from dyn_ros.model.types import Array
 
 from .frames import axes_link, rotation
+from .robot import RobotContext
 from .state import Rejected
 
 
@@ -31,13 +39,14 @@ class Constraints:
         The link in whose axes the directions are expressed; None: those of the world.
     """
 
-    frame: tuple
-    directions: np.ndarray
-    acceleration: np.ndarray
+    frame: tuple[str, ...]
+    directions: Array
+    acceleration: Array
     axes: str | None
 
 
-def from_preset(robot, preset, tip_frame, axis, axis_frame):
+def from_preset(robot: RobotContext, preset: str, tip_frame: str, axis: Sequence[float],
+                axis_frame: str) -> Constraints:
     """Return the constraints that parameters specify, which hold one frame.
 
     Parameters
@@ -80,7 +89,7 @@ def from_preset(robot, preset, tip_frame, axis, axis_frame):
     return _checked(robot, (tip_frame,) * m, directions, np.zeros(m), axes)
 
 
-def from_message(robot, message):
+def from_message(robot: RobotContext, message: Any) -> Constraints:
     """Return the constraints of a dyn_ros/AccelerationConstraints.
 
     Raises
@@ -107,7 +116,8 @@ def from_message(robot, message):
                     acceleration if len(acceleration) else np.zeros(cols), axes)
 
 
-def _checked(robot, frames, directions, acceleration, axes):
+def _checked(robot: RobotContext, frames: tuple[str, ...], directions: Array,
+             acceleration: Array, axes: str | None) -> Constraints:
     """Return Constraints that the engine accepts, as a trial solution at rest shows."""
     constraints = Constraints(frames, directions, acceleration, axes)
     model = robot.model
@@ -115,14 +125,16 @@ def _checked(robot, frames, directions, acceleration, axes):
     return constraints
 
 
-def solve(robot, q, v, constraints, tau=None, f_ext=None, **how):
+def solve(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
+          tau: Array | None = None, f_ext: Array | None = None, **how: Any) -> ConstrainedMotion:
     """Call `dyn_ros.constrained_dynamics` with these constraints."""
     return dyn_ros.constrained_dynamics(
         robot.model, robot.data, q, v, constraints.frame, constraints.directions,
         constraints.acceleration, tau, f_ext, axes=constraints.axes, **how)
 
 
-def achieved_acceleration(robot, q, v, constraints, ddq, oMf):
+def achieved_acceleration(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
+                          ddq: Array, oMf: Array) -> Array:
     """Return directions' * (classical acceleration of the frame) of each constraint, (m,).
 
     Parameters
@@ -146,20 +158,20 @@ def achieved_acceleration(robot, q, v, constraints, ddq, oMf):
     return result
 
 
-def moved_links(model):
+def moved_links(model: Model) -> list[str]:
     """Return, for each joint, the link that it moves."""
-    links = {}
+    links: dict[int, str] = {}
     for frame in model.tree.frames:                 # depth first: a joint's own link comes first
         if frame.kind == "body":
             links.setdefault(frame.parent, frame.name)
     return [links[joint] for joint in range(model.njoints)]
 
 
-def _moved_frames(model):
+def _moved_frames(model: Model) -> list[str]:
     return [frame.name for frame in model.tree.frames if frame.parent >= 0]
 
 
-def _across(name, axis):
+def _across(name: str, axis: Array) -> Array:
     """Return two unit vectors (3, 2), columns orthogonal to an axis and to each other."""
     largest = abs(axis).max()
     if not largest > 0.0:

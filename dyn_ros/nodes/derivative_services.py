@@ -1,9 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node and centroidal_node that return derivatives."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 import dyn_ros
+from dyn_ros.model.types import Array
 from dyn_ros.srv import (
     GetAbaDerivatives,
     GetCentroidalDerivatives,
@@ -13,7 +19,9 @@ from dyn_ros.srv import (
 
 from .frames import reference_frame_id
 from .parameters import Spec
+from .robot import RobotContext
 from .services import Service, set_matrix, set_tensor, vector
+from .state import State
 from .wrenches import requested_forces
 
 SPEC = Spec("derivatives", True,
@@ -22,7 +30,7 @@ SPEC = Spec("derivatives", True,
             read_only=True)
 
 
-def get_rnea_derivatives(robot, request, response, state):
+def get_rnea_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Derivatives of the efforts that a motion requires; second order on request."""
     a = vector(robot, "acceleration", request.name, request.acceleration)
     given = (robot.model, robot.data, state.q, state.velocity(), a,
@@ -38,7 +46,7 @@ def get_rnea_derivatives(robot, request, response, state):
                   (data.dtau_dq, data.dtau_dv, data.M))
 
 
-def get_aba_derivatives(robot, request, response, state):
+def get_aba_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Derivatives of the acceleration that efforts produce; second order on request."""
     tau = vector(robot, "effort", request.name, request.effort)
     given = (robot.model, robot.data, state.q, state.velocity(), tau,
@@ -55,7 +63,7 @@ def get_aba_derivatives(robot, request, response, state):
                   (data.ddq_dq, data.ddq_dv, data.Minv))
 
 
-def get_frame_derivatives(robot, request, response, state):
+def get_frame_derivatives(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """Derivatives of the velocity and of the spatial acceleration of a frame."""
     place = request.frame, request.reference_frame
     a = vector(robot, "acceleration", request.name, request.acceleration)
@@ -67,7 +75,8 @@ def get_frame_derivatives(robot, request, response, state):
         set_matrix(getattr(response, field), getattr(robot.data, field)[:, robot.rows])
 
 
-def get_centroidal_derivatives(robot, request, response, state):
+def get_centroidal_derivatives(robot: RobotContext, request: Any, response: Any,
+                               state: State) -> None:
     """Derivatives of the momentum of all links about their center of mass, and of its rate.
 
     The engine excludes the link of a fixed base. That link does not move, but it shifts the
@@ -94,12 +103,14 @@ def get_centroidal_derivatives(robot, request, response, state):
         set_matrix(getattr(response, field), value[:, robot.rows])
 
 
-def _set_matrices(robot, response, fields, matrices):
+def _set_matrices(robot: RobotContext, response: Any, fields: Iterable[str],
+                  matrices: Iterable[Array]) -> None:
     for field, matrix in zip(fields, matrices):
         set_matrix(getattr(response, field), matrix[robot.block])
 
 
-def _set_tensors(robot, response, fields, tensors):
+def _set_tensors(robot: RobotContext, response: Any, fields: Iterable[str],
+                 tensors: Iterable[Array]) -> None:
     rows = np.arange(robot.model.nv)[robot.rows]
     for field, tensor in zip(fields, tensors):
         set_tensor(getattr(response, field), tensor[np.ix_(rows, rows, rows)])

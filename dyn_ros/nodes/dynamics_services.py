@@ -1,13 +1,18 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The services of dynamics_node."""
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Point
 
 import dyn_ros
+from dyn_ros import Data, Model, ReferenceFrame
 from dyn_ros.model.frames import frame_number
+from dyn_ros.model.types import Array
 from dyn_ros.srv import (
     ClearPayload,
     GetDynamics,
@@ -24,6 +29,7 @@ from dyn_ros.srv import (
 from . import conversions
 from .frames import reference_frame_id
 from .model_service import get_model
+from .robot import RobotContext
 from .services import (
     Service,
     numbers,
@@ -33,14 +39,14 @@ from .services import (
     unknown_numbers,
     vector,
 )
-from .state import Rejected
+from .state import Rejected, State
 from .trajectory_service import get_trajectory_efforts, needs_state
 from .wrenches import requested_forces
 
 NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
 
 
-def get_jacobian(robot, request, response, state):
+def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The Jacobian of a frame or of a point on it; its time variation and Hessian on request."""
     model, data, point = robot.model, robot.data, request.offset
     place = request.frame, request.reference_frame
@@ -60,7 +66,8 @@ def get_jacobian(robot, request, response, state):
         set_tensor(response.hessian, H[:, robot.rows][:, :, robot.rows])
 
 
-def point_hessian(model, data, q, frame, reference_frame, offset=None):
+def point_hessian(model: Model, data: Data, q: Array, frame: str | int,
+                  reference_frame: ReferenceFrame | int, offset: Array | None = None) -> Array:
     """Return the derivative of the Jacobian of a point that moves with a frame, (6, nv, nv).
 
     Parameters
@@ -73,10 +80,10 @@ def point_hessian(model, data, q, frame, reference_frame, offset=None):
         The point, expressed in the frame [m]; None: its origin. Irrelevant for WORLD.
     """
     H = dyn_ros.frame_hessian(model, data, q, frame, reference_frame)
-    if offset is None or reference_frame == dyn_ros.ReferenceFrame.WORLD:
+    if offset is None or reference_frame == ReferenceFrame.WORLD:
         return H
     H = H.copy()
-    if reference_frame == dyn_ros.ReferenceFrame.LOCAL:     # its lever does not change
+    if reference_frame == ReferenceFrame.LOCAL:     # its lever does not change
         H[:3] += np.cross(H[3:], offset, axisa=0, axisc=0)
         return H
     index = frame_number(model, frame)
@@ -88,7 +95,7 @@ def point_hessian(model, data, q, frame, reference_frame, offset=None):
     return H
 
 
-def get_frame_state(robot, request, response, state):
+def get_frame_state(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The pose of a frame; its velocity and acceleration if all joint velocities are known."""
     model, data = robot.model, robot.data
     place = request.frame, request.reference_frame
@@ -100,11 +107,11 @@ def get_frame_state(robot, request, response, state):
     response.pose.header.stamp = response.header.stamp
     response.pose.header.frame_id = robot.world_frame
     response.velocity_valid = not state.unknown
-    velocity = acceleration = classical = (math.nan,) * 6
+    velocity = acceleration = classical = unknown_numbers(6)
     if response.velocity_valid:
-        velocity = numbers(dyn_ros.frame_velocity(model, data, state.q, state.v, *place))
-        acceleration = numbers(
-            dyn_ros.frame_acceleration(model, data, state.q, state.v, a, *place))
+        v = state.velocity()
+        velocity = numbers(dyn_ros.frame_velocity(model, data, state.q, v, *place))
+        acceleration = numbers(dyn_ros.frame_acceleration(model, data, state.q, v, a, *place))
         classical = numbers(data.frame_classical_acceleration)
     response.header.frame_id = reference_frame_id(robot, *place)
     conversions.set_twist(response.velocity, velocity)
@@ -112,7 +119,7 @@ def get_frame_state(robot, request, response, state):
     conversions.set_twist(response.classical_acceleration, classical)
 
 
-def get_inverse_dynamics(robot, request, response, state):
+def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The efforts that produce an acceleration."""
     a = vector(robot, "acceleration", request.name, request.acceleration)
     tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
@@ -122,7 +129,7 @@ def get_inverse_dynamics(robot, request, response, state):
     response.friction_included = robot.includes_friction
 
 
-def get_forward_dynamics(robot, request, response, state):
+def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The acceleration that efforts produce."""
     tau = vector(robot, "effort", request.name, request.effort)
     a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
@@ -131,7 +138,7 @@ def get_forward_dynamics(robot, request, response, state):
     response.acceleration = numbers(a[robot.rows])
 
 
-def get_dynamics(robot, request, response, state):
+def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The inertia matrix and gravity; nonlinear effects and the Coriolis matrix if known."""
     model, data, size = robot.model, robot.data, len(robot.names)
     response.name = robot.names
@@ -139,30 +146,30 @@ def get_dynamics(robot, request, response, state):
     response.gravity = numbers(dyn_ros.generalized_gravity(model, data, state.q)[robot.rows])
     response.velocity_valid = not state.unknown
     if response.velocity_valid:
-        response.nle = numbers(
-            dyn_ros.nonlinear_effects(model, data, state.q, state.v)[robot.rows])
+        v = state.velocity()
+        response.nle = numbers(dyn_ros.nonlinear_effects(model, data, state.q, v)[robot.rows])
         set_matrix(response.coriolis,
-                   dyn_ros.coriolis_matrix(model, data, state.q, state.v)[robot.block])
+                   dyn_ros.coriolis_matrix(model, data, state.q, v)[robot.block])
     else:
         response.nle = unknown_numbers(size)
         set_unknown_matrix(response.coriolis, size, size)
 
 
-def get_energies(robot, request, response, state):
+def get_energies(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The potential energy; the kinetic and the mechanical energy if known."""
     model, data = robot.model, robot.data
     response.header.frame_id = robot.world_frame
     response.velocity_valid = not state.unknown
     response.potential = response.kinetic = response.mechanical = math.nan
     if response.velocity_valid:
-        dyn_ros.mechanical_energy(model, data, state.q, state.v)
+        dyn_ros.mechanical_energy(model, data, state.q, state.velocity())
         energies = data.potential_energy, data.kinetic_energy, data.mechanical_energy
         response.potential, response.kinetic, response.mechanical = numbers(np.array(energies))
     else:
         [response.potential] = numbers(np.array([dyn_ros.potential_energy(model, data, state.q)]))
 
 
-def set_payload(robot, request, response):
+def set_payload(robot: RobotContext, request: Any, response: Any) -> None:
     """Attach a body to a link until it is cleared or the node exits."""
     if not 0 < len(request.name) <= NAME_LENGTH:
         raise Rejected(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
@@ -174,13 +181,13 @@ def set_payload(robot, request, response):
     _report_payloads(robot, response)
 
 
-def clear_payload(robot, request, response):
+def clear_payload(robot: RobotContext, request: Any, response: Any) -> None:
     """Remove one payload, or all."""
     robot.clear_payload(request.name or None)
     _report_payloads(robot, response)
 
 
-def _report_payloads(robot, response):
+def _report_payloads(robot: RobotContext, response: Any) -> None:
     response.payloads = list(robot.payloads)
     response.total_mass = robot.model.total_mass
 

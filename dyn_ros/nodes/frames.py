@@ -4,15 +4,19 @@
 
 Independent of ROS.
 """
+from __future__ import annotations
+
 import numpy as np
 
-from dyn_ros import ReferenceFrame
+from dyn_ros import Model, ReferenceFrame
 from dyn_ros.model.frames import frame_number, frame_selector
+from dyn_ros.model.types import Array
 
+from .robot import RobotContext
 from .state import Rejected
 
 
-def coinciding_link(model, frame):
+def coinciding_link(model: Model, frame: str | int) -> str:
     """Return the link whose frame coincides with a frame.
 
     A link is its own; a joint or fixed joint has its child link. TF contains the frames of links.
@@ -31,7 +35,7 @@ def coinciding_link(model, frame):
     return next(each.name for each in frames if each.kind == "body")
 
 
-def axes_link(robot, field, name):
+def axes_link(robot: RobotContext, field: str, name: str) -> str | None:
     """Return the link with the axes that a frame_id denotes; None for those of the world.
 
     Parameters
@@ -57,14 +61,15 @@ def axes_link(robot, field, name):
                    + ", ".join([*frames, *(f"{each} (the world)" for each in worlds)]))
 
 
-def world_names(robot):
+def world_names(robot: RobotContext) -> list[str]:
     """Return the names that denote the world: its frame_id and, for a fixed base, "world"."""
     if robot.moving_base:
         return [robot.world_frame]
     return list(dict.fromkeys([robot.world_frame, "world"]))
 
 
-def reference_frame_id(robot, frame, reference_frame):
+def reference_frame_id(robot: RobotContext, frame: str | int,
+                       reference_frame: ReferenceFrame | int) -> str:
     """Return the frame_id of the axes of a frame and a `dyn_ros.ReferenceFrame`.
 
     Raises
@@ -78,7 +83,7 @@ def reference_frame_id(robot, frame, reference_frame):
     return robot.world_frame
 
 
-def rotation(axes, oMf):
+def rotation(axes: int | None, oMf: Array) -> Array:
     """Return the rotation from the axes of a frame to the world.
 
     Parameters

@@ -1,17 +1,31 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Topics that a node subscribes to because of its parameters, and the latest message of each."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 
+from .robot import RobotContext
 from .state import Rejected
 from .wrenches import WrenchReader
 
+if TYPE_CHECKING:
+    from .base import RobotNode
+
 COMMAND_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 SENSOR_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+Read: TypeAlias = Callable[[RobotContext, Any], Any]
+"""Converts a message for a robot; raises a ValueError if it does not fit the robot."""
+
+Subscription: TypeAlias = tuple[Any, Read, QoSProfile]
+"""The type of the messages, their converter and the QoS of a topic."""
 
 
 class InputTopic:
@@ -24,24 +38,27 @@ class InputTopic:
         Converts a message; raises a ValueError if it does not fit the robot.
     """
 
-    def __init__(self, name, read):
+    def __init__(self, name: str, read: Read) -> None:
         self.name = name
         self._read = read
-        self._robot = self._message = None
+        self._robot: RobotContext | None = None     # that `_numbers` belongs to
+        self._message: Any = None
+        self._numbers: Any = None
+        self._received = 0.0
 
-    def set_reader(self, read):
+    def set_reader(self, read: Read) -> None:
         """Replace the converter, with which the latest message is converted again."""
         if read != self._read:
             self._read, self._robot = read, None
 
-    def receive(self, robot, message, now):
+    def receive(self, robot: RobotContext | None, message: Any, now: float) -> None:
         """Convert a message received at a time [s]; a ValueError leaves the last one in place."""
         if robot is None:
             raise Rejected("there is no robot yet")
         self._numbers = self._read(robot, message)
         self._robot, self._message, self._received = robot, message, now
 
-    def numbers(self, robot, now, timeout):
+    def numbers(self, robot: RobotContext, now: float, timeout: float) -> Any:
         """Return the latest conversion; raise `Rejected` if it is missing, too old or invalid."""
         if self._message is None:
             raise Rejected(f"no message received on {self.name}")
@@ -62,14 +79,14 @@ class Inputs:
         Its `on_input(topic, message)` is called with an `InputTopic` for each message.
     """
 
-    def __init__(self, node):
+    def __init__(self, node: RobotNode) -> None:
         self._node = node
-        self._open = {}         # by name: InputTopic, subscription
+        self._open: dict[str, tuple[InputTopic, Any]] = {}      # with the subscription, by name
 
-    def __contains__(self, topic):
+    def __contains__(self, topic: str) -> bool:
         return topic in self._open
 
-    def check(self, wanted):
+    def check(self, wanted: Mapping[str, Subscription]) -> None:
         """Raise `Rejected` if one of these topics, given as for `listen`, cannot be subscribed."""
         for topic in wanted.keys() - self._open.keys():
             kind, _, qos = wanted[topic]
@@ -80,7 +97,7 @@ class Inputs:
                                f"{error}") from None
             self._node.destroy_subscription(trial)
 
-    def listen(self, wanted):
+    def listen(self, wanted: Mapping[str, Subscription]) -> None:
         """Subscribe to exactly these topics: by name, the type, the converter and the QoS."""
         for topic in self._open.keys() - wanted.keys():
             self._node.destroy_subscription(self._open.pop(topic)[1])
@@ -93,13 +110,15 @@ class Inputs:
                 kind, topic, partial(self._node.on_input, latest), qos,
                 qos_overriding_options=QoSOverridingOptions.with_default_policies())
 
-    def numbers(self, topic, robot, timeout):
+    def numbers(self, topic: str, robot: RobotContext, timeout: float) -> Any:
         """Return the conversion of a topic's latest message; `Rejected` if older than timeout."""
         latest, _ = self._open[topic]
         return latest.numbers(robot, self._node.now(), timeout)
 
 
-def wrenches(topics, frames=(), field="the parameter wrench_frames"):
+def wrenches(topics: Sequence[str], frames: Sequence[str] = (),
+             field: str = "the parameter wrench_frames",
+             ) -> dict[str, tuple[Any, WrenchReader, QoSProfile]]:
     """Return the subscriptions for wrenches on these topics.
 
     Parameters
@@ -119,7 +138,7 @@ def wrenches(topics, frames=(), field="the parameter wrench_frames"):
     if len(frames) not in (0, len(topics)):
         raise Rejected(f"{field}: expected one name for each of the {len(topics)} topics, or none, "
                        f"got {len(frames)}")
-    subscriptions = {}
+    subscriptions: dict[str, tuple[Any, WrenchReader, QoSProfile]] = {}
     for topic, frame in zip(topics, frames or [""] * len(topics)):
         reader = WrenchReader(frame, field)
         known = subscriptions.setdefault(topic, (WrenchStamped, reader, SENSOR_QOS))[1]

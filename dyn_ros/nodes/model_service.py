@@ -1,18 +1,25 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The service of dynamics_node that describes the robot."""
-import math
+from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dyn_ros import Model
+from dyn_ros.model.urdf.tree import Joint
 from dyn_ros.msg import FrameModel, JointModel, LinkModel, Payload
 
 from . import conversions
 from .constraints import moved_links
 from .frames import coinciding_link
+from .robot import RobotContext
 
 KINDS = {"body": "link", "joint": "joint", "fixed_joint": "fixed_joint"}
 
 
-def get_model(robot, request, response):
+def get_model(robot: RobotContext, request: Any, response: Any) -> None:
     """The robot that the node computes with: joints, limits, frames, masses, payloads."""
     model = robot.model
     first = model.tree.joints[0].kind if model.njoints else ""
@@ -32,7 +39,7 @@ def get_model(robot, request, response):
                          for name, body in robot.payloads.items()]
 
 
-def _joint(model, joint, link):
+def _joint(model: Model, joint: Joint, link: str) -> JointModel:
     message = JointModel(name=joint.name, type=joint.kind, link=link,
                          parent=_joint_name(model, joint.parent), multiplier=1.0)
     conversions.set_pose(message.origin, joint.placement)
@@ -51,7 +58,7 @@ def _joint(model, joint, link):
     return message
 
 
-def _frame(model, index):
+def _frame(model: Model, index: int) -> FrameModel:
     frame = model.tree.frames[index]
     message = FrameModel(name=frame.name, kind=KINDS[frame.kind],
                          parent=_joint_name(model, frame.parent),
@@ -60,7 +67,7 @@ def _frame(model, index):
     return message
 
 
-def _links(model, links):
+def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
     """Return a LinkModel for the fixed base, if there is one, and for each joint."""
     bodies = [(name, joint, model.tree.joints[joint].inertia) for joint, name in enumerate(links)]
     base = [frame.name for frame in model.tree.frames
@@ -74,7 +81,8 @@ def _links(model, links):
         for name, joint, inertia in bodies]
 
 
-def _payload(name, applied, frame, mass, com, inertia):
+def _payload(name: str, applied: bool, frame: str, mass: float, com: Sequence[float],
+             inertia: Sequence[Sequence[float]]) -> Payload:
     message = Payload(name=name, applied=applied)
     message.inertia.header.frame_id = frame
     body = message.inertia.inertia
@@ -84,5 +92,5 @@ def _payload(name, applied, frame, mass, com, inertia):
     return message
 
 
-def _joint_name(model, joint):
+def _joint_name(model: Model, joint: int) -> str:
     return model.joint_names[joint] if joint >= 0 else ""

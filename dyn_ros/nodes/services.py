@@ -5,18 +5,29 @@
 A service is one function and one table entry, as in dynamics_services.py. The function fills the
 response; an exception is returned to the caller as `success: false` and `message`.
 """
+from __future__ import annotations
+
 import array
 import functools
 import math
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dyn_ros.model.types import Array
+from dyn_ros.msg import Matrix, RobotState, Tensor3
+
 from . import conversions
 from .requested_state import requested_state
+from .robot import RobotContext
 from .state import STATE_HINT, Rejected, State, abbreviated, duplicates
+
+if TYPE_CHECKING:
+    from .base import RobotNode
 
 
 @dataclass(frozen=True)
@@ -32,20 +43,20 @@ class Service:
     """
 
     name: str
-    type: type
-    answer: object
-    needs_state: object = lambda robot, request: True
+    type: Any
+    answer: Callable[..., None]
+    needs_state: Callable[[RobotContext, Any], bool] = lambda robot, request: True
 
 
 _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
-def service_callback(node, service):
+def service_callback(node: RobotNode, service: Service) -> Callable[[Any, Any], Any]:
     """Return the callback of a service."""
     with_state = hasattr(service.type.Request, "state")
 
     @functools.wraps(service.answer)
-    def call(request, response):
+    def call(request: Any, response: Any) -> Any:
         try:
             robot = _robot(node)
             if with_state:
@@ -70,7 +81,8 @@ def service_callback(node, service):
     return call
 
 
-def vector(robot, field, names, values):
+def vector(robot: RobotContext, field: str, names: Sequence[str],
+           values: Sequence[float]) -> Array:
     """Return a vector (nv,) of the model from values by name; values not specified are zero."""
     if len(values) != len(names):
         raise Rejected(f"{field}: {len(names)} names, but {len(values)} numbers")
@@ -89,7 +101,7 @@ def vector(robot, field, names, values):
     return result
 
 
-def numbers(values):
+def numbers(values: Array) -> array.array[float]:
     """Convert an ndarray for a float64[] field, row-major; raise `Rejected` if not all finite."""
     result = array.array("d", values.tobytes())
     if not math.isfinite(sum(result)) and not all(map(math.isfinite, result)):
@@ -98,29 +110,29 @@ def numbers(values):
     return result
 
 
-def set_matrix(message, values):
+def set_matrix(message: Matrix, values: Array) -> None:
     """Fill a dyn_ros/Matrix from an ndarray (rows, cols)."""
     message.rows, message.cols = values.shape
     message.data = numbers(values)
 
 
-def unknown_numbers(size):
+def unknown_numbers(size: int) -> array.array[float]:
     """Return the content of a float64[] field of which all numbers are unknown: NaN."""
     return array.array("d", [math.nan]) * size
 
 
-def set_unknown_matrix(message, rows, cols):
+def set_unknown_matrix(message: Matrix, rows: int, cols: int) -> None:
     """Fill a dyn_ros/Matrix whose numbers are unknown with NaN."""
     message.rows, message.cols = rows, cols
     message.data = unknown_numbers(rows * cols)
 
 
-def set_tensor(message, values):
+def set_tensor(message: Tensor3, values: Array) -> None:
     """Fill a dyn_ros/Tensor3 from an ndarray of three axes."""
     message.shape, message.data = values.shape, numbers(values)
 
 
-def _robot(node):
+def _robot(node: RobotNode) -> RobotContext:
     if not node.active:
         raise Rejected(f"{node.get_fully_qualified_name()} is not active: run `ros2 lifecycle set "
                        f"{node.get_fully_qualified_name()} activate`")
@@ -129,7 +141,8 @@ def _robot(node):
     return node.robot
 
 
-def _state_of_request(node, robot, given, needed):
+def _state_of_request(node: RobotNode, robot: RobotContext, given: RobotState,
+                      needed: bool) -> State:
     """Return the state that a request specifies, or the latest one if a state is needed."""
     if len(given.name):
         return State(*requested_state(robot.model, given), 0, [])
@@ -143,7 +156,7 @@ def _state_of_request(node, robot, given, needed):
     return State(np.array(robot.model.neutral(), float), np.zeros(robot.model.nv), 0, [])
 
 
-def _latest_state(node, robot):
+def _latest_state(node: RobotNode, robot: RobotContext) -> State:
     state = robot.state
     if state.constant:
         return State(state.q, state.v, 0, [])
@@ -151,7 +164,7 @@ def _latest_state(node, robot):
         raise Rejected(f"unknown or stale position of {abbreviated(state.missing())}: "
                        f"{STATE_HINT}")
     age = time.perf_counter() - robot.received
-    clock = node.get_clock()
+    clock: Any = node.get_clock()       # a ROSClock, which rclpy annotates as a Clock
     if age > state.staleness and clock.ros_time_is_active:      # a simulation may be paused
         age = 1e-9 * (clock.now().nanoseconds - state.stamp)
         if age < -state.staleness:

@@ -4,7 +4,12 @@
 
 Independent of ROS.
 """
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import NDArray
+
+from dyn_ros.model.types import Array, ArrayLike
 
 ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid / spread of its mass
 BOX = 12.0 ** 0.5               # edge of a homogeneous box / spread of its mass
@@ -16,7 +21,7 @@ FLATTEST = 0.02                 # smallest ratio of the shortest to the longest 
 _STEPS = np.arange(1 + round(FULL_ARC / ARC_STEP))
 
 
-def principal_spread(mass, rotational):
+def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Array, Array]:
     """Spread of a body's mass along its principal axes.
 
     A moment of inertia is the sum of the second moments of mass along the two other axes, so the
@@ -44,7 +49,7 @@ def principal_spread(mass, rotational):
     return spread, _right_handed(axes)
 
 
-def velocity_ellipsoid(J):
+def velocity_ellipsoid(J: ArrayLike) -> tuple[Array, Array]:
     """Velocities of a point for joint velocities of norm 1 (Yoshikawa 1985).
 
     Parameters
@@ -65,7 +70,7 @@ def velocity_ellipsoid(J):
     return half, _right_handed(axes)
 
 
-def force_half_axes(half):
+def force_half_axes(half: Array) -> Array:
     """Semi-axes of the force ellipsoid at a point, for joint torques of norm 1 (Yoshikawa 1985).
 
     The axes are those of `velocity_ellipsoid`, the lengths the inverses of its semi-axes. Along an
@@ -75,7 +80,7 @@ def force_half_axes(half):
     return 1.0 / np.maximum(half, FLATTEST * half[0]) if half[0] > 0.0 else np.zeros(3)
 
 
-def across(axes):
+def across(axes: ArrayLike) -> tuple[Array, Array]:
     """Two unit vectors, (n, 3) each, that form right-handed axes with unit vectors (n, 3).
 
     Duff et al. (2017), Building an Orthonormal Basis, Revisited.
@@ -88,7 +93,8 @@ def across(axes):
             np.stack([b, up + a * y * y, -y], axis=-1))
 
 
-def curved_arrows(centers, first, second, radii, angles):
+def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
+                  angles: ArrayLike) -> tuple[Array, NDArray[np.intp]]:
     """Points of arrows curved about axes, each as one line that starts at its head.
 
     Parameters
@@ -124,18 +130,18 @@ def curved_arrows(centers, first, second, radii, angles):
     return points, 4 + steps[:, 0].astype(int)
 
 
-def on_ground(point, up, height):
+def on_ground(point: Array, up: Array, height: float) -> Array:
     """Project a point along `up` onto the plane at this height."""
     return point + (height - point @ up) * up
 
 
-def upward(gravity):
+def upward(gravity: ArrayLike) -> Array:
     """Unit vector opposite to gravity; z if gravity is zero."""
     size = np.linalg.norm(gravity)
     return -np.asarray(gravity) / size if size > 0.0 else np.array([0.0, 0.0, 1.0])
 
 
-def _right_handed(axes):
+def _right_handed(axes: Array) -> Array:
     """Make columns a rotation: negate the first one if they are left-handed."""
     axes = axes.copy()
     axes[..., 0] *= np.sign(np.linalg.det(axes))[..., None]

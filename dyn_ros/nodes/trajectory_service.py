@@ -1,22 +1,31 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The service of dynamics_node that computes the efforts along a trajectory."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 import dyn_ros
+from dyn_ros import Model
+from dyn_ros.model.types import Array
 
+from .robot import RobotContext
 from .services import set_matrix
-from .state import LARGEST, Rejected, abbreviated, duplicates
+from .state import LARGEST, Rejected, State, abbreviated, duplicates
 
 
-def needs_state(robot, request):
+def needs_state(robot: RobotContext, request: Any) -> bool:
     """Return whether the trajectory leaves out joints, or the base moves."""
     model = robot.model
     own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
     return any(nv > 1 for nv in model.nvs) or not set(own) <= set(request.trajectory.joint_names)
 
 
-def get_trajectory_efforts(robot, request, response, state):
+def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, state: State) -> None:
     """The efforts at each point of a trajectory, and those that exceed the joints' limits."""
     q, v, a = _trajectory(robot.model, request.trajectory, state)
     tau = (dyn_ros.rnea(robot.model, robot.data, q, v, a) + robot.friction(v))[:, robot.rows]
@@ -30,7 +39,8 @@ def get_trajectory_efforts(robot, request, response, state):
     response.exceeding_name = [robot.names[column] for column in columns]
 
 
-def _trajectory(model, trajectory, state):
+def _trajectory(model: Model, trajectory: JointTrajectory,
+                state: State) -> tuple[Array, Array, Array]:
     """Return q, v, a of all points: (n, nq), (n, nv), (n, nv)."""
     names, points = list(trajectory.joint_names), trajectory.points
     if not points:
@@ -48,7 +58,7 @@ def _trajectory(model, trajectory, state):
     return q, v, a
 
 
-def _own_joints(model, names):
+def _own_joints(model: Model, names: Sequence[str]) -> tuple[list[int], list[int]]:
     """Return the indices of the names of joints with one coordinate, and of these joints."""
     if len(set(names)) != len(names):
         raise Rejected("trajectory: duplicate joint names: " + abbreviated(duplicates(names)))
@@ -62,7 +72,8 @@ def _own_joints(model, names):
     return used, [own[names[k]] for k in used]
 
 
-def _of_points(field, points, names, used, optional=True):
+def _of_points(field: str, points: Sequence[JointTrajectoryPoint], names: Sequence[str],
+               used: Sequence[int], optional: bool = True) -> Array:
     """Return a field of all points, (n, len(used)); zeros where an optional one is empty."""
     result = np.zeros((len(points), len(names)))
     for i, point in enumerate(points):

@@ -1,16 +1,23 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """External wrenches in messages: where they act, and the axes in which they are expressed."""
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from geometry_msgs.msg import WrenchStamped
 
 import dyn_ros
+from dyn_ros import Model
 from dyn_ros.model.inputs import finite_array
+from dyn_ros.model.types import Array
 
 from . import conversions
 from .frames import axes_link, rotation, world_names
+from .robot import RobotContext
 from .state import Rejected
 
 
@@ -19,8 +26,8 @@ class Wrench(NamedTuple):
 
     frame: int              # index of that frame
     axes: int | None        # index of the frame in whose axes it is expressed; None: the world
-    numbers: np.ndarray     # (6,): force, moment
-    f_ext: np.ndarray | None    # (njoints, 6): the equivalent on the joints, if `axes` is `frame`
+    numbers: Array          # (6,): force, moment
+    f_ext: Array | None     # (njoints, 6): the equivalent on the joints, if `axes` is `frame`
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class WrenchReader:
     frame: str
     field: str
 
-    def __call__(self, robot, message):
+    def __call__(self, robot: RobotContext, message: WrenchStamped) -> Wrench:
         """Return the `Wrench`; raise a ValueError if it does not fit the robot."""
         model, axes = robot.model, message.header.frame_id
         name = self.frame or self._own_frame(robot, axes)
@@ -51,7 +58,7 @@ class WrenchReader:
         link = axes_link(robot, "header.frame_id", axes)
         return Wrench(index, None if link is None else model.frame_index(link), numbers, None)
 
-    def _own_frame(self, robot, name):
+    def _own_frame(self, robot: RobotContext, name: str) -> str:
         if name not in robot.model.frame_names and name in world_names(robot):
             raise Rejected(f"header.frame_id: {name!r:.80} is the world, which specifies axes, but "
                            f"not where it acts; specify a frame of the robot in "
@@ -59,7 +66,7 @@ class WrenchReader:
         return name
 
 
-def external_forces(robot, wrenches, q):
+def external_forces(robot: RobotContext, wrenches: Sequence[Wrench], q: Array) -> Array | None:
     """Return `f_ext` (njoints, 6), the sum of wrenches in a configuration; None without any.
 
     Parameters
@@ -70,22 +77,23 @@ def external_forces(robot, wrenches, q):
     """
     if not wrenches:
         return None
-    oMf = None
-    if any(each.f_ext is None for each in wrenches):
-        oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
+    forces = [each.f_ext for each in wrenches if each.f_ext is not None]
+    turned = [each for each in wrenches if each.f_ext is None]
     with np.errstate(over="ignore"):        # the engine rejects infinite numbers
-        return sum(_forces(robot.model, each, oMf) for each in wrenches)
+        if turned:
+            oMf = dyn_ros.frame_placements(robot.model, robot.data, q)
+            forces += [_forces(robot.model, each, oMf) for each in turned]
+        return np.sum(forces, axis=0)
 
 
-def _forces(model, wrench, oMf):
-    if wrench.f_ext is not None:
-        return wrench.f_ext
+def _forces(model: Model, wrench: Wrench, oMf: Array) -> Array:
+    """Return `f_ext` of a wrench that is expressed in the axes of another frame."""
     R = oMf[wrench.frame, :3, :3].T @ rotation(wrench.axes, oMf)
     return model.external_forces({
         model.frame_names[wrench.frame]: (R @ wrench.numbers.reshape(2, 3, 1)).ravel()})
 
 
-def requested_forces(robot, request, q):
+def requested_forces(robot: RobotContext, request: Any, q: Array) -> Array | None:
     """Return `f_ext` for the fields `wrenches` and `wrench_frame` of a request, or None.
 
     Raises

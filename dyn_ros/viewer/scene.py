@@ -8,6 +8,7 @@ rotation or one translation for each joint that moved, regardless of the links b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -227,7 +228,7 @@ class RobotScene:
                 self._nodes[i].wxyz = turn
         self._shown[moved] = q[moved]
 
-    def place(self, pose: Array) -> None:
+    def place(self, pose: Sequence[float] | Array) -> None:
         """Set the pose of the root link in the world: x y z qx qy qz qw, of any norm."""
         turn = np.array(pose[3:])
         self._root.position = pose[:3]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,8 @@ def test_the_node_publishes_the_largest_torque(contributed, client, start, arm, 
 
 def test_the_service_answers(arm):
     [code] = [code for _, _, code in SNIPPETS if "def get_gravity" in code]
-    names = {"dyn_ros": dyn_ros, "numbers": numbers, "Service": Service,
+    names = {"dyn_ros": dyn_ros, "numbers": numbers, "Service": Service, "State": State,
+             "RobotContext": RobotContext, "Any": Any,
              "GetGravity": GetInverseDynamics}       # a type that has the same fields
     exec(code, names)
     [service] = names["offers"]
