@@ -199,7 +199,7 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     tips = [_moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
     turns = [ROOT_AXES if frame is None else frame_number(model, frame, "axes")
              for frame in _for_each("axes", axes, m)]
-    runs = []
+    runs: list[tuple[int, ...]] = []
     for k, run in enumerate(zip(tips, turns)):
         if tips.count(run[TIP]) > MOST_PER_TIP:
             raise ValueError(f"{name}: expected at most {MOST_PER_TIP} constraints on a tip, got "

@@ -138,7 +138,8 @@ def _roots_of_inertia(model, q):
 
 def _jacobians(model, q):
     """Jacobian of each body, (B, 6, nv), expressed in the joint frame, and rotation, (B, 3, 3)."""
-    jacobians, rotations = [], []
+    jacobians: list[Array] = []
+    rotations: list[Array] = []
     for i, joint in enumerate(model.tree.joints):
         x = q[:, model.idx_q[i]:]
         turn, move = _displacement(joint, x)

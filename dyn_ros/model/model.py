@@ -20,7 +20,8 @@ from .wrenches import external_forces
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
 MimicJoints: TypeAlias = Literal["project", "ignore"]
 
-_COORDINATES = {  # kind -> names of the numbers in q, and of those in v
+# kind -> names of the numbers in q, and of those in v
+_COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "revolute": (("",), ("",)),
     "continuous": (("",), ("",)),
     "prismatic": (("",), ("",)),
@@ -172,10 +173,7 @@ class Model:
         self.position_names, self.velocity_names = (), ()
         lower, upper, velocity, effort = [], [], [], []
         for joint in joints:
-            if joint.mimic:
-                positions, velocities = (), ()
-            else:
-                positions, velocities = _COORDINATES[joint.kind]
+            positions, velocities = ((), ()) if joint.mimic else _COORDINATES[joint.kind]
             idx_q.append(len(self.position_names))
             idx_v.append(len(self.velocity_names))
             nqs.append(len(positions))

@@ -15,6 +15,7 @@ from .inertia import LARGEST
 from .inputs import finite_array
 from .motions import joint_motion
 from .payload import Payload, link_frame
+from .types import Array
 from .urdf import ONE_DOF, Frame, Tree
 from .urdf.tree import FARTHEST_ANGLE
 
@@ -117,7 +118,8 @@ def _places(joints, motions):
 
     Kept joints are numbered in their order; the universe follows as the last item.
     """
-    places, count = [], 0
+    places: list[tuple[int, Array]] = []
+    count = 0
     for i, joint in enumerate(joints):
         if i in motions:
             kept, X = places[joint.parent] if joint.parent >= 0 else (-1, np.eye(4))

@@ -41,6 +41,8 @@ _implementations: set[FunctionType] = set()
 class _Library(JITCodeLibrary):
     """Intermediate representation of a helper; linked with its callees and optimized on demand."""
 
+    _shared_module: Any
+
     def add_ir_module(self, ir_module):
         module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
         module.name = ir_module.name
@@ -72,7 +74,7 @@ class _Lowering(typed_passes.NativeLowering):
     def run_pass(self, state):
         state.flags.no_compile = True
         super().run_pass(state)
-        key = [].append                         # unique while it exists, and of the expected type
+        key: Any = [].append                    # unique while it exists, and of the expected type
         state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=key)
         return True

@@ -19,7 +19,7 @@ def lumped(links, placed, count, inertias):
     ``placed`` is the joint and the placement of each link, see ``walk``, and ``inertias`` what
     ``link_inertia`` returns for each.
     """
-    bodies = [[] for _ in range(count + 1)]
+    bodies: list[list[Inertia]] = [[] for _ in range(count + 1)]
     for link in links:
         if link.inertial is not None:
             joint, placement = placed[link.name]
@@ -54,7 +54,7 @@ def warn_massless(joints, warnings):
     """
     inner = {joint.parent for joint in joints}
     heavy = _heavy(joints)
-    driven_by = {}
+    driven_by: dict[int, list[bool]] = {}
     for index, joint in enumerate(joints):
         nothing = index not in heavy or (index not in inner and _moves_nothing(joint))
         driver = index if joint.mimic is None else joint.mimic.joint
@@ -69,7 +69,7 @@ def warn_massless(joints, warnings):
 
 def _heavy(joints):
     """The joints with any inertia in their subtrees."""
-    heavy = set()
+    heavy: set[int] = set()
     for index in reversed(range(len(joints))):
         inertia = joints[index].inertia
         if index in heavy or inertia.mass > 0.0 or inertia.rotational.any():

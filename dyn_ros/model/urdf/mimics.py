@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The rules of mimic joints, resolved to the joints that drive them."""
+from typing import Any
+
 from .error import UrdfError, listed
 from .tree import LARGEST_RATIO, ONE_DOF, Mimic
 
@@ -9,7 +11,8 @@ def mimic_rules(robot, moving):
     """The rule of each moving joint; None for independent joints."""
     joints = {joint.name: joint for joint in robot.joints}
     index = {joint.name: number for number, joint in enumerate(moving)}
-    rules = {}  # joint name -> (name of its driver, multiplier, offset), chains resolved
+    # joint name -> (name of its driver, multiplier, offset), chains resolved
+    rules: dict[str, tuple[str, float, float]] = {}
     for joint in joints.values():
         _resolve(joint, joints, rules)
     return [_rule(joint, rules, index) for joint in moving]
@@ -22,7 +25,7 @@ def _rule(joint, rules, index):
 
 def _resolve(joint, joints, rules):
     """Resolve the chain of mimic joints up to the driver, and store the rule of each joint."""
-    chain = {}
+    chain: dict[str, Any] = {}
     while joint.name not in rules and joint.mimic is not None:
         if joint.name in chain:
             raise UrdfError(f"the joints {listed(chain)} mimic each other; one must be independent")

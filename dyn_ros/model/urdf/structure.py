@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the links and joints form one tree."""
+from typing import Any
+
 from .error import UrdfError, listed
 
 
@@ -43,7 +45,7 @@ def _check_ends(joint, links):
 
 def _parents(joints):
     """The joint above each link that has one."""
-    parent_of = {}
+    parent_of: dict[str, Any] = {}
     for joint in joints:
         if joint.child in parent_of:
             raise UrdfError(
@@ -57,9 +59,9 @@ def _parents(joints):
 
 def _check_no_cycle(links, parent_of):
     """Check that every link is connected to the root."""
-    good = set()
+    good: set[str] = set()
     for link in links:
-        path = {}  # a dict is ordered and allows fast lookup
+        path: dict[str, None] = {}  # a dict is ordered and allows fast lookup
         while link not in good and link in parent_of:
             if link in path:
                 cycle = list(path)[list(path).index(link):][::-1]

@@ -88,7 +88,8 @@ def _text(xml):
             f"not XML: the description starts with {text[:40]!r}; expected URDF text, "
             "<robot name=...> ... </robot> (to read a file, use Model.from_urdf_file)"
         )
-    if text.startswith("<!DOCTYPE", _PROLOG.match(text).end()):
+    prolog = _PROLOG.match(text)        # may be empty
+    if prolog and text.startswith("<!DOCTYPE", prolog.end()):
         raise UrdfError(
             "the description contains a DOCTYPE, which is rejected because it can declare "
             "entities; remove it and write the values explicitly"

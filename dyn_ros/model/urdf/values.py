@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from typing import Any
 
 from ..inertia import LARGEST
 from .error import UrdfError
@@ -18,7 +19,7 @@ _TEXT = 0
 # The attributes read from each element: name -> (type, default). The type is text, one of several
 # words, or a number of numbers. A default of None omits the attribute, so that the default of the
 # specification applies.
-_ATTRIBUTES = {
+_ATTRIBUTES: dict[str, dict[str, tuple[Any, Any]]] = {
     "robot": {"name": (_TEXT, _REQUIRED)},
     "link": {"name": (_TEXT, _REQUIRED)},
     "joint": {"name": (_TEXT, _REQUIRED), "type": (SUPPORTED, _REQUIRED)},

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def walk(robot, root, root_joint, inertias):
 
 
 def _depth_first(robot, root):
-    children = {link.name: [] for link in robot.links}
+    children: dict[str, list[Any]] = {link.name: [] for link in robot.links}
     for joint in sorted(robot.joints, key=lambda joint: joint.name, reverse=True):
         children[joint.parent].append(joint)
     waiting = list(children[root])
