@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
+from geometry_msgs.msg import Inertia
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
@@ -342,6 +343,9 @@ def write(message, path, values):
     value = getattr(message, field)
     if isinstance(value, float):
         setattr(message, field, values[0])
+    elif isinstance(value, Inertia):
+        (value.m, value.com.x, value.com.y, value.com.z, value.ixx, value.ixy, value.ixz, value.iyy,
+         value.iyz, value.izz) = values
     elif hasattr(value, "x"):
         value.x, value.y, value.z = values
     else:
