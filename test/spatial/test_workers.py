@@ -17,10 +17,15 @@ SMALL = """
 import numba
 from dyn_ros.spatial.compiler import Entry
 
+class Loud(Entry):          # LLVM may also write to standard output
+    def load(self, *arguments):
+        print("compiling")
+        return super().load(*arguments)
+
 def adding(number):
     return lambda x: x + number
 
-ADDING = [Entry(name, adding(number), numba.types.float64(numba.types.float64), False)
+ADDING = [Loud(name, adding(number), numba.types.float64(numba.types.float64), False)
           for number, name in enumerate(("one", "two", "three"), 1)]
 """
 
