@@ -3,6 +3,7 @@
 """The services of dynamics_node without a process: results and rejected requests."""
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pinocchio

@@ -18,7 +18,8 @@ UPRIGHT = (1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)
 TWIST = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 VALUES = {
     "root_joint": "fixed", "gravity": [0.0, 0.0, -9.81], "mimic": "project", "strict": False,
-    "joints": [], "armature": [], "frame_id": "", "world_frame": "", "staleness": 0.5,
+    "joints": [], "armature": [], "locked_joints": [], "include_friction": False,
+    "frame_id": "", "world_frame": "", "staleness": 0.5,
     "base_source": "odometry", "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6,
 }
 LOOSE_PART = """<robot name="loose">
