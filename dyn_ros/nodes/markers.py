@@ -377,7 +377,7 @@ def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
     limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
     slides = np.array([model.tree.joints[i].kind == "prismatic" for i in joints], bool)
     axes = np.array([model.tree.joints[i].axis for i in joints]).reshape(-1, 3)
-    first, second = shapes.across(axes)
+    bases = np.stack([axes, *shapes.across(axes)], axis=-1)
     ids = np.array(joints, int) + 1
     colors = np.array(look.color), np.array(look.full_color)
     turns = Group(look, Marker.LINE_STRIP, points=shapes.CURVED_POINTS)
@@ -392,13 +392,12 @@ def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
         load = np.clip(tau[rows] / limits, -1.0, 1.0)
         oMi = terms.oMi
         R, p = oMi[joints, :3, :3], oMi[joints, :3, 3]
-        rotated = [(R @ each[..., None])[..., 0] for each in (axes, first, second)]
-        axis, across, further = (each[~slides] for each in rotated)
-        radii = np.full(len(axis), look.scale)
-        turns.turns(ids[~slides].tolist(), p[~slides], across, further, radii,
-                    shapes.FULL_ARC * load[~slides])
+        axis, first, second = np.moveaxis(R @ bases, -1, 0)
+        radii = np.full(len(joints), look.scale)
+        turns.turns(ids[~slides].tolist(), p[~slides], first[~slides], second[~slides],
+                    radii[~slides], shapes.FULL_ARC * load[~slides])
         arrows.arrows(ids[slides].tolist(), p[slides],
-                      look.scale * load[slides, None] * rotated[0][slides])
+                      look.scale * load[slides, None] * axis[slides])
         shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
         for group in (turns, arrows):
             group.paint(ids.tolist(), shade)
@@ -475,10 +474,13 @@ def _manipulability(robot: RobotContext, look: Look,
     frame, (_, rows) = _frame(model, look), _rows_of_joints(model)
     solids = Group(look, Marker.SPHERE)
 
+    def ellipsoid(state: State) -> tuple[Array, Array]:
+        J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
+        return shapes.velocity_ellipsoid(J[:3, rows])
+
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         center = terms.oMf[frame, :3, 3]
-        J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
-        half, axes = shapes.velocity_ellipsoid(J[:3, rows])
+        half, axes = robot.once(state, f"ellipsoid of {look.frame}", lambda: ellipsoid(state))
         if half[0] > 0.0:
             solids.solids([0], center[None], axes[None], 2.0 * look.scale * half_axes(half)[None])
         else:
