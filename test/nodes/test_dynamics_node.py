@@ -125,10 +125,12 @@ def test_all_outputs_are_the_engines_whatever_the_order_of_names(client, node, s
 
 def test_joints_picks_rows_and_their_order(client, node, speak, settings, arm):
     state = client.listen(JointSpaceDynamics, node.name + "/state")
+    inertia = client.listen(JointSpaceInertia, node.name + "/inertia")
     rows = [5, 0, 3]
     names = [arm.joint_names[i] for i in rows]
     settings(joints=names, armature=[0.1, 0.2, 0.3], frame_id="somewhere")
-    [answer] = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), state)
+    answer, alone = speak.ask(
+        speak.message(arm.joint_names, POSITION, VELOCITY), state, inertia)
     data = dyn_ros.Data(arm)
     M = np.array(dyn_ros.crba(arm, data, np.array(POSITION)))
     assert list(answer.name) == names == list(answer.position_name)
@@ -137,6 +139,7 @@ def test_joints_picks_rows_and_their_order(client, node, speak, settings, arm):
     close(answer.velocity, np.array(VELOCITY)[rows])
     close(answer.gravity, dyn_ros.generalized_gravity(arm, data, np.array(POSITION))[rows])
     close(matrix(answer.inertia), M[np.ix_(rows, rows)] + np.diag([0.1, 0.2, 0.3]))
+    close(matrix(alone.inertia), matrix(answer.inertia))
 
 
 def test_gravity_is_the_parameters(client, node, speak, settings, arm):
@@ -612,10 +615,17 @@ raise SystemExit(run(Node, "ended", []))
 """
 
 
-@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("stage", ["construction", "activation", "deaf", "timer"])
-def test_ends_cleanly_whatever_it_is_doing(stage, how):
-    done = subprocess.run([sys.executable, "-c", ENDED_IN, stage, how], capture_output=True,
-                          text=True, timeout=60.0)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+def test_ends_cleanly_whatever_it_is_doing(stage):
+    """By both signals at the same time, as the processes take long to import."""
+    processes = [subprocess.Popen([sys.executable, "-c", ENDED_IN, stage, how], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for how in ("SIGINT", "SIGTERM")]
+    try:
+        errors = [process.communicate(timeout=60.0)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], errors
+    for error in errors:
+        assert "Traceback" not in error and "Exception" not in error
