@@ -215,15 +215,20 @@ class Client:
 
     def settle(self):
         """Run callbacks until none is ready."""
-        from rclpy.executors import TimeoutException
         with self.log.recording():
-            while True:
-                try:
-                    handler, _, _ = self.executor.wait_for_ready_callbacks(timeout_sec=0.0)
-                except TimeoutException:
-                    return
-                handler()
-                handler.result()
+            while self._run_ready():
+                pass
+
+    def _run_ready(self):
+        """Run the callbacks that are ready now; return how many. They may make others ready."""
+        from rclpy.executors import TimeoutException
+        for count in itertools.count():
+            try:
+                handler, _, _ = self.executor.wait_for_ready_callbacks(timeout_sec=0.0)
+            except TimeoutException:
+                return count
+            handler()
+            handler.result()
 
     def is_local(self, name):
         """Whether a topic or a service is one of a node in this process."""
