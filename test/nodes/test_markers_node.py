@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""~/markers of the nodes, over DDS, compared with the results of the engine."""
+"""~/markers of the nodes compared with the results of the engine."""
 import itertools
 import math
 from pathlib import Path
