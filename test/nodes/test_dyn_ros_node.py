@@ -137,8 +137,9 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
         {name for name in names if not name.startswith("markers.")}
         for names in (dynamics, centroidal))
     every = {"autostart", "max_rate"}
-    assert dynamics_alone == every | {"derivatives"}
-    assert centroidal_alone == dynamics_alone | {"acceleration_source", "acceleration_cutoff"}
+    assert dynamics_alone == every | {"derivatives", "command", "command_scale"}
+    assert centroidal_alone == every | {
+        "derivatives", "acceleration_source", "acceleration_cutoff"}
     assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
     assert every | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
     assert not robots & (centroidal | vereshchagin) - every

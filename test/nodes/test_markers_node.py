@@ -588,7 +588,8 @@ def at_random(source, rng):
     frames = len(arm.frame_names)
     source.wrenches = {
         topic: SimpleNamespace(frame=int(rng.integers(frames)), numbers=rng.normal(size=6)
-                               * np.repeat(rng.integers(2, size=2), 3))
+                               * np.repeat(rng.integers(2, size=2), 3),
+                               axes=None if rng.random() < 0.3 else int(rng.integers(frames)))
         for topic in source.WRENCHES if rng.random() < 0.7}
     m = int(rng.integers(7))
     source.found = None if rng.random() < 0.2 else SimpleNamespace(
