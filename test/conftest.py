@@ -5,6 +5,9 @@
 Nothing leaves this machine, each test process (and what it starts) has a DDS domain and a log
 folder of its own, and both are settled before anything imports rclpy. Modules of this folder,
 such as the peer harness, are importable from every test.
+
+A run of all tests first compiles all functions, in parallel. With pytest-xdist and
+`-n 2 --dist loadgroup`, one process runs the tests that use ROS, another one runs the others.
 """
 import importlib.util
 import os
@@ -17,8 +20,11 @@ from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).resolve().parent
+USE_ROS = ("demo", "nodes", "viewer")       # folders
+
 if importlib.util.find_spec("dyn_ros") is None:     # no `make setup`: the engine from its sources
-    sys.path.append(str(Path(__file__).resolve().parents[1]))
+    sys.path.append(str(TESTS.parent))
 
 
 def claim_domain():
@@ -58,3 +64,31 @@ def other_domain():
     domain, claim = claim_domain()
     yield domain
     claim.close()
+
+
+@pytest.hookimpl(tryfirst=True)             # before pytest-xdist starts its processes
+def pytest_sessionstart(session):
+    """Compile all functions, in several processes, if all tests are going to run."""
+    config = session.config
+    runs_all = TESTS in [Path(argument).resolve() for argument in config.args]
+    if not runs_all or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    import dyn_ros
+    announced = []
+
+    def progress(done, total, name):
+        if name and not announced:
+            announced.append(name)
+            print(f"compiling {total - done} of {total} functions, which takes a few minutes")
+
+    dyn_ros.precompile(progress=progress)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Have pytest-xdist run all tests that use ROS, and those of any other file, in one process."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        item.add_marker(pytest.mark.xdist_group(
+            "ros" if folder in USE_ROS else item.path.stem))

@@ -7,10 +7,12 @@ a message. Both compare what they find with what rclpy reads before they rely on
 reader ignores padding, whose bytes rclpy does not initialize: they differ between messages of the
 same publisher. Only plain little-endian CDR is read and written in this way.
 """
+from __future__ import annotations
+
 import array
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +21,17 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
 
 MAX_LAYOUTS = 32        # bounds the memory and the search if a publisher never repeats its names
 HEADER = 4              # bytes before the body: the encapsulation; the body is aligned to 8
 _PLAIN = b"\0\1\0\0"    # encapsulation of plain CDR, little endian, without options
 _STAMP = struct.Struct("<iI")
 _COUNT = struct.Struct("<I")
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "double": np.dtype("<f8"), "float": np.dtype("<f4"),
+    "int32": np.dtype("<i4")}
+_TIMES = ("builtin_interfaces/Time", "builtin_interfaces/Duration")
 
 
 class JointStateFields(NamedTuple):
@@ -193,7 +200,7 @@ class _Parser:
 
 
 class Template:
-    """The bytes of a message, whose stamp and float64 fields are written in place.
+    """The bytes of a message, whose stamp and numbers are written in place.
 
     rclpy serializes the message once. Everything else in it, such as names and the lengths of
     sequences, is constant: another value needs a new template.
@@ -201,8 +208,14 @@ class Template:
     Parameters
     ----------
     message : ROS message
-        Its fields float64, float64[] and float64[N], also those of messages in it, become
-        writable. Sequences of messages are constant. The message is copied.
+        Its fields float64, float64[] and float64[N], and sequences of vectors such as
+        geometry_msgs/Point, become writable, also those of messages in it. So do float32 and
+        int32, if at least two of them are contiguous. Times and durations, and sequences of other
+        messages, are constant. The message is copied.
+    counts : sequence of int, optional
+        If given, the only field of the message is a sequence of messages, and the template
+        contains message i of this sequence counts[i] times in a row. The numbers of these
+        messages become writable, and the stamps of their headers.
 
     Raises
     ------
@@ -210,49 +223,68 @@ class Template:
         The numbers cannot be located in the serialized message.
     """
 
-    def __init__(self, message: Any) -> None:
+    def __init__(self, message: Any, counts: Sequence[int] | None = None) -> None:
         self._type = type(message)
         copy = deserialize_message(serialize_message(message), self._type)
-        leaves = list(_leaves(copy))
-        original = [leaf.get() for leaf in leaves]
-        stamp = _stamp(copy)
-        original_stamp = _STAMP.pack(stamp.sec, stamp.nanosec) if stamp else b""
+        parts = [_Part(copy)] if counts is None else _repeated(copy, counts)
+        self._blocks = [block for part in parts for block in part.blocks]
 
-        marks, mark = _mark(leaves, stamp)
+        marks = [part.mark() for part in parts]
         # Four bytes more than the message, so that its doubles are aligned in memory.
         self._buffer = bytearray(HEADER) + serialize_message(copy)
         self._bytes = memoryview(self._buffer)[HEADER:]
-        self._blocks = {leaf.path: (self._find(values.tobytes(), leaf.path, 8), len(values))
-                        for leaf, values in zip(leaves, marks)}
-        self._stamp = self._find(mark, "header.stamp", 4) if stamp else None
+        self._locate(parts, marks)
+        self._leaves = _by_path(self._blocks)
+        self._targets: dict[str, tuple[Numbers, npt.NDArray[np.intp]]] = {}
 
-        marks, mark = _mark(leaves, stamp)
-        self._write(marks, mark)
-        self._check(marks, mark)
-        self._write(original, original_stamp)
+        if counts is None:
+            self._check(parts[0])
+        for part in parts:
+            self._put(part, part.original)
+        self._stamps = [at for part in parts for at in part.stamps]
 
-    def _find(self, values: bytes, path: str, alignment: int) -> int:
-        """Where these bytes start in the buffer."""
-        at = self._buffer.find(values) if values else 0
-        if at < 0 or at % alignment:
-            raise self._error(path)
-        return at
+    def _locate(self, parts: list[_Part], marks: list[_Values]) -> None:
+        """Find the marks of all parts, which are serialized one after the other."""
+        begin = 0
+        for part, (numbers, stamp) in zip(parts, marks):
+            for block, values in zip(part.blocks, numbers):
+                block.starts = self._find(
+                    values.tobytes(), begin, part.count, block.path, block.dtype.itemsize)
+            part.stamps = self._find(stamp, begin, part.count, "header.stamp", 4)
+            begin = max([begin, *part.stamps,
+                         *(start for block in part.blocks for start in block.starts[-1:])])
 
-    def _write(self, values: list[Floats], stamp: bytes) -> None:
-        for path, new in zip(self._blocks, values):
-            self.array(path)[:] = new
-        if self._stamp is not None:
-            self._buffer[self._stamp:self._stamp + _STAMP.size] = stamp
+    def _find(self, values: bytes, begin: int, count: int, path: str, alignment: int) -> list[int]:
+        """Where these bytes start in the buffer, from `begin` on; nowhere if there are none."""
+        starts = []
+        for _ in range(count if values else 0):
+            at = self._buffer.find(values, begin)
+            if at < 0 or at % alignment:
+                raise self._error(path)
+            starts.append(at)
+            begin = at + len(values)
+        return starts
 
-    def _check(self, values: list[Floats], stamp: bytes) -> None:
-        """Raise a ValueError unless rclpy reads these numbers and this stamp."""
-        message = deserialize_message(self.to_bytes(), self._type)
-        for leaf, expected in zip(_leaves(message), values):
-            if not np.array_equal(leaf.get(), expected):
-                raise self._error(leaf.path)
-        read = _stamp(message)
-        if read and _STAMP.pack(read.sec, read.nanosec) != stamp:
+    def _check(self, part: _Part) -> None:
+        """Raise a ValueError unless rclpy reads what is written."""
+        numbers, stamp = marks = part.mark()
+        self._put(part, marks)
+        read = _Part(deserialize_message(self.to_bytes(), self._type)).original
+        for block, ours, theirs in zip(part.blocks, numbers, read.numbers):
+            if not np.array_equal(ours, theirs):
+                raise self._error(block.path)
+        if stamp != read.stamp:
             raise self._error("header.stamp")
+
+    def _put(self, part: _Part, values: _Values) -> None:
+        for block, numbers in zip(part.blocks, values.numbers):
+            for start in block.starts:
+                self._view(block.dtype, start, block.size)[:] = numbers
+        for start in part.stamps:
+            self._buffer[start:start + _STAMP.size] = values.stamp
+
+    def _view(self, dtype: np.dtype[Any], start: int, size: int) -> Numbers:
+        return np.frombuffer(self._buffer, dtype, size, start)
 
     def _error(self, path: str) -> ValueError:
         return ValueError(f"{self._name()}: {path} is not in the serialized message as aligned "
@@ -261,47 +293,81 @@ class Template:
     def _name(self) -> str:
         return f"{self._type.__module__.split('.')[0]}/{self._type.__name__}"
 
-    def array(self, path: str) -> Floats:
+    def array(self, path: str) -> Numbers:
         """The numbers of a field, as an array that writes into the message.
 
         Parameters
         ----------
         path : str
             A field, such as "effort" or "inertia.data"; or a message in this one, such as "com",
-            for all its float64 numbers.
+            for all its numbers.
 
         Returns
         -------
         ndarray (n,)
-            Of size 1 for a float64.
+            Of size 1 for a single number.
 
         Raises
         ------
         ValueError
-            The field has no float64 numbers, or has others between them.
+            The field has no numbers, has others between them, or is in a repeated message.
         """
-        blocks = [block for each, block in self._blocks.items()
-                  if f"{each}.".startswith(f"{path}.")]
-        if not blocks:
-            raise ValueError(f"{self._name()}: {path!r} has no float64 numbers; expected one of "
-                             f"{', '.join(self._blocks) or 'no field'}, or a message with these")
-        blocks = [(start, size) for start, size in blocks if size]
-        start = end = blocks[0][0] if blocks else 0
-        for at, size in blocks:
-            if at != end:
-                raise ValueError(f"{self._name()}: the numbers of {path!r} are not contiguous; "
-                                 "request those of its fields one by one")
-            end += 8 * size
-        return np.frombuffer(self._buffer, count=(end - start) // 8, offset=start)
+        dtype, starts, size = self._numbers(path)
+        if len(starts) > 1:
+            raise ValueError(f"{self._name()}: {path!r} is in a message that is repeated "
+                             f"{len(starts)} times; use `write` for all of them")
+        return self._view(dtype, starts[0] if starts else 0, size)
+
+    def write(self, path: str, values: npt.ArrayLike) -> None:
+        """Write the numbers of a field of a message that is repeated.
+
+        Parameters
+        ----------
+        path : str
+            As for `array`, such as "markers.2.pose" for all repetitions of message 2.
+        values : (counts[i], n) array_like
+            Or what broadcasts to this shape.
+
+        Raises
+        ------
+        ValueError
+            As for `array`, or the shape of the values does not fit.
+        """
+        target = self._targets.get(path)
+        if target is None:
+            dtype, starts, size = self._numbers(path)
+            every = self._view(dtype, 0, len(self._buffer) // dtype.itemsize)
+            index = np.array(starts, np.intp)[:, None] // dtype.itemsize + np.arange(size)
+            target = self._targets[path] = every, index
+        every, index = target
+        every[index] = values
+
+    def _numbers(self, path: str) -> tuple[np.dtype[Any], list[int], int]:
+        """The type of the numbers of a field, where each repetition starts, and their count."""
+        leaves = self._leaves.get(path)
+        if not leaves:
+            known = ", ".join(leaf.path for block in self._blocks for leaf in block.leaves)
+            raise ValueError(f"{self._name()}: {path!r} has no writable numbers; expected one of "
+                             f"{known or 'no field'}, or a message with these")
+        block, first = next((each for each in leaves if each[1].size), leaves[0])
+        if any(leaf.size and each is not block for each, leaf in leaves):
+            raise ValueError(f"{self._name()}: the numbers of {path!r} are not contiguous; "
+                             "request those of its fields one by one")
+        starts = [start + first.offset * block.dtype.itemsize for start in block.starts]
+        return block.dtype, starts, sum(leaf.size for _, leaf in leaves)
 
     def set_stamp(self, nanoseconds: int) -> None:
-        """Set header.stamp [ns]; ValueError if there is none, or if it cannot hold this time."""
-        if self._stamp is None:
+        """Set header.stamp [ns]; ValueError if there is none, or if it cannot hold this time.
+
+        With `counts`, sets that of all messages in the sequence.
+        """
+        if not self._stamps:
             raise ValueError(f"{self._name()}: no header, and therefore no stamp to set")
         sec, nanosec = divmod(nanoseconds, 1_000_000_000)
         if not -1 << 31 <= sec < 1 << 31:
             raise ValueError(f"stamp of {sec} s; expected -2**31 to 2**31 - 1")
-        _STAMP.pack_into(self._buffer, self._stamp, sec, nanosec)
+        for at in self._stamps:
+            _STAMP.pack_into(self._buffer, at, sec, nanosec)
 
     def to_bytes(self) -> bytes:
         """The serialized message, for `publish`."""
@@ -310,47 +376,170 @@ class Template:
 
 @dataclass
 class _Leaf:
-    """A float64, float64[] or float64[N] field of a message."""
+    """A field of a message that contains numbers of one type."""
 
     path: str
     owner: Any
     field: str
     kind: str
+    dtype: np.dtype[Any]
+    size: int = 0
+    offset: int = 0         # in numbers, from the start of its block
 
-    def get(self) -> Floats:
-        return np.array(getattr(self.owner, self.field), float).reshape(-1)
+    def get(self) -> Numbers:
+        value = getattr(self.owner, self.field)
+        if "/" in self.kind:
+            value = [_components(each) for each in value]
+        return np.array(value, self.dtype).reshape(-1)
 
-    def set(self, values: Floats) -> None:
-        value: Any = values
-        if self.kind == "double":
-            value = float(values[0])
+    def set(self, values: Numbers) -> None:
+        if "/" in self.kind:
+            _set_components(getattr(self.owner, self.field), values.tolist())
+        elif self.kind in _DTYPES:
+            setattr(self.owner, self.field, values[0].item())
         elif self.kind.startswith("sequence"):
-            value = array.array("d", values)
-        setattr(self.owner, self.field, value)
+            setattr(self.owner, self.field, array.array("d", values))
+        else:
+            setattr(self.owner, self.field, values)
 
 
-def _leaves(message: Any, prefix: str = "") -> Iterator[_Leaf]:
-    """The float64 fields of a message and of messages in it, in the order of serialization."""
-    for field, kind in message.get_fields_and_field_types().items():
-        value = getattr(message, field)
-        if kind == "double" or kind.startswith(("double[", "sequence<double")):
-            yield _Leaf(prefix + field, message, field, kind)
+def _components(vector: Any) -> list[float]:
+    return [getattr(vector, name) for name in vector.get_fields_and_field_types()]
+
+
+def _set_components(vectors: Any, values: list[float]) -> None:
+    """Set all fields of messages whose fields are float64."""
+    numbers = iter(values)
+    for vector in vectors:
+        for name in vector.get_fields_and_field_types():
+            setattr(vector, name, next(numbers))
+
+
+@dataclass(eq=False)
+class _Block:
+    """Fields with numbers of one type that are contiguous in the serialized message.
+
+    Attributes
+    ----------
+    starts : list of int
+        Where the numbers of each repetition are, in the buffer.
+    """
+
+    leaves: list[_Leaf]
+    starts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        numbers = [leaf.get() for leaf in self.leaves]
+        self.original = np.concatenate(numbers)
+        self.size = len(self.original)
+        self.dtype, self.path = self.leaves[0].dtype, self.leaves[0].path
+        offset = 0
+        for leaf, values in zip(self.leaves, numbers):
+            leaf.offset, leaf.size = offset, len(values)
+            offset += leaf.size
+
+    def mark(self, random: np.random.Generator) -> Numbers:
+        """Set all numbers to random ones; return them."""
+        values = (random.random(self.size) if self.dtype.kind == "f"
+                  else random.integers(1 << 30, size=self.size)).astype(self.dtype)
+        for leaf in self.leaves:
+            leaf.set(values[leaf.offset:leaf.offset + leaf.size])
+        return values
+
+
+class _Values(NamedTuple):
+    """The numbers of all blocks of a message, and its serialized stamp, empty if it has none."""
+
+    numbers: list[Numbers]
+    stamp: bytes
+
+
+class _Part:
+    """A message that occurs `count` times in a row, and its numbers.
+
+    Attributes
+    ----------
+    stamps : list of int
+        Where the stamp of its header is, in the buffer, for each repetition.
+    original : _Values
+    """
+
+    def __init__(self, message: Any, path: str = "", count: int = 1) -> None:
+        self.count = count
+        self.blocks = list(_blocks(message, path))
+        self.stamps: list[int] = []
+        self._stamp = getattr(getattr(message, "header", None), "stamp", None)
+        self.original = self._values([block.original for block in self.blocks])
+
+    def mark(self) -> _Values:
+        """Set all numbers, and the stamp, to random ones; return them."""
+        random = np.random.default_rng()
+        if self._stamp:
+            self._stamp.sec, self._stamp.nanosec = random.integers(1 << 24, 1 << 29, 2).tolist()
+        return self._values([block.mark(random) for block in self.blocks])
+
+    def _values(self, numbers: list[Numbers]) -> _Values:
+        stamp = self._stamp
+        return _Values(numbers, _STAMP.pack(stamp.sec, stamp.nanosec) if stamp else b"")
+
+
+def _repeated(message: Any, counts: Sequence[int]) -> list[_Part]:
+    """Repeat each message in the only field of a message."""
+    [name] = message.get_fields_and_field_types()
+    messages = getattr(message, name)
+    if len(counts) != len(messages):
+        raise ValueError(f"counts: expected {len(messages)} numbers, one for each message in "
+                         f"{name}, but got {len(counts)}")
+    setattr(message, name, [each for each, count in zip(messages, counts) for _ in range(count)])
+    return [_Part(each, f"{name}.{i}.", count)
+            for i, (each, count) in enumerate(zip(messages, counts))]
+
+
+def _blocks(message: Any, path: str) -> Iterator[_Block]:
+    """The blocks of a message, in the order of serialization."""
+    leaves: list[_Leaf] = []
+    for leaf in (*_leaves(message, path), None):
+        if leaves and (leaf is None or leaf.kind.startswith("sequence")
+                       or leaf.dtype != leaves[0].dtype):
+            block = _Block(leaves)
+            if block.dtype.itemsize == 8 or block.size > 1:     # else too short to be found
+                yield block
+            leaves = []
+        if leaf:
+            leaves.append(leaf)
+
+
+def _leaves(message: Any, path: str) -> Iterator[_Leaf | None]:
+    """The numeric fields of a message and of messages in it, and None for each other field."""
+    for name, kind in message.get_fields_and_field_types().items():
+        value = getattr(message, name)
+        if kind in _TIMES:
+            yield None
         elif hasattr(value, "get_fields_and_field_types"):
-            yield from _leaves(value, f"{prefix}{field}.")
+            yield from _leaves(value, f"{path}{name}.")
+        elif dtype := _dtype(kind, value):
+            yield _Leaf(path + name, message, name, kind, dtype)
+        else:
+            yield None
 
 
-def _stamp(message: Any) -> Any:
-    """The stamp of a message's header; None without a header."""
-    return getattr(getattr(message, "header", None), "stamp", None)
+def _dtype(kind: str, value: Any) -> np.dtype[Any] | None:
+    """The type of the numbers in a field; None if they are constant."""
+    if kind.startswith("sequence<") and "/" in kind:
+        kinds = set(value[0].get_fields_and_field_types().values()) if value else set()
+        return _DTYPES["double"] if kinds == {"double"} else None
+    if kind.startswith(("double[", "sequence<double")):
+        return _DTYPES["double"]
+    return _DTYPES.get(kind)
 
 
-def _mark(leaves: list[_Leaf], stamp: Any) -> tuple[list[Floats], bytes]:
-    """Set all numbers, and the stamp, to random ones; return them."""
-    random = np.random.default_rng()
-    marks = [random.random(len(leaf.get())) for leaf in leaves]
-    for leaf, values in zip(leaves, marks):
-        leaf.set(values)
-    if not stamp:
-        return marks, b""
-    stamp.sec, stamp.nanosec = (int(i) for i in random.integers(1 << 24, 1 << 29, 2))
-    return marks, _STAMP.pack(stamp.sec, stamp.nanosec)
+def _by_path(blocks: list[_Block]) -> dict[str, list[tuple[_Block, _Leaf]]]:
+    """The numeric fields by their paths, and by the paths of the messages that contain them."""
+    found: dict[str, list[tuple[_Block, _Leaf]]] = {}
+    for block in blocks:
+        for leaf in block.leaves:
+            path = leaf.path
+            while path:
+                found.setdefault(path, []).append((block, leaf))
+                path = path.rpartition(".")[0]
+    return found

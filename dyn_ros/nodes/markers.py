@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers for RViz: the kinds that nodes publish, their parameters and their messages.
 
-A kind is one function and one entry at the end of this file. Messages are created once and
-updated for each state. Most of the time goes into publishing them through rclpy.
+A kind is one function and one entry at the end of this file. It keeps the numbers of its markers in
+arrays, which are written into a serialized message for each state: rclpy's conversion of so many
+fields would take most of the time. Another message is serialized only if markers are added.
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import numpy as np
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import Point
 from rclpy.parameter import Parameter
-from std_msgs.msg import ColorRGBA, Header
+from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
 import dyn_ros
@@ -25,7 +26,8 @@ from dyn_ros import Model
 from dyn_ros.model.types import Array
 from dyn_ros.spatial.lie import matrix_quaternion
 
-from . import conversions, shapes
+from . import shapes
+from .cdr import Template
 from .dispatch import Compute, Terms
 from .frames import rotation
 from .parameters import Spec
@@ -106,7 +108,7 @@ class Look:
 
 
 class Group:
-    """Markers of one namespace and type: created once and filled for each state.
+    """Markers of one namespace and type, whose numbers are filled for each state.
 
     Parameters
     ----------
@@ -115,95 +117,101 @@ class Group:
         Constant of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
     part : str, optional
         Appended to the kind's name, after a slash, to form the namespace.
+    points : int, optional
+        Number of points of each marker of the type LINE_STRIP.
+
+    Attributes
+    ----------
+    prototype : Marker
+        All that the markers have in common; everything but `numbers`.
+    numbers : dict of str to ndarray
+        The fields of all markers shown so far, a row for each: `action` is DELETE for those that
+        are not shown now.
     """
 
-    def __init__(self, look: Look, type: int, part: str = "") -> None:
-        self._look, self._type = look, type
-        self._ns = f"{look.name}/{part}" if part else look.name
-        self._made: dict[int, Marker] = {}
+    def __init__(self, look: Look, type: int, part: str = "", points: int = 0) -> None:
+        if type == Marker.ARROW:
+            points = 2
+        self.prototype = Marker(
+            header=look.header, ns=f"{look.name}/{part}" if part else look.name, type=type,
+            lifetime=look.lifetime, frame_locked=True, points=[Point() for _ in range(points)])
+        self._new = {
+            "id": np.zeros(1, np.int32), "action": np.zeros(1, np.int32),
+            "pose": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+            "scale": _scale(type, look.width), "color": np.array(look.color)}
+        if points:
+            self._new["points"] = np.zeros(3 * points)
+        self.numbers = {name: values[:0].reshape(0, len(values))
+                        for name, values in self._new.items()}
+        self._rows: dict[int, int] = {}
         self._ids: list[int] = []
-        self._shown: list[Marker] = []
+        self._shown: Array = np.zeros(0, np.intp)
 
-    @property
-    def markers(self) -> Iterable[Marker]:
-        """All markers created so far, including those to be deleted."""
-        return self._made.values()
+    def __len__(self) -> int:
+        return len(self._rows)
 
-    def show(self, ids: Iterable[int]) -> list[Marker]:
-        """Return the markers with these ids, to be filled; mark all others for deletion."""
+    def show(self, ids: Iterable[int]) -> Array:
+        """Return the rows of the markers with these ids; mark all others for deletion."""
         ids = list(ids)
         if ids != self._ids:
             self._ids = ids
-            for marker in self._made.values():
-                marker.action = Marker.DELETE
-            for id in ids:
-                if id not in self._made:
-                    self._made[id] = self._new(id)
-                self._made[id].action = Marker.ADD
-            self._shown = [self._made[id] for id in ids]
+            self._add([id for id in ids if id not in self._rows])
+            self._shown = np.array([self._rows[id] for id in ids], np.intp)
+            self.numbers["action"][:] = Marker.DELETE
+            self.numbers["action"][self._shown] = Marker.ADD
         return self._shown
 
-    def _new(self, id: int) -> Marker:
-        look = self._look
-        marker = Marker(header=look.header, ns=self._ns, id=id, type=self._type,
-                        lifetime=look.lifetime, frame_locked=True, color=_color(look.color))
-        if self._type == Marker.ARROW:
-            marker.points = [Point(), Point()]
-            conversions.set_vector(marker.scale, look.width, 2.0 * look.width, 4.0 * look.width)
-        elif self._type == Marker.LINE_STRIP:
-            marker.scale.x = look.width
-        return marker
+    def _add(self, ids: Sequence[int]) -> None:
+        for name, values in self._new.items():
+            self.numbers[name] = np.concatenate(
+                [self.numbers[name], np.tile(values, (len(ids), 1))])
+        for id in ids:
+            row = self._rows[id] = len(self._rows)
+            self.numbers["id"][row] = id
 
     def solids(self, ids: Sequence[int], centers: Array, axes: Array, widths: Array) -> None:
         """Ellipsoids, boxes or cylinders: centers (n, 3), axes (n, 3, 3), widths (n, 3)."""
-        quaternions = matrix_quaternion(axes).tolist()
-        widths = np.maximum(widths, THINNEST).tolist()
-        for marker, center, (x, y, z, w), width in zip(
-                self.show(ids), centers.tolist(), quaternions, widths):
-            conversions.set_vector(marker.pose.position, *center)
-            turn = marker.pose.orientation
-            turn.x, turn.y, turn.z, turn.w = x, y, z, w
-            conversions.set_vector(marker.scale, *width)
+        rows = self.show(ids)
+        self.numbers["pose"][rows, :3] = centers
+        self.numbers["pose"][rows, 3:] = matrix_quaternion(axes)
+        self.numbers["scale"][rows] = np.maximum(widths, THINNEST)
 
     def balls(self, ids: Sequence[int], centers: Array, diameters: Array) -> None:
         """Spheres: centers (n, 3), diameters (n,)."""
-        for marker, center, diameter in zip(
-                self.show(ids), centers.tolist(), np.maximum(diameters, THINNEST).tolist()):
-            conversions.set_vector(marker.pose.position, *center)
-            conversions.set_vector(marker.scale, diameter, diameter, diameter)
+        rows = self.show(ids)
+        self.numbers["pose"][rows, :3] = centers
+        self.numbers["scale"][rows] = np.maximum(diameters, THINNEST)[:, None]
 
     def arrows(self, ids: Sequence[int], starts: Array, vectors: Array) -> None:
         """Straight arrows, (n, 3) each; those that are too short are omitted."""
-        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST).tolist()
-        ends = (starts + vectors)[long].tolist()
-        for marker, start, end in zip(
-                self.show([ids[i] for i in long]), starts[long].tolist(), ends):
-            conversions.set_vector(marker.points[0], *start)
-            conversions.set_vector(marker.points[1], *end)
+        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
+        starts = starts[long]
+        self.lines([ids[i] for i in long.tolist()],
+                   np.stack([starts, starts + vectors[long]], axis=1))
 
     def turns(self, ids: Sequence[int], centers: Array, first: Array, second: Array,
               radii: Array, angles: Array) -> None:
         """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
-        long = np.flatnonzero(abs(radii * angles) > SHORTEST).tolist()
-        points, counts = shapes.curved_arrows(
-            centers[long], first[long], second[long], radii[long], angles[long])
-        self.lines([ids[i] for i in long], points, counts)
+        long = np.flatnonzero(abs(radii * angles) > SHORTEST)
+        self.lines([ids[i] for i in long.tolist()], shapes.curved_arrows(
+            centers[long], first[long], second[long], radii[long], angles[long]))
 
-    def lines(self, ids: Sequence[int], points: Array, counts: Any) -> None:
-        """Lines through the first `counts` of the points, (n, k, 3)."""
-        for marker, line, count in zip(self.show(ids), points.tolist(), counts.tolist()):
-            while len(marker.points) < count:
-                marker.points.append(Point())
-            del marker.points[count:]
-            for point, (x, y, z) in zip(marker.points, line):
-                point.x, point.y, point.z = x, y, z
+    def lines(self, ids: Sequence[int], points: Array) -> None:
+        """Lines through points, (n, k, 3)."""
+        rows = self.show(ids)
+        self.numbers["points"][rows] = points.reshape(-1, 3 * points.shape[1])
 
     def paint(self, ids: Sequence[int], colors: Array) -> None:
-        """Set individual colors, (n, 4), of the markers that are shown."""
-        for id, (r, g, b, a) in zip(ids, colors.tolist()):
-            if id in self._made:
-                color = self._made[id].color
-                color.r, color.g, color.b, color.a = r, g, b, a
+        """Set individual colors, (n, 4), of the markers that have been shown."""
+        known = [i for i, id in enumerate(ids) if id in self._rows]
+        self.numbers["color"][[self._rows[ids[i]] for i in known]] = colors[known]
+
+
+def _scale(type: int, width: float) -> Array:
+    """Scale of a new marker: widths of lines and arrows; those of solids are filled in later."""
+    if type == Marker.ARROW:
+        return width * np.array([1.0, 2.0, 4.0])
+    return np.array([width if type == Marker.LINE_STRIP else 0.0, 0.0, 0.0])
 
 
 class Screws:
@@ -211,7 +219,8 @@ class Screws:
 
     def __init__(self, look: Look) -> None:
         self._scale = look.scale
-        self.groups = Group(look, Marker.ARROW, "linear"), Group(look, Marker.LINE_STRIP, "angular")
+        self.groups = (Group(look, Marker.ARROW, "linear"),
+                       Group(look, Marker.LINE_STRIP, "angular", shapes.CURVED_POINTS))
 
     def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[Group, ...]:
         """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the groups."""
@@ -274,19 +283,16 @@ class Markers:
         """`~/markers`: markers for RViz; recreated after a change of parameters."""
         parameters, made_at, header = self._node.parameters, -1, Header()
         draws: list[Draw] = []
+        array = _SerializedArray(header)
 
-        def compute(state: State, terms: Terms) -> MarkerArray | None:
+        def compute(state: State, terms: Terms) -> Template | None:
             nonlocal made_at, draws
-            changed = parameters.changes != made_at
-            if changed:
+            if parameters.changes != made_at:
                 made_at = parameters.changes
                 draws = list(self._draws(robot, parameters.values, header))
+                array.clear()
             header.frame_id = robot.world_frame
-            markers = [marker for draw in draws for group in draw(state, terms)
-                       for marker in group.markers]
-            if changed:
-                markers.insert(0, Marker(header=header, action=Marker.DELETEALL))
-            return MarkerArray(markers=markers) if markers else None
+            return array.filled([group for draw in draws for group in draw(state, terms)])
         return compute
 
     def _draws(self, robot: RobotContext, values: Mapping[str, Any],
@@ -308,14 +314,51 @@ class Markers:
         return MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
 
 
+class _SerializedArray:
+    """A MarkerArray of groups, serialized again only if they contain other markers than before.
+
+    Parameters
+    ----------
+    header : Header
+        Of all markers.
+    """
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._clears = False
+        self._structure: Any = None     # frame, groups and their sizes that the template is for
+        self._template: Template | None = None
+
+    def clear(self) -> None:
+        """Start the next array with DELETEALL."""
+        self._clears = True
+
+    def filled(self, groups: Iterable[Group]) -> Template | None:
+        """Return the message with the numbers of these groups; None if it contains no markers."""
+        groups = [group for group in groups if len(group)]
+        clears, self._clears = self._clears, False
+        structure = clears, self._header.frame_id, [(group, len(group)) for group in groups]
+        if structure != self._structure:
+            self._structure = structure
+            self._template = self._serialized(groups, clears)
+        if self._template:
+            for i, group in enumerate(groups, clears):
+                for name, values in group.numbers.items():
+                    self._template.write(f"markers.{i}.{name}", values)
+        return self._template
+
+    def _serialized(self, groups: Sequence[Group], clears: bool) -> Template | None:
+        markers = [group.prototype for group in groups]
+        counts = [len(group) for group in groups]
+        if clears:
+            markers.insert(0, Marker(header=self._header, action=Marker.DELETEALL))
+            counts.insert(0, 1)
+        return Template(MarkerArray(markers=markers), counts) if markers else None
+
+
 def header_of(array: MarkerArray) -> Header:
     """Return the header that all markers of an array share."""
     return array.markers[0].header
-
-
-def _color(numbers: Sequence[float]) -> ColorRGBA:
-    r, g, b, a = numbers
-    return ColorRGBA(r=r, g=g, b=b, a=a)
 
 
 def _rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
@@ -335,10 +378,11 @@ def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
     limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
     slides = np.array([model.tree.joints[i].kind == "prismatic" for i in joints], bool)
     axes = np.array([model.tree.joints[i].axis for i in joints]).reshape(-1, 3)
-    first, second = shapes.across(axes)
+    bases = np.stack([axes, *shapes.across(axes)], axis=-1)
     ids = np.array(joints, int) + 1
     colors = np.array(look.color), np.array(look.full_color)
-    turns, arrows = Group(look, Marker.LINE_STRIP), Group(look, Marker.ARROW)
+    turns = Group(look, Marker.LINE_STRIP, points=shapes.CURVED_POINTS)
+    arrows = Group(look, Marker.ARROW)
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         tau = _torques(look.source, state, terms)
@@ -349,13 +393,12 @@ def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
         load = np.clip(tau[rows] / limits, -1.0, 1.0)
         oMi = terms.oMi
         R, p = oMi[joints, :3, :3], oMi[joints, :3, 3]
-        rotated = [(R @ each[..., None])[..., 0] for each in (axes, first, second)]
-        axis, across, further = (each[~slides] for each in rotated)
-        radii = np.full(len(axis), look.scale)
-        turns.turns(ids[~slides].tolist(), p[~slides], across, further, radii,
-                    shapes.FULL_ARC * load[~slides])
+        axis, first, second = np.moveaxis(R @ bases, -1, 0)
+        radii = np.full(len(joints), look.scale)
+        turns.turns(ids[~slides].tolist(), p[~slides], first[~slides], second[~slides],
+                    radii[~slides], shapes.FULL_ARC * load[~slides])
         arrows.arrows(ids[slides].tolist(), p[slides],
-                      look.scale * load[slides, None] * rotated[0][slides])
+                      look.scale * load[slides, None] * axis[slides])
         shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
         for group in (turns, arrows):
             group.paint(ids.tolist(), shade)
@@ -432,12 +475,17 @@ def _manipulability(robot: RobotContext, look: Look,
     frame, (_, rows) = _frame(model, look), _rows_of_joints(model)
     solids = Group(look, Marker.SPHERE)
 
+    def ellipsoid(state: State) -> tuple[Array, Array]:
+        J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
+        return shapes.velocity_ellipsoid(J[:3, rows])
+
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         center = terms.oMf[frame, :3, 3]
-        J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
-        half, axes = shapes.velocity_ellipsoid(J[:3, rows])
-        shown = [0] if half[0] > 0.0 else []        # a frame on the base
-        solids.solids(shown, center[None], axes[None], 2.0 * look.scale * half_axes(half)[None])
+        half, axes = robot.once(state, f"ellipsoid of {look.frame}", lambda: ellipsoid(state))
+        if half[0] > 0.0:
+            solids.solids([0], center[None], axes[None], 2.0 * look.scale * half_axes(half)[None])
+        else:
+            solids.show([])             # a frame on the base
         return [solids]
     return draw
 
@@ -465,7 +513,7 @@ def com(node: Any, robot: RobotContext, look: Look) -> Draw:
 
 def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The projection of the center of mass onto the ground, and a line to it."""
-    discs, lines = Group(look, Marker.CYLINDER), Group(look, Marker.LINE_STRIP, "line")
+    discs, lines = Group(look, Marker.CYLINDER), Group(look, Marker.LINE_STRIP, "line", 2)
     up = shapes.upward(robot.model.gravity)
     axes = np.array([*(each[0] for each in shapes.across(up[None])), up]).T
 
@@ -473,7 +521,7 @@ def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
         whole = whole_robot(robot, state, terms).body
         ground = shapes.on_ground(whole.com, up, look.height)
         discs.solids([0], ground[None], axes[None], np.array([[look.scale, look.scale, 0.0]]))
-        lines.lines([0], np.array([[whole.com, ground]]), np.array([2]))
+        lines.lines([0], np.array([[whole.com, ground]]))
         return discs, lines
     return draw
 

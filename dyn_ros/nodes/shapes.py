@@ -14,11 +14,12 @@ from dyn_ros.model.types import Array, ArrayLike
 ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid / spread of its mass
 BOX = 12.0 ** 0.5               # edge of a homogeneous box / spread of its mass
 FULL_ARC = 1.5 * np.pi          # angle of the longest curved arrow [rad]
-ARC_STEP = FULL_ARC / 12.0      # largest angle between two points of a curved arrow [rad]
+ARC_STEPS = 12                  # straight segments of the arc of a curved arrow
+CURVED_POINTS = 3 + 1 + ARC_STEPS       # of a curved arrow, including its head
 FLATTEST = 0.02                 # smallest ratio of the shortest to the longest axis of a force
 #                                 ellipsoid
 
-_STEPS = np.arange(1 + round(FULL_ARC / ARC_STEP))
+_BACK = np.linspace(1.0, 0.0, 1 + ARC_STEPS)    # of the angle, from the tip back to the start
 
 
 def principal_spread(mass: float | ArrayLike, rotational: ArrayLike) -> tuple[Array, Array]:
@@ -108,10 +109,9 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
 
     Returns
     -------
-    points : (n, k, 3) ndarray
-    counts : (n,) ndarray of int
-        Number of points of each arrow: the first three are the barbs with the tip between them,
-        the others are the arc from the tip back to the start.
+    points : (n, CURVED_POINTS, 3) ndarray
+        The first three points of each arrow are the barbs with the tip between them, the others
+        are the arc from the tip back to the start.
     """
     radii, angles = np.asarray(radii, float)[:, None], np.asarray(angles, float)[:, None]
     tip = np.cos(angles) * first + np.sin(angles) * second
@@ -119,15 +119,14 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
     size = radii * np.minimum(0.35, 0.5 * abs(angles))
     end = centers + radii * tip
     back = end - size * ahead
-    steps = np.maximum(np.ceil(abs(angles) / ARC_STEP - 1e-9), 1.0)
-    turned = (angles * np.maximum(1.0 - _STEPS / steps, 0.0))[..., None]
-    points = np.empty((len(centers), 3 + len(_STEPS), 3))
+    turned = (angles * _BACK)[..., None]
+    points = np.empty((len(centers), CURVED_POINTS, 3))
     points[:, 0] = back + 0.5 * size * tip
     points[:, 1] = end
     points[:, 2] = back - 0.5 * size * tip
     points[:, 3:] = centers[:, None] + radii[..., None] * (
         np.cos(turned) * first[:, None] + np.sin(turned) * second[:, None])
-    return points, 4 + steps[:, 0].astype(int)
+    return points
 
 
 def on_ground(point: Array, up: Array, height: float) -> Array:

@@ -207,14 +207,18 @@ def dump(dispatcher: CPUDispatcher) -> bytes | None:
     """Serialize a dispatcher's only compiled function; None if it is only valid in this process.
 
     Numba adds the intermediate representation, for functions that link to this one. No function
-    does, and reading it takes ten times as long as the machine code.
+    does, and reading it takes ten times as long as the machine code; only the names of the
+    functions in the machine code are required.
     """
     (result,) = dispatcher.overloads.values()
     if result.library.has_dynamic_globals:
         return None
     (name, kind, (machine_code, _)), *rest = result._reduce()
-    nothing = llvm.parse_assembly(f'target triple = "{llvm.get_process_triple()}"').as_bitcode()
-    return dumps(((name, kind, (machine_code, nothing)), *rest))
+    names = result.fndesc.llvm_func_name, result.fndesc.llvm_cpython_wrapper_name
+    stubs = llvm.parse_assembly("\n".join((
+        f'target triple = "{llvm.get_process_triple()}"',
+        *(f'define void @"{each}"() {{ ret void }}' for each in names)))).as_bitcode()
+    return dumps(((name, kind, (machine_code, stubs)), *rest))
 
 
 def load(content: bytes) -> tuple[Callable, Any]:

@@ -1,39 +1,58 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A node in a separate process, and a client that communicates with it over DDS."""
+"""Nodes in the test process or in a process of their own, and a client that talks to them.
+
+Both kinds have the same interface, and the client uses the same topics, services and parameters
+for both. A node in the test process runs whenever the client spins, so that nothing has to be
+discovered, compiled again or waited for. A test of the process itself (its end, its memory, its
+arguments, two participants) uses `start_process`.
+"""
 import array
+import contextlib
+import importlib
 import itertools
+import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 ARM7 = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
 TIMEOUT = 180.0    # seconds; the first start on a machine compiles
+LOG_LINE = re.compile(r"\[\w+\] \[[\d.]+\] \[([^\]]*)\]: ")
 _numbers = itertools.count()
 
 
-class NodeProcess:
-    """A node in its own process and namespace."""
+class StartedNode:
+    """A node in a namespace of its own, with the arguments of its command line."""
 
-    def __init__(self, folder, *arguments, module="dyn_ros.nodes.dynamics_node", **parameters):
+    def __init__(self, arguments, module, parameters):
         self.namespace = f"/test{next(_numbers)}"
         self.name = f"{self.namespace}/{module.split('.')[-1].removesuffix('_node')}"
-        self.log = folder / f"log{self.namespace[5:]}.txt"
-        arguments = ["--ros-args", "-r", f"__ns:={self.namespace}", *arguments]
+        self.arguments = ["--ros-args", "-r", f"__ns:={self.namespace}", *arguments]
         for name, value in parameters.items():
-            if value is None:
-                continue
-            arguments += ["-p", f"{name}:={value}"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
+            if value is not None:
+                self.arguments += ["-p", f"{name}:={value}"]
 
     def topic(self, name):
         return f"{self.namespace}/{name}"
+
+
+class NodeProcess(StartedNode):
+    """A node in its own process."""
+
+    def __init__(self, folder, *arguments, module="dyn_ros.nodes.dynamics_node", **parameters):
+        super().__init__(arguments, module, parameters)
+        self.log = folder / f"log{self.namespace[5:]}.txt"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, *self.arguments],
+            stdout=self.log.open("wb"), stderr=subprocess.STDOUT)
 
     def output(self):
         return self.log.read_text()
@@ -55,6 +74,96 @@ class NodeProcess:
             raise
 
 
+class LocalNode(StartedNode):
+    """A node in the test process, with those that live in its process.
+
+    The executor of the client serves them. Their timers do not run: `Client.diagnostics` makes
+    them publish diagnostics.
+    """
+
+    def __init__(self, client, *arguments, module="dyn_ros.nodes.dynamics_node", **parameters):
+        super().__init__(arguments, module, parameters)
+        self._client = client
+        self._begin = client.log.size()
+        with client.log.recording(), _arguments_of_nodes(client.context, self.arguments):
+            node_class, name = _entry_point(module)
+            self.node = node_class(name)
+            client.serve(self.nodes())
+            self.node.start()
+
+    def nodes(self):
+        return [self.node, *self.node.members]
+
+    def output(self):
+        """What has been logged since the start, without the lines of other nodes."""
+        lines, own = [], True
+        for line in self._client.log.text(self._begin).splitlines(keepends=True):
+            header = LOG_LINE.match(line)
+            if header:          # the lines of a longer text follow without one
+                own = f"{header[1]}.".startswith(self.namespace[1:] + ".") or not re.match(
+                    r"test\d+\.", header[1])
+            if own:
+                lines.append(line)
+        return "".join(lines)
+
+    def stop(self):
+        """End it, as at the end of its process; once more does nothing."""
+        if self.node:
+            self._client.forget(self)
+            with self._client.log.recording():
+                self.node.end()
+                for each in reversed(self.nodes()):
+                    each.destroy_node()
+            self.node = None
+
+
+def _entry_point(module):
+    """The class and the name that a module's `main` runs."""
+    module = importlib.import_module(module)
+    with mock.patch.object(module, "run", lambda node_class, name, args: (node_class, name)):
+        return module.main([])
+
+
+@contextlib.contextmanager
+def _arguments_of_nodes(context, arguments):
+    """All nodes that are created take these arguments, as if they were those of the process."""
+    from rclpy.node import Node
+    create = Node.__init__
+
+    def create_with_arguments(node, *given, **more):
+        create(node, *given, **{"context": context, "cli_args": arguments, **more})
+    with mock.patch.object(Node, "__init__", create_with_arguments):
+        yield
+
+
+class Log:
+    """Records what is written to standard output and standard error, also by C++."""
+
+    def __init__(self):
+        self._file = tempfile.TemporaryFile()
+
+    def size(self):
+        return os.fstat(self._file.fileno()).st_size
+
+    def text(self, begin):
+        """What has been recorded from this byte on."""
+        return os.pread(self._file.fileno(), self.size() - begin, begin).decode()
+
+    @contextlib.contextmanager
+    def recording(self):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        saved = {standard: os.dup(standard) for standard in (1, 2)}
+        try:
+            for standard in saved:
+                os.dup2(self._file.fileno(), standard)
+            yield
+        finally:
+            for standard, copy in saved.items():
+                os.dup2(copy, standard)
+                os.close(copy)
+
+
 class Client:
     """A ROS node in the test process."""
 
@@ -66,6 +175,8 @@ class Client:
         self.node = rclpy.create_node("client", context=self.context)
         self.executor = rclpy.executors.SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
+        self.log = Log()
+        self._local = {}            # nodes in this process by their full names
         self._publishers = {}
         self._clients = {}
         self._speakers = {}
@@ -79,12 +190,59 @@ class Client:
         self.node.destroy_node()
         rclpy.shutdown(context=self.context)
 
+    def serve(self, nodes):
+        """Run nodes in this process whenever this client spins."""
+        for node in nodes:
+            for timer in node.timers:
+                timer.cancel()
+            self._local[node.get_fully_qualified_name()] = node
+            self.executor.add_node(node)
+
+    def forget(self, local):
+        """Stop serving nodes; remove what has been created to communicate with them."""
+        for node in local.nodes():
+            self.executor.remove_node(node)
+            del self._local[node.get_fully_qualified_name()]
+        for made, destroy in ((self._publishers, self.node.destroy_publisher),
+                              (self._clients, self.node.destroy_client)):
+            for name in [name for name in made if name.startswith(local.namespace + "/")]:
+                destroy(made.pop(name))
+
+    def spin(self, timeout):
+        """Run one callback, of the client or of a node in this process, or wait for one."""
+        with self.log.recording():
+            self.executor.spin_once(timeout)
+
+    def settle(self):
+        """Run callbacks until none is ready."""
+        with self.log.recording():
+            while self._run_ready():
+                pass
+
+    def _run_ready(self):
+        """Run the callbacks that are ready now; return how many. They may make others ready."""
+        from rclpy.executors import TimeoutException
+        for count in itertools.count():
+            try:
+                handler, _, _ = self.executor.wait_for_ready_callbacks(timeout_sec=0.0)
+            except TimeoutException:
+                return count
+            handler()
+            handler.result()
+
+    def is_local(self, name):
+        """Whether a topic or a service is one of a node in this process."""
+        return any(name.startswith(node.get_namespace() + "/") for node in self._local.values())
+
     def _on_diagnostics(self, message):
         for status in message.status:
             self._diagnostics.setdefault(status.name, []).append(status)
 
-    def wait(self, ready, what, again=None, every=0.5):
-        """Spin until `ready()` is true; at once and then every so many seconds call `again()`."""
+    def wait(self, ready, what, again=None, every=0.5, idle=0.05):
+        """Spin until `ready()` is true; at once and then every so many seconds call `again()`.
+
+        One spin waits at most `idle` seconds for a callback.
+        """
         end = time.monotonic() + TIMEOUT
         soon = 0.0
         while not ready():
@@ -93,7 +251,7 @@ class Client:
             if again and now >= soon:
                 again()
                 soon = now + every
-            self.executor.spin_once(0.05)
+            self.spin(idle)
 
     def listen(self, kind, topic, **qos):
         """A list that fills with the messages of a topic, until `stop_listening`."""
@@ -117,7 +275,7 @@ class Client:
             publisher = self.node.create_publisher(kind, topic, QoSProfile(depth=10, **qos))
             self._publishers[topic] = publisher
             self.wait(publisher.get_subscription_count, f"a subscriber of {topic}")
-            self._be_found()
+            self._be_found(topic)
         return self._publishers[topic]
 
     def send(self, kind, name, request):
@@ -125,17 +283,20 @@ class Client:
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
             self.wait(self._clients[name].service_is_ready, name)
-            self._be_found()
+            self._be_found(name)
         return self._clients[name].call_async(request)
 
-    def _be_found(self):
+    def _be_found(self, name):
         """Wait until the other end has discovered this one, which cannot be observed from here.
 
-        Until then it loses what is sent without a guarantee, and a service its answers.
+        Until then it loses what is sent without a guarantee, and a service its answers. A node in
+        this process knows this one at once.
         """
+        if self.is_local(name):
+            return
         end = time.monotonic() + 0.3
         while time.monotonic() < end:
-            self.executor.spin_once(0.1)
+            self.spin(0.1)
 
     def call(self, kind, name, request):
         """Call a service and return its response; repeat the request if a response was lost."""
@@ -197,8 +358,19 @@ class Client:
                 if ready(status, values):
                     found.append((status, values))
             return found
+
+        def once_more():
+            """Process what has been sent; then publish the diagnostics, to be looked at once."""
+            self.settle()
+            self._diagnostics[name].clear()
+            with self.log.recording():
+                local.diagnose()
+            self.settle()
+        local = self._local.get(node.name)
+        more = {"again": once_more, "every": 0.0, "idle": 0.0} if local else {}
         self.wait(
-            look, lambda: f"diagnostics of {name}: {self._diagnostics[name]}\n{node.output()}")
+            look, lambda: f"diagnostics of {name}: {self._diagnostics[name]}\n{node.output()}",
+            **more)
         return found[0]
 
 
@@ -260,8 +432,25 @@ def client():
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory, client):
-    """Start a node with the 7-joint arm, or with other parameters; stop all after the module."""
+def start(client):
+    """Start a node with the 7-joint arm, or with other parameters; stop all after the module.
+
+    It runs in this process.
+    """
+    nodes = []
+
+    def start(*arguments, **parameters):
+        parameters.setdefault("robot_description_file", ARM7)
+        nodes.append(LocalNode(client, *arguments, **parameters))
+        return nodes[-1]
+    yield start
+    for node in nodes:
+        node.stop()
+
+
+@pytest.fixture(scope="module")
+def start_process(tmp_path_factory, client):
+    """The same in a process of its own."""
     nodes = []
 
     def start(*arguments, **parameters):

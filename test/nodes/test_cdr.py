@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
+from geometry_msgs.msg import Inertia, Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
+from visualization_msgs.msg import Marker, MarkerArray
 
 from dyn_ros.msg import (
     CentroidalState,
@@ -342,6 +344,9 @@ def write(message, path, values):
     value = getattr(message, field)
     if isinstance(value, float):
         setattr(message, field, values[0])
+    elif isinstance(value, Inertia):
+        (value.m, value.com.x, value.com.y, value.com.z, value.ixx, value.ixy, value.ixz, value.iyy,
+         value.iyz, value.izz) = values
     elif hasattr(value, "x"):
         value.x, value.y, value.z = values
     else:
@@ -434,6 +439,85 @@ def test_stamps_that_do_not_fit():
     assert template.to_bytes() == before
     with pytest.raises(ValueError, match="dyn_ros/Matrix: no header"):
         Template(Matrix()).set_stamp(1)
+
+
+def typed_array(messages, counts, rng):
+    """An array with random numbers in repeated messages, and these numbers."""
+    array, written = MarkerArray(), {}
+    for i, (prototype, count) in enumerate(zip(messages, counts)):
+        points = 3 * len(prototype.points)
+        written[f"markers.{i}"] = numbers = {
+            "id": rng.integers(-2**31, 2**31, (count, 1)),
+            "action": rng.integers(4, size=(count, 1)),
+            "pose": rng.normal(size=(count, 7)), "scale": rng.normal(size=(count, 3)),
+            "color": rng.random((count, 4)).astype(np.float32)}
+        if points:
+            numbers["points"] = rng.normal(size=(count, points))
+        for row in range(count):
+            marker = deserialize_message(serialize_message(prototype), Marker)
+            marker.id, marker.action = (int(numbers[name][row, 0]) for name in ("id", "action"))
+            position, turn = marker.pose.position, marker.pose.orientation
+            (position.x, position.y, position.z, turn.x, turn.y, turn.z,
+             turn.w) = numbers["pose"][row].tolist()
+            marker.scale.x, marker.scale.y, marker.scale.z = numbers["scale"][row].tolist()
+            color = marker.color
+            color.r, color.g, color.b, color.a = numbers["color"][row].tolist()
+            for j, point in enumerate(marker.points):
+                point.x, point.y, point.z = numbers["points"][row, 3 * j:3 * j + 3].tolist()
+            array.markers.append(marker)
+    return array, written
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(words, words, words, st.integers(0, 3), st.integers(0, 4)), max_size=4),
+       st.integers(0, 2**32))
+def test_repeated_messages(drawn, seed):
+    """Of any alignment: markers with texts of any lengths."""
+    rng = np.random.default_rng(seed)
+    prototypes, counts = [], []
+    for frame, ns, text, points, count in drawn:
+        marker = Marker(ns=ns, text=text, type=4, points=[Point() for _ in range(points)])
+        marker.header.frame_id = marker.texture.header.frame_id = frame
+        marker.texture.header.stamp.sec, marker.lifetime.sec = 7, 8
+        marker.frame_locked, marker.pose.position.z = True, 9.0
+        prototypes.append(marker)
+        counts.append(count)
+    template = Template(MarkerArray(markers=prototypes), counts)
+    assert deserialize_message(template.to_bytes(), MarkerArray).markers == [
+        marker for marker, count in zip(prototypes, counts) for _ in range(count)]
+    for _ in range(2):
+        array, written = typed_array(prototypes, counts, rng)
+        for path, numbers in written.items():
+            for name, values in numbers.items():
+                template.write(f"{path}.{name}", values)
+        stamp = int(rng.integers(2**60))
+        if array.markers:
+            template.set_stamp(stamp)
+        for marker in array.markers:
+            marker.header.stamp.sec, marker.header.stamp.nanosec = divmod(stamp, 10**9)
+        assert deserialize_message(template.to_bytes(), MarkerArray) == array
+        assert len(template.to_bytes()) == len(serialize_message(array))
+
+
+def test_wrong_writes_to_repeated_messages():
+    array = MarkerArray(markers=[Marker(), Marker()])
+    template = Template(array, [2, 1])
+    assert template.array("markers.1.color").dtype == np.float32
+    with pytest.raises(ValueError, match="MarkerArray: 'markers.0.pose' is in a message that is "
+                                         "repeated 2 times; use `write`"):
+        template.array("markers.0.pose")
+    for path in ("markers.0.points", "markers.2", "markers.0.ns"):
+        with pytest.raises(ValueError, match=f"'{path}' has no writable numbers; expected one of"):
+            template.write(path, 0.0)
+    with pytest.raises(ValueError, match="numbers of 'markers' are not contiguous"):
+        template.write("markers", 0.0)
+    with pytest.raises(ValueError, match="shape"):
+        template.write("markers.0.pose", np.zeros((3, 7)))
+    with pytest.raises(ValueError, match="counts: expected 2 numbers, one for each message in "
+                                         "markers, but got 1"):
+        Template(array, [2])
+    with pytest.raises(ValueError, match="no header"):
+        Template(MarkerArray(), []).set_stamp(1)
 
 
 # --- over DDS

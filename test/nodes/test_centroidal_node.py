@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""centroidal_node in a separate process, over DDS."""
+"""centroidal_node compared with Pinocchio."""
 import math
 from pathlib import Path
 

@@ -59,9 +59,9 @@ COMMANDS = [pytest.param(command, id=f"{page.name}: {command[:60]}")
 
 
 @pytest.fixture(scope="module")
-def graph(client, start):
+def graph(client, start_process):
     """All nodes with the arm of the examples, its tool held, and a publisher of joint states."""
-    graph = Graph(client, start(module="dyn_ros.nodes.dyn_ros_node"))
+    graph = Graph(client, start_process(module="dyn_ros.nodes.dyn_ros_node"))
     graph.set("/vereshchagin", tip_frame="tool", constraints="hold_pose")
     return graph
 

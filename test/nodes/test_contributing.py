@@ -62,14 +62,15 @@ def test_the_algorithm_is_there_with_all_that_comes_with_it(contributed):
     assert result.returncode == 0, result.stderr
 
 
-def test_the_node_publishes_the_largest_torque(contributed, client, start, arm, monkeypatch):
+def test_the_node_publishes_the_largest_torque(contributed, client, start_process, arm,
+                                               monkeypatch):
     from sensor_msgs.msg import JointState
     monkeypatch.chdir(contributed)
     [line] = [code for _, language, code in SNIPPETS if language == "ini"]
     name, module, function = re.fullmatch(r"(\w+) = ([\w.]+):(\w+)\n", line).groups()
     (contributed / f"{name}.py").write_text(        # the script that setup.cfg makes
         f"from {module} import {function}\nraise SystemExit({function}())\n")
-    node = start(module=name)
+    node = start_process(module=name)
     largest = client.listen(JointState, node.name + "/largest")
     speaker, q = client.speaker(node), np.linspace(0.1, 0.7, 7)
     [answer] = speaker.ask(speaker.message(arm.joint_names, q), largest)

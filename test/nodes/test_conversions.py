@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("geometry_msgs", reason="no ROS: run `make test`")
 
+from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Inertia as InertiaMessage
 from geometry_msgs.msg import Pose, Transform, Wrench
 from rclpy.serialization import deserialize_message, serialize_message
@@ -66,6 +67,15 @@ def test_inertias():
     assert [message.ixx, message.ixy, message.ixz, message.iyy, message.iyz, message.izz] == [
         *body.rotational[0], *body.rotational[1, 1:], body.rotational[2, 2]]
     assert [message.com.x, message.com.y, message.com.z] == list(body.com)
+
+
+@pytest.mark.parametrize("sec, nanosec, expected", [
+    (1_795_334_401, 123_456_789, 1_795_334_401_123_456_789),
+    (2_147_483_647, 999_999_999, 2_147_483_647_999_999_999),
+    (0, 1, 1), (-1, 999_999_999, -1)])
+def test_a_stamp_is_exact_to_the_nanosecond(sec, nanosec, expected):
+    found = conversions.nanoseconds(sent(Time(sec=sec, nanosec=nanosec)))
+    assert found == expected and isinstance(found, int)
 
 
 def test_what_is_no_value_is_rejected():

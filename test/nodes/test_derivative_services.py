@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The derivative services over DDS, compared with the engine and differences of other services."""
+"""The derivative services compared with the engine and differences of other services."""
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""dyn_ros_node in a separate process: several nodes, one robot, each state processed once."""
-import signal
-import threading
+"""dyn_ros_node: several nodes, one robot, each state processed once."""
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,13 +10,11 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-import rclpy
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Odometry
 from rcl_interfaces.srv import DescribeParameters, ListParameters
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
@@ -30,13 +26,13 @@ from dyn_ros.msg import (
     JointSpaceDynamics,
     JointSpaceInertia,
 )
-from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.srv import GetJacobian, SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
+MODULE = "dyn_ros.nodes.dyn_ros_node"
 NAMES = ("dyn_ros", "dynamics", "centroidal", "vereshchagin")
 TOPICS = {"dynamics": JointSpaceDynamics, "centroidal": CentroidalState}
 
@@ -44,11 +40,11 @@ TOPICS = {"dynamics": JointSpaceDynamics, "centroidal": CentroidalState}
 class Nodes:
     """All nodes of a process, and the communication with each."""
 
-    def __init__(self, client, process):
-        self.client, self.process = client, process
-        self.output, self.topic, self.stop = process.output, process.topic, process.stop
+    def __init__(self, client, started):
+        self.client = client
+        self.output, self.topic, self.stop = started.output, started.topic, started.stop
         self.source, self.dynamics, self.centroidal, self.vereshchagin = self.each = [
-            SimpleNamespace(name=process.topic(name), output=process.output, topic=process.topic)
+            SimpleNamespace(name=started.topic(name), output=started.output, topic=started.topic)
             for name in NAMES]
         self.speak = client.speaker(self.source)
         self.states = {}
@@ -79,12 +75,11 @@ class Nodes:
 
 @pytest.fixture
 def run(client, start):
-    """Start the process; it ends with the test."""
+    """Start the nodes; they end with the test."""
     nodes = []
 
     def run(*arguments, **parameters):
-        process = start(*arguments, module="dyn_ros.nodes.dyn_ros_node", **parameters)
-        nodes.append(Nodes(client, process))
+        nodes.append(Nodes(client, start(*arguments, module=MODULE, **parameters)))
         return nodes[-1]
     yield run
     client.stop_listening()
@@ -142,8 +137,9 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
         {name for name in names if not name.startswith("markers.")}
         for names in (dynamics, centroidal))
     every = {"autostart", "max_rate"}
-    assert dynamics_alone == every | {"derivatives"}
-    assert centroidal_alone == dynamics_alone | {"acceleration_source", "acceleration_cutoff"}
+    assert dynamics_alone == every | {"derivatives", "command", "command_scale"}
+    assert centroidal_alone == every | {
+        "derivatives", "acceleration_source", "acceleration_cutoff"}
     assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
     assert every | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
     assert not robots & (centroidal | vereshchagin) - every
@@ -379,7 +375,7 @@ def test_a_bad_message_is_rejected_for_all(run, client, arm):
     assert not any(each.at(bad) for each in nodes.states.values())
 
 
-# Names, and the end
+# Names
 
 
 def test_each_may_have_another_name(run, client, arm):
@@ -390,46 +386,16 @@ def test_each_may_have_another_name(run, client, arm):
     nodes.ask(arm.joint_names)
 
 
-def test_one_name_for_all_is_rejected(run):
-    nodes = run("-r", "__node:=robot")
-    assert nodes.process.process.wait(60) == 1
-    assert "the nodes have duplicate names: robot, robot, robot, robot" in nodes.output()
-    assert "Traceback" not in nodes.output()
+def test_one_name_for_all_is_rejected(start_process):
+    node = start_process("-r", "__node:=robot", module=MODULE)
+    assert node.process.wait(60) == 1
+    assert "the nodes have duplicate names: robot, robot, robot, robot" in node.output()
+    assert "Traceback" not in node.output()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ends_cleanly(run, client, how):
-    nodes = run()
-    client.diagnostics(nodes.centroidal, lambda _, values: values["lifecycle state"] == "active")
-    assert nodes.stop(how) == 0
-    assert "Traceback" not in nodes.output()
-
-
-@pytest.fixture
-def inside(client):
-    """The nodes in this process, spun by a thread of their own."""
-    rclpy.init(args=["--ros-args", "-r", "__ns:=/inside", "-p", f"robot_description_file:={ARM7}"],
-               signal_handler_options=SignalHandlerOptions.NO)
-    node = DynRosNode("dyn_ros")
-    executor = rclpy.executors.SingleThreadedExecutor()
-    for each in (node, *node.members):
-        executor.add_node(each)
-    node.start()
-    thread = threading.Thread(target=executor.spin)
-    thread.start()
-    yield Nodes(client, SimpleNamespace(
-        topic=lambda name: f"/inside/{name}", output=str, stop=lambda: None))
-    client.stop_listening()
-    executor.shutdown()
-    thread.join()
-    for each in (*node.members, node):
-        each.destroy_node()
-    rclpy.shutdown()
-
-
-def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkeypatch):
+def test_one_pass_over_the_kinematics_for_each_state(run, client, arm, monkeypatch):
     """For any subscriptions; the constraint solver and the check of its result have own sweeps."""
-    events = []
+    nodes, events = run(), []
 
     def recorded(name, function):
         def call(*given, **more):
@@ -441,12 +407,12 @@ def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkey
     for name in dyn_ros.algorithms.__all__:
         monkeypatch.setattr(dyn_ros, name, recorded(name, getattr(dyn_ros, name)))
     for node, values in (
-            (inside.centroidal, {"acceleration_source": "finite_difference",
+            (nodes.centroidal, {"acceleration_source": "finite_difference",
                                  "markers.subtree_com.show": True}),
-            (inside.vereshchagin, {"constraints": "hold_pose", "tip_frame": "tool",
+            (nodes.vereshchagin, {"constraints": "hold_pose", "tip_frame": "tool",
                                    "feedforward": "gravity"})):
         assert client.set_parameters(node, **values) == (True, "")
-    outputs = [client.listen(kind, inside.topic(topic)) for topic, kind in (
+    outputs = [client.listen(kind, nodes.topic(topic)) for topic, kind in (
         ("dynamics/gravity", JointState), ("dynamics/nle", JointState),
         ("dynamics/inertia", JointSpaceInertia), ("dynamics/state", JointSpaceDynamics),
         ("dynamics/markers", MarkerArray), ("centroidal/state", CentroidalState),
@@ -454,7 +420,7 @@ def test_one_pass_over_the_kinematics_for_each_state(inside, client, arm, monkey
         ("vereshchagin/markers", MarkerArray))]
     for angle in (0.1, 0.2, 0.3):
         events.clear()                              # of the first, the trial of new constraints
-        inside.speak.ask(inside.speak.message(arm.joint_names, POSITION + angle, VELOCITY),
+        nodes.speak.ask(nodes.speak.message(arm.joint_names, POSITION + angle, VELOCITY),
                          *outputs)
     client.stop_listening()
     states = [calls.split() for calls in " ".join(events).split("state")]

@@ -1,8 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""~/markers of the nodes, over DDS, compared with the results of the engine."""
+"""~/markers of the nodes compared with the results of the engine."""
+import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,14 +12,22 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import Point, WrenchStamped
 from lifecycle_msgs.msg import Transition
+from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
-from std_msgs.msg import String
+from rclpy.serialization import deserialize_message, serialize_message
+from std_msgs.msg import Header, String
 from visualization_msgs.msg import Marker, MarkerArray
 
 import dyn_ros
 from dyn_ros.msg import CentroidalState, ConstrainedDynamics
+from dyn_ros.nodes import markers as kinds_of
+from dyn_ros.nodes.base import SPECS
+from dyn_ros.nodes.dispatch import Terms
+from dyn_ros.nodes.robot import RobotContext
+from dyn_ros.nodes.state import State
+from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -505,3 +515,172 @@ def test_a_robot_without_the_frame_shows_the_rest_and_says_why(run, client, arm)
     assert namespaces(array) == {"torque", "inertia"}
     client.diagnostics(node.node, lambda _, values: (
         "markers.velocity_ellipsoid.frame" in values["last rejection"]))
+
+
+# Serialized arrays, without a process or DDS
+
+
+class Source:
+    """The part of a node that markers use, with inputs that come and go."""
+
+    WRENCHES = ("push", "pull", "turn")
+
+    def __init__(self, kinds, urdf, **values):
+        specs = [*SPECS, *VereshchaginNode.specs, *kinds_of.Markers.specs_of(kinds)]
+        defaults = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
+                    for spec in specs}
+        self.parameters = SimpleNamespace(changes=1, values={
+            **defaults, "wrench_topics": self.WRENCHES, "markers.wrench.topics": self.WRENCHES,
+            **values})
+        self.robot = RobotContext(urdf, self.parameters.values)
+        self.inputs, self.wrenches, self.found = self, {}, None
+        self.markers = kinds_of.Markers(self, kinds)
+        self.compute = self.markers.make(self.robot)
+
+    def numbers(self, topic, robot, timeout):
+        if topic not in self.wrenches:
+            raise ValueError("missing")
+        return self.wrenches[topic]
+
+    def solution(self, robot, state, terms):
+        return self.found
+
+    def change(self, **values):
+        self.parameters.changes += 1
+        self.parameters.values.update(values)
+
+    def terms(self, state):
+        names = set(self.markers._reads()) - {"effort"}
+        self.robot.compute(state, names)
+        return Terms(self.robot.data, names)
+
+    def array(self, state):
+        """The array for a state; None if there is none."""
+        template = self.compute(state, self.terms(state))
+        if template is None:
+            return None
+        template.set_stamp(state.stamp)
+        return deserialize_message(template.to_bytes(), MarkerArray)
+
+
+def typed_markers(group, header):
+    """The markers of a group, field by field."""
+    common, numbers = group.prototype, group.numbers
+    for row in range(len(group)):
+        marker = Marker(
+            header=header, ns=common.ns, id=int(numbers["id"][row, 0]), type=common.type,
+            action=int(numbers["action"][row, 0]), lifetime=common.lifetime,
+            frame_locked=common.frame_locked)
+        place, turn, size = marker.pose.position, marker.pose.orientation, marker.scale
+        place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w = numbers["pose"][row].tolist()
+        size.x, size.y, size.z = numbers["scale"][row].tolist()
+        (marker.color.r, marker.color.g, marker.color.b,
+         marker.color.a) = numbers["color"][row].tolist()
+        if "points" in numbers:
+            marker.points = [Point(x=x, y=y, z=z)
+                             for x, y, z in numbers["points"][row].reshape(-1, 3).tolist()]
+        yield marker
+
+
+def at_random(source, rng):
+    """A state; inputs and parameters that change at times."""
+    arm, values = source.robot.model, source.parameters.values
+    frames = len(arm.frame_names)
+    source.wrenches = {
+        topic: SimpleNamespace(frame=int(rng.integers(frames)), numbers=rng.normal(size=6)
+                               * np.repeat(rng.integers(2, size=2), 3),
+                               axes=None if rng.random() < 0.3 else int(rng.integers(frames)))
+        for topic in source.WRENCHES if rng.random() < 0.7}
+    m = int(rng.integers(7))
+    source.found = None if rng.random() < 0.2 else SimpleNamespace(
+        constraints=SimpleNamespace(
+            axes=None, directions=rng.normal(size=(6, m)) * rng.integers(2, size=(6, m)),
+            frame=(arm.frame_names[-1],) * m),
+        motion=SimpleNamespace(nu=rng.normal(size=m)))
+    if rng.random() < 0.2:
+        shows = [name for name in values if name.endswith(".show")]
+        name = shows[rng.integers(len(shows))]
+        source.change(**{name: not values[name], "markers.width": rng.random()})
+    if rng.random() < 0.2:
+        source.robot.odometry_frame = ["odom", "a_longer_name"][rng.integers(2)]
+    v, effort = (rng.normal(size=arm.nv) * rng.integers(2, size=arm.nv) for _ in range(2))
+    return State(arm.random_configuration(rng), None if rng.random() < 0.2 else v,
+                 int(rng.integers(2**60)), effort=None if rng.random() < 0.2 else effort)
+
+
+SOURCES = {
+    "dynamics": (kinds_of.DYNAMICS, {"markers.velocity_ellipsoid.frame": "tool",
+                                     "markers.force_ellipsoid.frame": "wrist_roll",
+                                     "markers.torque.source": "effort"}),
+    "centroidal": (kinds_of.CENTROIDAL, {"markers.subtree_com.show": True,
+                                         "markers.locked_inertia.show": True}),
+    "vereshchagin": (kinds_of.VERESHCHAGIN, {}),
+    "slider": (kinds_of.DYNAMICS, {"markers.velocity_ellipsoid.frame": "fork"}),
+}
+
+
+@pytest.mark.parametrize("base", [{}, FLOATING], ids=["fixed", "floating"])
+@pytest.mark.parametrize("which", SOURCES)
+def test_serialized_arrays_are_the_typed_ones(which, base):
+    """Whatever appears, disappears and changes: every field of every marker, in order."""
+    kinds, values = SOURCES[which]
+    source = Source(kinds, SLIDER if which == "slider" else ARM7.read_text(), **values, **base)
+    rng, changes, cleared, deleted = np.random.default_rng(1), 0, 0, 0
+    for _ in range(120):
+        state = at_random(source, rng)
+        header = Header(frame_id=source.robot.world_frame)
+        header.stamp.sec, header.stamp.nanosec = divmod(state.stamp, 10**9)
+        expected = MarkerArray()
+        if changes != source.parameters.changes:
+            changes = source.parameters.changes
+            cleared += 1
+            draws = list(source.markers._draws(source.robot, source.parameters.values, Header()))
+            expected.markers.append(Marker(header=header, action=Marker.DELETEALL))
+        terms = source.terms(state)
+        expected.markers += itertools.chain.from_iterable(
+            typed_markers(group, header) for draw in draws for group in draw(state, terms))
+        array = source.array(state)
+        if expected.markers:
+            assert array == deserialize_message(serialize_message(expected), MarkerArray)
+            deleted += sum(marker.action == Marker.DELETE for marker in array.markers)
+        else:
+            assert array is None
+    assert cleared > 10 and deleted > 10
+
+
+def test_markers_that_disappear_are_deleted_and_come_back(monkeypatch):
+    """In their place, without another serialization."""
+    source = Source(kinds_of.DYNAMICS, ARM7.read_text(), **{
+        "markers.torque.source": "effort", "markers.inertia.show": False})
+    serialized = []
+
+    def template(*arguments):
+        serialized.append(arguments)
+        return original(*arguments)
+    original = kinds_of.Template
+    monkeypatch.setattr(kinds_of, "Template", template)
+
+    def actions(*effort):
+        array = source.array(State(POSITION, None, 1, effort=np.array(effort + (0.0,) * 5)))
+        return [(marker.id, marker.action) for marker in array.markers]
+    ADD, DELETE = Marker.ADD, Marker.DELETE
+    assert actions(0.0, 5.0) == [(0, Marker.DELETEALL), (2, ADD)]
+    assert actions(0.0, 5.0) == [(2, ADD)]
+    assert actions(9.0, 5.0) == [(2, ADD), (1, ADD)]
+    assert len(serialized) == 3
+    for _ in range(2):
+        assert actions(9.0, 0.0) == [(2, DELETE), (1, ADD)]
+    for _ in range(2):
+        assert actions(0.0, 0.0) == [(2, DELETE), (1, DELETE)]
+    assert actions(0.0, -5.0) == [(2, ADD), (1, DELETE)]
+    assert len(serialized) == 3
+    source.change(**{"markers.width": 0.5})
+    assert actions(9.0, 0.0) == [(0, Marker.DELETEALL), (1, ADD)]
+
+
+def test_all_markers_are_deleted_even_if_the_first_state_fails():
+    source = Source(kinds_of.CENTROIDAL, ARM7.read_text())
+    with pytest.raises(ValueError, match="too large"):
+        source.array(State(np.full(7, 1e300), None, 1))
+    array = source.array(State(POSITION, None, 2))
+    assert array.markers[0].action == Marker.DELETEALL and len(array.markers) > 1

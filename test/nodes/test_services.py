@@ -3,6 +3,7 @@
 """The services of dynamics_node without a process: results and rejected requests."""
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pinocchio
@@ -19,9 +20,11 @@ pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make
 from geometry_msgs.msg import InertiaStamped, WrenchStamped
 
 from dyn_ros.msg import ReferenceFrame, RobotState
+from dyn_ros.nodes import services
 from dyn_ros.nodes.dynamics_services import SERVICES
 from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.nodes.services import service_callback
+from dyn_ros.nodes.state import Rejected
 from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 
 REFERENCES = {ReferenceFrame.WORLD: pinocchio.WORLD,
@@ -269,6 +272,46 @@ def test_under_simulated_time_a_state_ages_by_its_stamp(ur5):
     ur5.ask("get_jacobian", frame="tool0")      # a stamp may be somewhat ahead of the clock
     ur5.sim_time = 10 * NS                      # but not so far: the simulation was reset
     assert "90.000 s ahead of the clock" in ur5.rejection("get_jacobian", frame="tool0")
+
+
+@pytest.fixture
+def clock(ur5, monkeypatch):
+    """A clock that the test sets, and a state with the stamp 7 s that came at 100 s."""
+    feed(ur5, np.zeros(6), np.zeros(6), stamp=7 * NS)
+    ur5.robot.received = 100.0
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(services, "time", SimpleNamespace(perf_counter=lambda: now.seconds))
+    return now
+
+
+def test_a_state_may_be_as_old_as_staleness_and_no_older(ur5, clock):
+    clock.seconds = 100.5
+    ur5.ask("get_jacobian", frame="tool0")
+    clock.seconds = 100.5 + 1e-6
+    assert "is 0.500 s old, more than" in ur5.rejection("get_jacobian", frame="tool0")
+
+
+def test_under_simulated_time_a_state_may_be_as_old_as_staleness_and_no_older(ur5, clock):
+    clock.seconds = 200.0
+    for offset in (NS // 2, -NS // 2):
+        ur5.sim_time = 7 * NS + offset
+        ur5.ask("get_jacobian", frame="tool0")
+    ur5.sim_time = 7 * NS + NS // 2 + 1000
+    assert "is 0.500 s old, more than" in ur5.rejection("get_jacobian", frame="tool0")
+    ur5.sim_time = 7 * NS - NS // 2 - 1000
+    assert "is 0.500 s ahead of the clock" in ur5.rejection("get_jacobian", frame="tool0")
+
+
+def test_finite_numbers_whose_sum_overflows_are_an_answer():
+    for values in ([1e308] * 3, [-1.7e308, -1.7e308, 1.0]):
+        assert list(services.numbers(np.array(values))) == values
+
+
+@pytest.mark.parametrize("values", [[math.nan], [1.0, math.inf], [math.inf, -math.inf],
+                                    [1e308, 1e308, -math.inf]])
+def test_numbers_that_are_not_finite_are_no_answer(values):
+    with pytest.raises(Rejected, match="the result is not finite"):
+        services.numbers(np.array(values))
 
 
 def test_an_unknown_velocity_is_rejected_only_where_it_counts(ur5):

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The services of dynamics_node over DDS: no request ends the process."""
+"""The services of dynamics_node: no request ends the process."""
 import math
 from pathlib import Path
 
@@ -203,7 +203,9 @@ def test_an_inactive_node_rejects_and_answers_again(client, start, arm):
     assert "Traceback" not in node.output()
 
 
-def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, node, ask, arm):
+def test_bad_requests_without_end_neither_stop_nor_grow_the_node(client, start_process, arm):
+    node = start_process()
+    ask = asking(client, node.name)
     state = RobotState(name=list(arm.joint_names), position=Q.tolist())
     good = ask("get_jacobian", frame="tool", state=state)
     nan = RobotState(name=list(arm.joint_names), position=[math.nan] * 7)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import dyn_ros
 from dyn_ros.nodes.robot import RobotContext, SettingError
@@ -17,7 +18,8 @@ UPRIGHT = (1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)
 TWIST = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 VALUES = {
     "root_joint": "fixed", "gravity": [0.0, 0.0, -9.81], "mimic": "project", "strict": False,
-    "joints": [], "armature": [], "frame_id": "", "world_frame": "", "staleness": 0.5,
+    "joints": [], "armature": [], "locked_joints": [], "include_friction": False,
+    "frame_id": "", "world_frame": "", "staleness": 0.5,
     "base_source": "odometry", "base_pose": [0.0] * 6 + [1.0], "base_twist": [0.0] * 6,
 }
 LOOSE_PART = """<robot name="loose">
@@ -111,6 +113,24 @@ def test_staleness_is_a_difference_of_stamps(collector, arm):
     assert collector.stamp == round(1.6 * SECOND)
 
 
+@pytest.mark.parametrize("more, answers", [(0, [False, False]), (1, [False, True])])
+def test_a_part_is_waited_for_until_it_is_more_than_staleness_behind(
+        collector, arm, more, answers):
+    """The whole state of 1.0 s is a part too; another publisher reports two halves later."""
+    feed(collector, arm.joint_names, 1.0)
+    later = 1.5 + more / SECOND
+    assert due(collector, [(arm.joint_names[:3], later), (arm.joint_names[3:], later)]) == answers
+    assert collector.stamp == 3 * SECOND // 2 + more
+
+
+@pytest.mark.parametrize("more, behind", [(0, False), (1, True)])
+def test_a_joint_is_missing_if_it_is_more_than_staleness_behind(collector, arm, more, behind):
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    assert due(collector, [(a, 1.0), (b, 1.5 + more / SECOND)]) == [False, not behind]
+    assert collector.complete is not behind
+    assert collector.missing() == (list(a) if behind else [])
+
+
 def test_velocity_is_unknown_until_every_joint_reports_it(collector, arm):
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     feed(collector, a, 1.0)
@@ -196,6 +216,54 @@ def test_stamps_that_run_backwards(arm):
     assert collector.stamp == 2 * SECOND
 
 
+@pytest.mark.parametrize("velocity", [True, False])
+def test_a_message_that_comes_too_late_changes_nothing(collector, arm, velocity):
+    collector.collect(["effort"])
+    names, numbers = list(arm.joint_names), np.arange(7.0)
+    collector.joint_states(names, numbers, 2.0 * numbers, 3.0 * numbers, SECOND)
+    with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
+        collector.joint_states(names, numbers + 9.0, numbers + 9.0 if velocity else [],
+                               numbers + 9.0, 9 * SECOND // 10)
+    np.testing.assert_array_equal(collector.q, numbers)
+    np.testing.assert_array_equal(collector.v, 2.0 * numbers)
+    np.testing.assert_array_equal(collector.tau, 3.0 * numbers)
+    assert collector.stamp == SECOND
+    assert collector.complete and collector.velocity_known and not collector.missing_velocity()
+
+
+def test_odometry_that_comes_too_late_changes_nothing(floating):
+    collector = StateCollector(floating, 0.5)
+    collector.odometry(UPRIGHT, TWIST, SECOND)
+    with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
+        collector.odometry((9.0, 9.0, 9.0, 1.0, 0.0, 0.0, 0.0), [9.0] * 6, 9 * SECOND // 10)
+    np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
+    np.testing.assert_array_equal(collector.v[:6], TWIST)
+    assert collector.stamp == SECOND
+
+
+def test_only_a_jump_back_by_more_than_staleness_discards_the_state(arm):
+    notices = []
+    collector = StateCollector(arm, 0.5, notify=notices.append)
+    feed(collector, arm.joint_names, 1.5)
+    with pytest.raises(Rejected, match="its stamp is 0.5 s older"):
+        feed(collector, arm.joint_names, 1.0)
+    assert not notices and collector.stamp == 3 * SECOND // 2
+    assert feed(collector, arm.joint_names, 1.0 - 1.0 / SECOND)
+    assert len(notices) == 1 and collector.stamp == SECOND - 1
+
+
+def test_after_a_jump_back_a_state_is_due_when_each_round_ends(arm):
+    notices = []
+    collector = StateCollector(arm, 0.5, notify=notices.append)
+    a, b = arm.joint_names[:3], arm.joint_names[3:]
+    assert due(collector, [(a, 100.0), (b, 100.0), (a, 100.1)]) == [False, True, False]
+    assert due(collector, [(a, 1.0)]) == [False]
+    assert collector.missing() == list(b) and not collector.complete
+    assert due(collector, [(b, 1.0), (a, 1.1), (b, 1.1)]) == [True, False, True]
+    assert len(notices) == 1
+    assert collector.stamp == round(1.1 * SECOND)
+
+
 def test_names_that_never_repeat_do_not_fill_the_memory(collector, arm):
     for i in range(3 * MAX_LAYOUTS):
         assert feed(collector, [*arm.joint_names, f"other{i}"], 1.0 + i)
@@ -253,6 +321,26 @@ def test_a_planar_base_takes_the_turn_about_z():
     collector = StateCollector(model, 0.5, base=(pose, TWIST))
     np.testing.assert_allclose(collector.q[:3], [1.0, 2.0, yaw], rtol=1e-15)
     np.testing.assert_array_equal(collector.v[:3], [0.1, 0.2, 0.6])
+
+
+@pytest.mark.parametrize("tilt", [(0.3, -0.2), (-0.4, 0.5), (0.0, 1.0), (1.2, 0.0)])
+def test_a_tilted_planar_base_takes_the_heading_of_its_x_axis(tilt):
+    model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
+    rotation = Rotation.from_euler("ZYX", [0.7, *tilt])
+    collector = StateCollector(model, 0.5, base=((1.0, 2.0, 9.0, *rotation.as_quat()), TWIST))
+    np.testing.assert_allclose(collector.q[2], 0.7, rtol=1e-14)
+    x, y, _ = rotation.apply([1.0, 0.0, 0.0])
+    np.testing.assert_allclose(collector.q[2], math.atan2(y, x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(floating, sign):
+    collector = StateCollector(floating, 0.5)
+    collector.odometry((*UPRIGHT[:6], 1.0 + sign * 0.99e-3), TWIST, SECOND)
+    np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
+    with pytest.raises(Rejected, match="norm of the base's quaternion is (1.00101|0.99899)"):
+        collector.odometry((*UPRIGHT[:6], 1.0 + sign * 1.01e-3), TWIST, 2 * SECOND)
+    assert collector.stamp == SECOND
 
 
 def test_a_robot_whose_state_no_message_reports_is_rejected():

@@ -312,12 +312,14 @@ def test_each_parameter_is_on_its_page():
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_process_of_its_own_ends_cleanly(client, tmp_path, how):
+def test_a_process_of_its_own_works_over_dds_and_ends_cleanly(client, tmp_path, how):
     node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node", port=0,
                        robot_description_file=Path(__file__).parents[2] / "dyn_ros" / "robots"
                        / "arm7.urdf")
     try:
         client.wait(lambda: "9 links" in node.output(), node.output)
+        client.diagnostics(node, lambda _, values: values["lifecycle state"] == "active")
+        assert client.set_parameters(node, push_scale=50.0) == (True, "")
     finally:
         code = node.stop(how)
     assert code == 0 and "Traceback" not in node.output(), node.output()

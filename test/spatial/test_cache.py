@@ -8,21 +8,17 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
+from unittest import mock
 
+import numba
 import pytest
 
-from dyn_ros.spatial import cache
+from dyn_ros.spatial import cache, compiler
 from dyn_ros.spatial.compiler import JIT
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = """
-import warnings
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    from dyn_ros.spatial.cache import cache_folder
-    print([str(cache_folder()), *[str(warning.message) for warning in caught]])
-"""
 SMALL = """
 import warnings
 import numba
@@ -45,9 +41,21 @@ def run(code, **environment):
     return ast.literal_eval(done.stdout)
 
 
+def chosen(**environment):
+    """The cache's folder in another environment, and the warnings."""
+    with mock.patch.dict(os.environ, environment), mock.patch.object(
+            tempfile, "tempdir", None), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cache.cache_folder.cache_clear()
+        try:
+            return [str(cache.cache_folder()), *[str(warning.message) for warning in caught]]
+        finally:
+            cache.cache_folder.cache_clear()
+
+
 def root_folder(**environment):
     """Where the folder was made, without a warning."""
-    folder, *told = run(FOLDER, **environment)
+    folder, *told = chosen(**environment)
     assert not told
     return Path(folder).parent
 
@@ -219,7 +227,7 @@ def test_a_temporary_folder_that_others_can_write_to_is_left(tmp_path):
     assert root_folder(**unset) == shared
     assert shared.stat().st_mode & 0o777 == 0o700
     shared.chmod(0o777)
-    folder, warning = run(FOLDER, **unset)
+    folder, warning = chosen(**unset)
     assert Path(folder).parent.parent == tmp_path and Path(folder).parent != shared
     assert str(shared) in warning and "chmod go-w" in warning
     shutil.rmtree(shared)
@@ -235,9 +243,9 @@ def test_a_folder_of_versions_that_cannot_be_used_is_reported(tmp_path, spoil, w
     named, temporary = tmp_path / "named", tmp_path / "temporary"
     temporary.mkdir()
     environment = {"DYN_ROS_CACHE_DIR": str(named), "TMPDIR": str(temporary)}
-    (folder,) = run(FOLDER, **environment)
+    (folder,) = chosen(**environment)
     spoil(Path(folder))
-    other, warning = run(FOLDER, **environment)
+    other, warning = chosen(**environment)
     assert Path(other).is_relative_to(temporary)
     assert other in warning and folder in warning and words in warning
 
@@ -251,7 +259,7 @@ def refused(tmp_path, variable, bad):
     environment = dict(UNSET, HOME=str(own), TMPDIR=str(own))
     environment[variable] = str(tmp_path / "named")
     own.mkdir(exist_ok=True)
-    folder, warning = run(FOLDER, **environment)
+    folder, warning = chosen(**environment)
     assert Path(folder).is_relative_to(own)
     assert str(bad) in warning and folder.rsplit("/", 1)[0] in warning
     return warning
@@ -331,20 +339,26 @@ print([])
 
 
 @needs_compiler
-def test_damage_is_mended_in_a_process_that_finds_it(tmp_path):
-    named = {"DYN_ROS_CACHE_DIR": str(tmp_path)}
-    assert run(SMALL, **named) == [True, 8.0]
-    assert run(SMALL, **named) == [False, 8.0]
-    (path,) = tmp_path.rglob("small-*")
+def test_damage_is_mended_by_the_entry_that_finds_it(folder, monkeypatch):
+    monkeypatch.setattr(compiler, "ENTRIES", {})
+
+    def loaded():
+        entry = compiler.Entry("small", lambda x: 2.0 * x,
+                               numba.types.float64(numba.types.float64), False)
+        return [entry.load(), entry.call(4.0)]
+
+    assert loaded() == [True, 8.0]
+    assert loaded() == [False, 8.0]
+    (path,) = folder.glob("small-*")
     whole = path.read_bytes()
     for n in (20, len(whole) // 3, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:n] + bytes([whole[n] ^ 4]) + whole[n + 1:])
-        assert run(SMALL, **named) == [True, 8.0]
-        assert run(SMALL, **named) == [False, 8.0]
+        assert loaded() == [True, 8.0]
+        assert loaded() == [False, 8.0]
     path.unlink()
     path.mkdir()
-    assert run(SMALL, **named) == [True, 8.0]
-    assert run(SMALL, **named) == [False, 8.0]
+    assert loaded() == [True, 8.0]
+    assert loaded() == [False, 8.0]
 
 
 @needs_compiler
@@ -355,7 +369,7 @@ def test_a_full_disk_costs_the_cache_alone(tmp_path):
     assert "small" in warning and "compiled again in the next process" in warning
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     assert run(SMALL, DYN_ROS_CACHE_DIR=str(tmp_path)) == [True, 8.0]
-    assert run(SMALL, DYN_ROS_CACHE_DIR=str(tmp_path)) == [False, 8.0]
+    assert len(list(tmp_path.rglob("small-*"))) == 1
 
 
 @needs_compiler

@@ -1,26 +1,52 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Entries compiled in separate processes."""
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 from dyn_ros.algorithms.algorithm import ALGORITHMS
-from dyn_ros.spatial import cache, workers
+from dyn_ros.spatial import cache, compiler, workers
 from dyn_ros.spatial.compiler import ENTRIES, JIT
 
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
-NAMES = ["kinetic_energy-one", "potential_energy-one", "mechanical_energy-one"]
+NAMES = ["one", "two", "three"]
+SMALL = """
+import numba
+from dyn_ros.spatial.compiler import Entry
+
+class Loud(Entry):          # LLVM may also write to standard output
+    def load(self, *arguments):
+        print("compiling")
+        return super().load(*arguments)
+
+def adding(number):
+    return lambda x: x + number
+
+ADDING = [Loud(name, adding(number), numba.types.float64(numba.types.float64), False)
+          for number, name in enumerate(("one", "two", "three"), 1)]
+"""
 
 
 @pytest.fixture
-def entries(tmp_path, monkeypatch):
-    """A few entries, and an empty cache."""
+def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DYN_ROS_CACHE_DIR", str(tmp_path / "cache"))
     cache.cache_folder.cache_clear()
-    yield [ENTRIES[name] for name in NAMES]
+    yield
     cache.cache_folder.cache_clear()
+
+
+@pytest.fixture
+def entries(tmp_path, monkeypatch, empty_cache):
+    """A few small entries that the processes know too, and an empty cache."""
+    (tmp_path / "small_entries.py").write_text(SMALL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(compiler, "ENTRIES", {})
+    monkeypatch.setattr(workers, "_COMMAND", "import small_entries\n" + workers._COMMAND)
+    yield importlib.import_module("small_entries").ADDING
+    del sys.modules["small_entries"]
 
 
 def test_two_processes_compile_what_this_one_can_load(entries):
@@ -29,6 +55,8 @@ def test_two_processes_compile_what_this_one_can_load(entries):
     assert workers.compile_in_processes(entries, 2, begun.append) == set(NAMES)
     assert {entry.name for entry in begun} == set(NAMES) and len(begun) == 3
     assert all(entry.is_cached() for entry in entries)
+    assert not any(entry.load() for entry in entries)
+    assert [entry.call(10.0) for entry in entries] == [11.0, 12.0, 13.0]
     assert workers.compile_in_processes(entries, 2) == set()
 
 
@@ -47,12 +75,12 @@ def test_every_algorithm_has_its_entries():
     assert {f"{name}-{kind}" for name in ALGORITHMS for kind in ("one", "batch")} <= set(ENTRIES)
 
 
-def test_a_script_without_a_guard_is_not_imported_again(entries, tmp_path):
+def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("print('once')\n"
                       "from dyn_ros.spatial import workers\n"
                       "from dyn_ros.spatial.compiler import ENTRIES\n"
                       "import dyn_ros\n"
-                      "print(workers.compile_in_processes([ENTRIES['kinetic_energy-one']]))\n")
+                      "print(workers.compile_in_processes([ENTRIES['frame_placements-one']]))\n")
     done = subprocess.run([sys.executable, str(script)], text=True, capture_output=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["once", "{'kinetic_energy-one'}"]
+    assert done.stdout.split("\n")[:2] == ["once", "{'frame_placements-one'}"]

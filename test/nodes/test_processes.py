@@ -1,0 +1,79 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Each node in a process of its own, over DDS: topics, services, parameters, and its end."""
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
+
+import dyn_ros
+from dyn_ros.msg import (
+    CentroidalState,
+    ConstrainedDynamics,
+    JointSpaceDynamics,
+    JointSpaceInertia,
+)
+from dyn_ros.srv import GetCentroidalDerivatives, GetJacobian, SolveConstrainedDynamics
+
+from .conftest import header
+
+ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+POSITION = [0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2]
+VELOCITY = [0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7]
+TOPICS = {
+    "dynamics": {"gravity": JointState, "nle": JointState, "inertia": JointSpaceInertia,
+                 "state": JointSpaceDynamics, "markers": MarkerArray},
+    "centroidal": {"state": CentroidalState, "markers": MarkerArray},
+    "vereshchagin": {"constraint_torques": JointState, "solution": ConstrainedDynamics,
+                     "markers": MarkerArray},
+}
+SERVICES = {
+    "dynamics": ("get_jacobian", GetJacobian, {"frame": "tool"}),
+    "centroidal": ("get_centroidal_derivatives", GetCentroidalDerivatives, {}),
+    "vereshchagin": ("solve", SolveConstrainedDynamics, {}),
+}
+
+
+@pytest.mark.parametrize("name, how", [
+    ("dynamics", signal.SIGINT), ("dynamics", signal.SIGTERM), ("centroidal", signal.SIGTERM),
+    ("vereshchagin", signal.SIGINT), ("dyn_ros", signal.SIGINT), ("dyn_ros", signal.SIGTERM)])
+def test_a_node_works_over_dds_and_ends_cleanly(client, start_process, arm, name, how):
+    process = start_process(module=f"dyn_ros.nodes.{name}_node", robot_description_file=None,
+                            staleness=600.0)
+    nodes = [SimpleNamespace(name=process.topic(each), output=process.output)
+             for each in (TOPICS if name == "dyn_ros" else [name])]
+    descriptions = client.publisher(
+        String, process.topic("robot_description"), reliability=ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    descriptions.publish(String(data=ARM7.read_text()))
+    for node in nodes:
+        if node.name.endswith("vereshchagin"):
+            client.diagnostics(process, lambda _, values: values["robot"] == "arm7")
+            assert client.set_parameters(node, constraints="hold_pose", tip_frame="tool") == (
+                True, "")
+    outputs = [client.listen(kind, f"{node.name}/{topic}") for node in nodes
+               for topic, kind in TOPICS[node.name.split("/")[-1]].items()]
+    speak = client.speaker(process)
+    for frame_id in ("base_link", "somewhere"):
+        answers = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), *outputs)
+        assert {header(answer).frame_id for answer in answers} == {frame_id}
+        assert client.set_parameters(process, frame_id="somewhere") == (True, "")
+    for node in nodes:
+        service, kind, fields = SERVICES[node.name.split("/")[-1]]
+        speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), *outputs)
+        answer = client.call(kind, f"{node.name}/{service}", kind.Request(**fields))
+        assert answer.success, answer.message
+    for node in (process, *nodes):
+        client.diagnostics(node, lambda _, values: values["lifecycle state"] == "active")
+    client.stop_listening()
+    assert process.stop(how) == 0
+    assert "Traceback" not in process.output()

@@ -1,0 +1,197 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters that change the robot of a node: locked joints, friction; wrenches of joints."""
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+import dyn_ros
+from dyn_ros.msg import JointSpaceDynamics, JointWrenches, RobotState
+from dyn_ros.nodes.robot import RobotContext, SettingError, UnknownPosition
+from dyn_ros.srv import GetInverseDynamics, GetModel, GetTrajectoryEfforts
+from service_stub import VALUES
+
+ARM7 = (Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf").read_text()
+LOSSY = ARM7.replace("<limit ", '<dynamics damping="0.7" friction="0.3"/><limit ')
+Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
+V = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.fixture
+def node(start):
+    return start()
+
+
+@pytest.fixture
+def lossy(start, tmp_path):
+    (tmp_path / "lossy.urdf").write_text(LOSSY)
+    return start(robot_description_file=tmp_path / "lossy.urdf")
+
+
+def state_of(client, node):
+    return client.listen(JointSpaceDynamics, node.name + "/state")
+
+
+# Locked joints
+
+
+def test_a_locked_joint_has_no_row_and_its_mass_counts(client, node, arm):
+    name = arm.joint_names[3]
+    done = client.set_parameters(node, locked_joints=[f"{name} = {Q[3]}"])
+    assert done == (True, "")
+    speak = client.speaker(node)
+    [answer] = speak.ask(speak.message(arm.joint_names, Q, V), state_of(client, node))
+    others = [i for i in range(7) if i != 3]
+    assert list(answer.name) == [arm.joint_names[i] for i in others]
+    close(answer.gravity, dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q)[others])
+    v = np.where(np.arange(7) == 3, 0.0, V)
+    close(answer.nle, dyn_ros.nonlinear_effects(arm, dyn_ros.Data(arm), Q, v)[others])
+    model = client.call(GetModel, node.name + "/get_model", GetModel.Request())
+    assert name not in [joint.name for joint in model.joints]
+    assert name in [frame.name for frame in model.frames if frame.kind == "fixed_joint"]
+
+
+def test_a_joint_is_locked_where_it_stands(client, node, arm):
+    speak, state = client.speaker(node), state_of(client, node)
+    speak.ask(speak.message(arm.joint_names, Q, V), state)
+    name = arm.joint_names[1]
+    assert client.set_parameters(node, locked_joints=[name]) == (True, "")
+    for moved in (Q, Q + 0.5 * (np.arange(7) == 1)):        # what it reports now does not count
+        [answer] = speak.ask(speak.message(arm.joint_names, moved, V), state)
+        close(answer.gravity, np.delete(
+            dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q), 1))
+    assert client.set_parameters(node, locked_joints=(Parameter.Type.STRING_ARRAY, [])) == (
+        True, "")
+    [answer] = speak.ask(speak.message(arm.joint_names, Q, V), state)
+    assert len(answer.name) == 7
+
+
+def test_a_node_waits_for_the_position_of_a_joint_that_it_locks(client, start, arm):
+    name = arm.joint_names[1]
+    node = start(locked_joints=f"[{name}]")
+    client.diagnostics(node, lambda status, values: (
+        status.message == f"waiting for the position of {name}" and not values["robot"]))
+    speak, state = client.speaker(node), state_of(client, node)
+    speak.send(speak.message(arm.joint_names[2:], Q[2:], V[2:]))
+    [answer] = speak.ask(speak.message(arm.joint_names, Q, V), state)
+    close(answer.gravity, np.delete(dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q), 1))
+
+
+@pytest.mark.parametrize("entries, reason", [
+    (["nobody=1"], "locked_joints: there is no joint 'nobody'; available: shoulder_yaw"),
+    (["elbow_pitch=far"], "the position of elbow_pitch is 'far'; expected a finite number"),
+    (["elbow_pitch=nan"], "the position of elbow_pitch is 'nan'; expected a finite number"),
+    (["elbow_pitch=1", "elbow_pitch=1"], "duplicate name 'elbow_pitch'"),
+    (["elbow_pitch"], "unknown position of elbow_pitch: publish it on joint_states"),
+])
+def test_locked_joints_that_cannot_be_used_are_rejected(client, node, entries, reason):
+    done, why = client.set_parameters(node, locked_joints=entries)
+    assert not done and reason in why
+
+
+def test_contexts_lock_joints():
+    with pytest.raises(UnknownPosition) as caught:
+        RobotContext(ARM7, {**VALUES, "locked_joints": ["elbow_pitch", "wrist_roll=1"]})
+    assert caught.value.names == ["elbow_pitch"]
+    robot = RobotContext(ARM7, {**VALUES, "locked_joints": ["elbow_pitch", "wrist_roll=1"]},
+                         positions={"elbow_pitch": 0.5, "wrist_roll": 9.0})
+    assert robot.standing == {"elbow_pitch": 0.5} and robot.model.nv == 5
+    with pytest.raises(SettingError, match="joints: there is no joint 'elbow_pitch'"):
+        RobotContext(ARM7, {**VALUES, "locked_joints": ["elbow_pitch=0"],
+                            "joints": ["elbow_pitch"]})
+
+
+# Friction
+
+
+def test_friction_is_included_on_request_only(client, lossy):
+    model = dyn_ros.Model.from_urdf(LOSSY)
+    data, friction = dyn_ros.Data(model), 0.7 * V + 0.3 * np.sign(V)
+    close(dyn_ros.joint_friction(model, V), friction)
+    speak, state = client.speaker(lossy), state_of(client, lossy)
+    request = GetInverseDynamics.Request(
+        state=RobotState(name=list(model.joint_names), position=Q.tolist(), velocity=V.tolist()))
+    trajectory = GetTrajectoryEfforts.Request(trajectory=JointTrajectory(
+        joint_names=model.joint_names, points=[
+            JointTrajectoryPoint(positions=Q.tolist(), velocities=V.tolist()),
+            JointTrajectoryPoint(positions=Q.tolist(), velocities=(-V).tolist())]))
+    nle = dyn_ros.nonlinear_effects(model, data, Q, V).copy()
+    back = dyn_ros.nonlinear_effects(model, data, Q, -V).copy()
+    for included, expected in ((False, 0.0 * V), (True, friction), (False, 0.0 * V)):
+        assert client.set_parameters(lossy, include_friction=included) == (True, "")
+        [answer] = speak.ask(speak.message(model.joint_names, Q, V), state)
+        assert answer.friction_included == included
+        close(answer.nle, nle + expected)
+        effort = client.call(GetInverseDynamics, lossy.name + "/get_inverse_dynamics", request)
+        assert effort.friction_included == included
+        close(effort.effort, nle + expected)
+        efforts = client.call(GetTrajectoryEfforts, lossy.name + "/get_trajectory_efforts",
+                              trajectory)
+        assert efforts.success and efforts.friction_included == included
+        close(efforts.effort.data, np.concatenate([nle + expected, back - expected]))
+    joints = client.call(GetModel, lossy.name + "/get_model", GetModel.Request()).joints
+    assert {(joint.damping, joint.friction) for joint in joints} == {(0.7, 0.3)}
+
+
+# Wrenches of joints
+
+
+def test_each_joint_transmits_what_it_carries(client, node, arm):
+    wrenches = client.listen(JointWrenches, node.name + "/joint_wrenches")
+    speak = client.speaker(node)
+    for velocity in (V, ()):
+        [answer] = speak.ask(speak.message(arm.joint_names, Q, velocity), wrenches)
+        v = V if len(velocity) else 0.0 * V
+        data = dyn_ros.Data(arm)
+        forces = dyn_ros.frame_forces(arm, data, Q, v, 0.0 * V)
+        assert answer.velocity_valid == bool(len(velocity))
+        kinds = {frame.name: frame.kind for frame in arm.tree.frames}
+        assert list(answer.name) == [name for name in arm.frame_names if kinds[name] != "body"]
+        assert {kinds[name] for name in answer.name} == {"joint", "fixed_joint"}
+        for name, frame, each in zip(answer.name, answer.frame, answer.wrench):
+            f, n = each.force, each.torque
+            close([f.x, f.y, f.z, n.x, n.y, n.z], forces[arm.frame_index(name)])
+            assert kinds[frame] == "body"
+            close(forces[arm.frame_index(frame)], forces[arm.frame_index(name)])
+        torques = [(each.torque.x, each.torque.y, each.torque.z) for each in (
+            answer.wrench[list(answer.name).index(name)] for name in arm.joint_names)]
+        axes = [joint.axis for joint in arm.tree.joints]
+        close(np.sum(np.multiply(torques, axes), axis=1),
+              dyn_ros.nonlinear_effects(arm, data, Q, v))
+
+
+# Commands
+
+
+def test_a_command_in_a_node(client, node, arm):
+    from std_msgs.msg import Float64MultiArray
+    speak = client.speaker(node)
+    commands = client.listen(Float64MultiArray, node.name + "/command")
+    gravity = client.listen(JointState, node.name + "/gravity")
+    speak.ask(speak.message(arm.joint_names, Q, V), gravity)
+    assert not commands
+    assert client.set_parameters(node, command="gravity") == (True, "")
+    [answer] = speak.ask(speak.message(arm.joint_names, Q, V), gravity)
+    client.wait(lambda: commands, "a command")
+    assert list(commands[-1].data) == [0.0] * 7
+    assert client.set_parameters(node, command_scale=[0.5]) == (True, "")
+    speak.ask(speak.message(arm.joint_names, Q, V), gravity)
+    client.wait(lambda: any(commands[-1].data), "a command that is not zero")
+    close(commands[-1].data, 0.5 * np.array(answer.effort))
+    done, why = client.set_parameters(node, command_scale=[0.5, 0.5])
+    assert not done and "command_scale: expected one number, or 7" in why
+    done, why = client.set_parameters(node, command_scale=[1.5])
+    assert not done and "expected numbers from 0 to 1" in why
+    client.diagnostics(node, lambda status, values: values["command"].startswith("gravity: "))
