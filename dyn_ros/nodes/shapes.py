@@ -7,7 +7,6 @@ Independent of ROS.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dyn_ros.model.types import Array, ArrayLike
 
@@ -95,7 +94,7 @@ def across(axes: ArrayLike) -> tuple[Array, Array]:
 
 
 def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
-                  angles: ArrayLike) -> tuple[Array, NDArray[np.intp]]:
+                  angles: ArrayLike) -> Array:
     """Points of arrows curved about axes, each as one line that starts at its head.
 
     Parameters
