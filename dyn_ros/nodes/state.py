@@ -402,9 +402,10 @@ def check_usable(what: str, names: Iterable[str], values: Sequence[float]) -> No
     """Raise `Rejected` if a value is not finite or exceeds `LARGEST`; names the first ten."""
     bad = [f"{name} = {value:g}" for name, value in zip(names, values)
            if not abs(value) <= LARGEST]
+    if bad and all(map(math.isfinite, values)):
+        raise Rejected(f"{what} is too large: {', '.join(bad[:10])}")
     if bad:
-        fault = "too large" if all(map(math.isfinite, values)) else "not finite"
-        raise Rejected(f"{what} is {fault}: {', '.join(bad[:10])}")
+        raise Rejected(f"{what} is not finite: {', '.join(bad[:10])}")
 
 
 def check_pose(pose: Sequence[float]) -> None:

@@ -56,8 +56,10 @@ def make(context):
     nodes = []
 
     def make(accept=lambda values, changed: None, **initial):
-        node = rclpy.create_node("parameters", context=context, parameter_overrides=[
-            Parameter(name, value=value) for name, value in initial.items()])
+        values = {"start_type_description_service": False, **initial}
+        node = rclpy.create_node(           # without topics and services
+            "parameters", context=context, enable_rosout=False, start_parameter_services=False,
+            parameter_overrides=[Parameter(name, value=value) for name, value in values.items()])
         nodes.append(node)
         changes = []
         parameters = Parameters(node, SPECS, accept, changes.append)
