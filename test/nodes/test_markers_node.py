@@ -626,7 +626,7 @@ def test_serialized_arrays_are_the_typed_ones(which, base):
     kinds, values = SOURCES[which]
     source = Source(kinds, SLIDER if which == "slider" else ARM7.read_text(), **values, **base)
     rng, changes, cleared, deleted = np.random.default_rng(1), 0, 0, 0
-    for _ in range(120):
+    for _ in range(240):
         state = at_random(source, rng)
         header = Header(frame_id=source.robot.world_frame)
         header.stamp.sec, header.stamp.nanosec = divmod(state.stamp, 10**9)
