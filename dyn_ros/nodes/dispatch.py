@@ -3,6 +3,8 @@
 """From a robot state to published messages: outputs, and what they declare that they read."""
 from __future__ import annotations
 
+import functools
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from .base import RobotNode
     from .robot import RobotContext
 
+RECOUNT = 0.005     # time after which subscribers are counted again [s]
 STATE_READS = frozenset({"effort", "acceleration"})
 """What an output reads from the `State` in addition to q and v: collected only if it is read."""
 
@@ -107,6 +110,18 @@ class _Live:
     publisher: Any
     compute: Compute | None = None          # for the current robot
     terms: dict[frozenset[str], Terms] = field(default_factory=dict)
+    constant_reads: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.output.reads):
+            self.constant_reads = frozenset(self.output.reads)
+
+    def reads(self) -> frozenset[str] | None:
+        """What it reads for a state; None to skip the state."""
+        if self.constant_reads is not None or not callable(self.output.reads):
+            return self.constant_reads
+        names = self.output.reads()
+        return None if names is None else frozenset(names)
 
     def publish(self, robot: RobotContext, state: State, reads: frozenset[str]) -> bool:
         """Compute and publish; return whether there was a message."""
@@ -148,6 +163,8 @@ class Dispatch:
     def __init__(self, node: RobotNode, outputs: Sequence[Output]) -> None:
         self._node, self._outputs = node, outputs
         self._live: list[_Live] = []
+        self._subscribed: list[_Live] = []      # those that had subscribers when last counted
+        self._counted = -math.inf               # the time of that [s]
         self.limit(0.0)
 
     def limit(self, rate: float) -> None:
@@ -166,7 +183,7 @@ class Dispatch:
         """Destroy the publishers."""
         for live in self._live:
             self._node.destroy_lifecycle_publisher(live.publisher)
-        self._live = []
+        self._live, self._subscribed, self._counted = [], [], -math.inf
 
     def clear(self) -> None:
         """Remove from displays what the outputs have shown."""
@@ -180,6 +197,7 @@ class Dispatch:
 
     def use(self, computes: Sequence[Compute] | None) -> None:
         """Use these functions from now on; None if there is no robot."""
+        self._counted = -math.inf
         for k, live in enumerate(self._live):
             live.compute = computes[k] if computes else None
             live.terms = {}
@@ -199,15 +217,18 @@ class Dispatch:
         self._node.report.count.states += 1
         return self._node.active and self._limiter.due(now)
 
-    def due(self) -> list[_Due]:
-        """Return the outputs that have subscribers, with what they read."""
+    def due(self, now: float) -> list[_Due]:
+        """Return the outputs that have subscribers at a time [s], with what they read."""
+        if not 0.0 <= now - self._counted < RECOUNT:
+            self._counted = now
+            self._subscribed = [
+                live for live in self._live
+                if live.compute and live.publisher.get_subscription_count()]
         found = []
-        for live in self._live:
-            if live.compute and live.publisher.get_subscription_count():
-                reads = live.output.reads
-                names = reads() if callable(reads) else reads
-                if names is not None:
-                    found.append(_Due(live, frozenset(names)))
+        for live in self._subscribed:
+            reads = live.reads()
+            if reads is not None:
+                found.append(_Due(live, reads))
         return found
 
     def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
@@ -220,6 +241,13 @@ class Dispatch:
         count.longest = max(count.longest, took)
 
 
+@functools.lru_cache(maxsize=1024)
+def _split(reads: frozenset[frozenset[str]]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return what outputs read from the state, and which terms they read, sorted."""
+    every: frozenset[str] = frozenset().union(*reads)
+    return every & STATE_READS, tuple(sorted(every - STATE_READS))
+
+
 def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: float) -> None:
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
@@ -229,11 +257,10 @@ def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: flo
     source = nodes[0]
     due: list[tuple[RobotNode, list[_Due]]] = []
     if source.dispatch.is_due(received):
-        due = [(node, node.dispatch.due()) for node in nodes
+        due = [(node, node.dispatch.due(received)) for node in nodes
                if node is source or node.dispatch.is_due(received)]
-    reads: frozenset[str] = frozenset().union(
-        *(each.reads for _, outputs in due for each in outputs))
-    state = robot.begin_state(received, reads & STATE_READS)
-    robot.compute(state, reads - STATE_READS)
+    of_state, names = _split(frozenset(each.reads for _, outputs in due for each in outputs))
+    state = robot.begin_state(received, of_state)
+    robot.compute(state, names)
     for node, outputs in due:
         node.guard("publish", node.dispatch.publish, robot, state, outputs)

@@ -141,13 +141,13 @@ class RobotContext:
         self.state.collect(reads)
         return self.state.latest()
 
-    def compute(self, state: State, names: Iterable[str]) -> None:
+    def compute(self, state: State, names: Sequence[str]) -> None:
         """Compute these results of `dyn_ros.all_terms` in `data`, in one pass over the kinematics.
 
         Terms that depend on the velocity are those of a robot at rest if a velocity is unknown.
         """
         if names:
-            dyn_ros.all_terms(self.model, self.data, state.q, state.v, only=tuple(sorted(names)))
+            dyn_ros.all_terms(self.model, self.data, state.q, state.v, only=names)
 
     def once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
         """Return `compute()`, computed once for each state and name."""

@@ -310,9 +310,8 @@ class StateCollector:
     def _checked(self, field: str, values: Numbers, layout: _Layout,
                  names: tuple[str, ...]) -> Array:
         used = np.asarray(values, float)[layout.used]
-        numbers = used.tolist()
-        if not sum(map(abs, numbers)) <= LARGEST:       # far faster than naming what is wrong
-            check_usable(field, np.array(names)[layout.used].tolist(), numbers)
+        if not used.dot(used) <= LARGEST:               # far faster than naming what is wrong
+            check_usable(field, np.array(names)[layout.used].tolist(), used.tolist())
         return used
 
     def _take_effort(self, effort: Numbers, layout: _Layout) -> None:
