@@ -3,18 +3,29 @@
 """The whole robot as one body, base link included. Independent of ROS."""
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import dyn_ros
+import numpy as np
+
 from dyn_ros.model.types import Array
 
 from .dispatch import Terms
 from .robot import RobotContext
 from .state import Rejected, State
 
+_EYE = np.eye(3)
 WHOLE = "com", "Ig", "hg"       # the terms that `whole_robot` reads
 TOO_LARGE = "the numbers in the state are too large to compute with"
+
+
+class Body(NamedTuple):
+    """Mass [kg], center of mass [m], and rotational inertia about it [kg m2]."""
+
+    mass: float
+    com: Array
+    rotational: Array
 
 
 class Whole(NamedTuple):
@@ -22,14 +33,14 @@ class Whole(NamedTuple):
 
     Attributes
     ----------
-    body : dyn_ros.Inertia
+    body : Body
     momentum : sequence of float (6,), optional
         About the center of mass; None if a velocity is unknown.
     lever : ndarray (3,)
         From the center of mass of the robot to that of the moving links.
     """
 
-    body: dyn_ros.Inertia
+    body: Body
     momentum: Sequence[float] | None
     lever: Array
 
@@ -40,16 +51,28 @@ def whole_robot(robot: RobotContext, state: State, terms: Terms) -> Whole:
 
 
 def _whole(robot: RobotContext, state: State, terms: Terms) -> Whole:
-    Ig = terms.Ig
-    try:
-        whole = moving = dyn_ros.Inertia(Ig[0, 0], terms.com, Ig[3:, 3:])
-    except ValueError:
-        raise Rejected(TOO_LARGE) from None
+    Ig, com = terms.Ig, terms.com
+    moving = Body(float(Ig[0, 0]), com, Ig[3:, 3:])
+    if not math.isfinite(moving.mass + com.sum() + moving.rotational.sum()):
+        raise Rejected(TOO_LARGE)
     base = robot.model.base_inertia
-    if base.mass > 0.0:
-        whole = moving + base
-    lever = moving.com - whole.com
+    whole, lever = joined(moving, base.mass, base.com, base.rotational)
     return Whole(whole, None if state.v is None else moved(lever, terms.hg), lever)
+
+
+def joined(body: Body, mass: float, com: Array, rotational: Array) -> tuple[Body, Array]:
+    """Join a body and another one, by the parallel axis theorem.
+
+    Also returns the position of the first one's center of mass relative to the common one.
+    """
+    if not mass > 0.0:
+        return body, np.zeros(3)
+    share = mass / (body.mass + mass)
+    between = body.com - com
+    lever = share * between
+    reduced = body.mass * share
+    spread = reduced * (between.dot(between) * _EYE - np.multiply.outer(between, between))
+    return Body(body.mass + mass, body.com - lever, body.rotational + rotational + spread), lever
 
 
 def moved(lever: Array, force: Array) -> Sequence[float]:
