@@ -266,6 +266,10 @@ def _executable(graph, words):
         with generate.opened(name.removesuffix("_node")) as node:
             for flag, pair in zip(pairs[::2], pairs[1::2], strict=True):
                 parameter, value = pair.split(":=", 1)
+                if flag == "-r":
+                    assert parameter in [output.topic for output in node.outputs]
+                    assert re.fullmatch(r"(/\w+)+", value)
+                    continue
                 assert flag == "-p"
                 assert node.parameters.specs[parameter].fault(yaml.safe_load(value)) == ""
 
