@@ -22,7 +22,7 @@ from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
 from .inputs import Inputs, InputTopic
 from .lifecycle import BaseNode
-from .markers import Kind, Markers, header_of
+from .markers import Kind, Markers
 from .parameters import Spec
 from .process import run as run
 from .robot import RobotContext, SettingError, UnknownPosition
@@ -107,8 +107,8 @@ class RobotNode(BaseNode):
         if self.markers:
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
             self.outputs = (*self.outputs, Output(
-                "~/markers", MarkerArray, self._markers.make, self._markers.reads, header_of,
-                self._markers.clear))
+                "~/markers", MarkerArray, self._markers.make, self._markers.reads,
+                clear=self._markers.clear))
         self.inputs = Inputs(self)
         super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
                          listens=source is None, **kwargs)

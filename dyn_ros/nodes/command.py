@@ -58,7 +58,7 @@ class Command:
         self._node, self._choices = node, choices
         self._stopped = ""                  # the reason; empty while it is published
         self._published = 0                 # messages since the last `details`
-        self.output = Output("~/command", Float64MultiArray, self._make, self._reads, header=None)
+        self.output = Output("~/command", Float64MultiArray, self._make, self._reads, stamped=False)
 
     def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
         """Raise a ValueError if the parameters do not fit the robot."""

@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from rclpy.qos_overriding_options import QoSOverridingOptions
@@ -80,8 +79,8 @@ class Output:
         The results of `dyn_ros.all_terms` that the function reads from `terms`, and those of
         `STATE_READS` that it reads from `state`. A callable is called for each state; None skips
         the state.
-    header : callable(message), optional
-        Returns the header of a message, which is stamped before publishing; None: no header.
+    stamped : bool
+        Whether the message has a header, which gets the stamp of the state.
     clear : callable(), optional
         Returns the message that removes from displays what the node has shown; it is published
         when the node stops.
@@ -91,7 +90,7 @@ class Output:
     type: type
     make: Callable[[RobotContext], Compute]
     reads: tuple[str, ...] | Callable[[], Iterable[str] | None] = ()
-    header: Callable[[Any], Any] | None = attrgetter("header")
+    stamped: bool = True
     clear: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
@@ -132,13 +131,12 @@ class _Live:
         message = self.compute(state, terms)
         if message is None:
             return False
-        header = self.output.header
         if isinstance(message, Template):
-            if header:
+            if self.output.stamped:
                 message.set_stamp(state.stamp)
             message = message.to_bytes()
-        elif header:
-            stamp = header(message).stamp
+        elif self.output.stamped:
+            stamp = message.header.stamp
             stamp.sec, stamp.nanosec = divmod(state.stamp, 1_000_000_000)
         self.publisher.publish(message)
         return True

@@ -356,11 +356,6 @@ class _SerializedArray:
         return Template(MarkerArray(markers=markers), counts) if markers else None
 
 
-def header_of(array: MarkerArray) -> Header:
-    """Return the header that all markers of an array share."""
-    return array.markers[0].header
-
-
 def _rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
     """Return the joints with exactly one coordinate, and their rows; a base has several."""
     joints = [i for i, count in enumerate(model.nvs) if count == 1]
