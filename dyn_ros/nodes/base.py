@@ -27,7 +27,7 @@ from .parameters import Spec
 from .process import run as run
 from .robot import RobotContext, SettingError, UnknownPosition
 from .services import Service, service_callback
-from .state import LARGEST, Rejected, abbreviated
+from .state import LARGEST, MAX_LAYOUTS, Rejected, abbreviated, check_lengths
 
 SPECS = (
     *lifecycle.SPECS,
@@ -101,7 +101,8 @@ class RobotNode(BaseNode):
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
         self._own_services: list[Any] = []
         self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
-        self._seen: dict[str, float] = {}       # the latest positions of locked joints
+        # the latest joint states with each list of names, in the order of reception
+        self._latest: dict[tuple[str, ...], JointStateFields] = {}
         self._awaited: Sequence[str] = ()       # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
         if self.markers:
@@ -151,7 +152,8 @@ class RobotNode(BaseNode):
         self._own_services = []
         self.inputs.listen({})
         if self.source is self:
-            self._robot = None
+            self._robot, self._awaited = None, ()
+            self._latest.clear()
             for node in self.nodes:
                 node.dispatch.use(None)
 
@@ -247,19 +249,19 @@ class RobotNode(BaseNode):
         self._swap(*made)
 
     def _positions(self) -> dict[str, float]:
-        """Return the known positions of joints; those that are locked keep theirs."""
-        known = self._robot.state.positions() if self._robot else {}
-        return {**known, **self._seen, **(self._robot.standing if self._robot else {})}
+        """Return the latest position of each joint; those that are locked keep theirs."""
+        known = {name: position for fields in self._latest.values()
+                 for name, position in zip(fields.name, fields.position.tolist())
+                 if abs(position) <= LARGEST}
+        return {**known, **(self._robot.standing if self._robot else {})}
 
-    def _see_locked(self, fields: JointStateFields) -> None:
-        """Keep the positions of locked joints; use the description that waits for them."""
-        for entry in self.parameters.values["locked_joints"]:
-            name = entry.partition("=")[0].strip()
-            if name in fields.name:
-                k = fields.name.index(name)
-                if k < len(fields.position) and abs(fields.position[k]) <= LARGEST:
-                    self._seen[name] = float(fields.position[k])
-        if self._awaited and self._seen.keys() >= set(self._awaited):
+    def _keep(self, fields: JointStateFields) -> None:
+        """Keep valid joint states; use the description that waits for positions in them."""
+        self._latest.pop(fields.name, None)
+        if len(self._latest) >= MAX_LAYOUTS:
+            self._latest.clear()
+        self._latest[fields.name] = fields
+        if self._awaited and self._positions().keys() >= set(self._awaited):
             self._awaited = ()
             self.description.take(self.description.latest, "robot_description")
 
@@ -268,6 +270,8 @@ class RobotNode(BaseNode):
         """Return a robot and, for each node, the functions that compute its outputs."""
         robot = RobotContext(text, values, lambda why: self.report.log("stamps", why),
                              self.payloads, self._positions())
+        if self._robot:
+            robot.odometry_frame = self._robot.odometry_frame
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
             for node in self.nodes:
                 node._compile(coupled=True)
@@ -298,12 +302,15 @@ class RobotNode(BaseNode):
 
     def on_joint_states(self, fields: JointStateFields) -> None:
         received = time.perf_counter()
-        if self.parameters.values["locked_joints"]:
-            self._see_locked(fields)
-        robot = self.robot
-        if robot is not None and robot.state.joint_states(
+        robot, due = self.robot, False
+        if robot is None:
+            check_lengths(fields.name, fields.position, fields.velocity, fields.effort)
+        else:
+            due = robot.state.joint_states(
                 fields.name, fields.position, fields.velocity, fields.effort,
-                fields.stamp or self.get_clock().now().nanoseconds):
+                fields.stamp or self.get_clock().now().nanoseconds)
+        self._keep(fields)
+        if robot is not None and due:
             process_state(self.nodes, robot, received)
 
     def on_odometry(self, message: Odometry) -> None:

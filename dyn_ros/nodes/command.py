@@ -58,6 +58,7 @@ class Command:
         self._node, self._choices = node, choices
         self._stopped = ""                  # the reason; empty while it is published
         self._published = 0                 # messages since the last `details`
+        self._publishes = False             # whether there were any before that
         self.output = Output("~/command", Float64MultiArray, self._make, self._reads, stamped=False)
 
     def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
@@ -71,7 +72,7 @@ class Command:
     def _make(self, robot: RobotContext) -> Compute:
         """`~/command`: the torques times command_scale, in the order of the parameter joints."""
         rows, names = _motors(robot)
-        limits = robot.model.effort_limit[rows]
+        limits = np.maximum(robot.model.effort_limit[rows], 0.0)
         message = Float64MultiArray(data=conversions.zeros(len(rows)))
         template = Template(message)
         data, parameters = template.array("data"), self._node.parameters
@@ -121,15 +122,16 @@ class Command:
                    f"limit is {limit:.6g}")
 
     def _stop(self, reason: str) -> None:
+        self._published = 0
         if reason != self._stopped:
             self._stopped = reason
             self._node.report.log("command stopped", f"~/command stopped: {reason}")
 
     def stop(self, reason: str) -> None:
         """Record why the node publishes nothing anymore, if it has published."""
-        if self._published:
-            self._published = 0
+        if self._published or self._publishes:
             self._stop(reason)
+        self._publishes = False
 
     def details(self, waiting: str) -> dict[str, str]:
         """Return what the diagnostics say, given what the node waits for; resets the counter."""
@@ -137,8 +139,9 @@ class Command:
         if choice == "none":
             self._stopped = ""
         elif not published and waiting:
-            self._stop(waiting)
-        self._published = 0
+            self.stop(waiting)
+            self._stopped = waiting
+        self._publishes, self._published = published > 0, 0
         state = "published" if published else self._stopped or "no subscriber"
         return {"command": choice if choice == "none" else f"{choice}: {state}",
                 "commands clipped": str(self._node.report.count.clipped)}

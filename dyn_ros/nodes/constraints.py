@@ -121,7 +121,11 @@ def _checked(robot: RobotContext, frames: tuple[str, ...], directions: Array,
     """Return Constraints that the engine accepts, as a trial solution at rest shows."""
     constraints = Constraints(frames, directions, acceleration, axes)
     model = robot.model
-    solve(robot, model.neutral(), np.zeros(model.nv), constraints)
+    motion = solve(robot, model.neutral(), np.zeros(model.nv), constraints)
+    if not np.isfinite(motion.constraint_generalized_forces).all():
+        largest = max(np.abs(directions).max(initial=0.0), np.abs(acceleration).max(initial=0.0))
+        raise Rejected("directions, acceleration: too large to compute with, up to "
+                       f"{largest:g}; scale both")
     return constraints
 
 

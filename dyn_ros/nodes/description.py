@@ -34,10 +34,15 @@ def parameter_description(values: Mapping[str, Any]) -> str:
     if values["robot_description"]:
         return values["robot_description"]
     if values["robot_description_file"]:
+        path = values["robot_description_file"]
         try:
-            return read_description(values["robot_description_file"])
+            text = read_description(path)
         except (OSError, ValueError) as error:
-            raise ValueError(f"robot_description_file: {error}") from None
+            raise ValueError(f"robot_description_file: {error}; specify the path of a URDF file, "
+                             'or "" to wait for the topic robot_description') from None
+        if not text.strip():
+            raise ValueError(f"robot_description_file: {path!r} is empty; expected a URDF")
+        return text
     return ""
 
 

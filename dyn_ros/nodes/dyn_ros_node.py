@@ -13,7 +13,10 @@ from .vereshchagin_node import VereshchaginNode
 
 
 class DynRosNode(RobotNode):
-    """Owns the robot's parameters and topics, and passes each state to the nodes in its process."""
+    """Owns the robot and passes each state to the nodes dynamics, centroidal and vereshchagin.
+
+    These are in the same process and have their own parameters, see `dynamics_node --help` etc.
+    """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name, **kwargs)

@@ -107,7 +107,9 @@ def _whole(robot: RobotContext, velocity_valid: bool) -> Compute:
 def joint_wrenches(robot: RobotContext) -> Compute:
     """`~/joint_wrenches`: what each joint and fixed joint transmits, without acceleration."""
     model, data = robot.model, robot.data
-    indices = [i for i, frame in enumerate(model.tree.frames) if frame.kind != "body"]
+    base = model.joint_names[0] if robot.moving_base else None      # rests on nothing
+    indices = [i for i, frame in enumerate(model.tree.frames)
+               if frame.kind != "body" and frame.name != base]
     zero = np.zeros(model.nv)
     message = JointWrenches(
         name=[model.frame_names[i] for i in indices],
@@ -157,7 +159,8 @@ class DynamicsNode(RobotNode):
     def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
                          changed: Set[str]) -> None:
         super().accept_for_robot(robot, values, changed)
-        self._command.check(robot, values)
+        if "command_scale" in changed:
+            self._command.check(robot, values)
 
     def stopped(self) -> None:
         self._command.stop("the node is not active")

@@ -35,15 +35,26 @@ class Spec:
     def _is_array(self) -> bool:
         return self.size > 0 or isinstance(self.default, Parameter.Type)
 
-    def descriptor(self) -> ParameterDescriptor:
-        constraints = ""
+    def _constraints(self) -> str:
         if self.choices:
-            constraints = "one of: " + ", ".join(self.choices)
-        elif self.size and not self.limits:
-            constraints = f"{self.size} finite numbers"
-        elif self._is_array and self.limits:
+            return "one of: " + ", ".join(self.choices)
+        if self.size and not self.limits:
+            return f"{self.size} finite numbers"
+        if self._is_array and self.limits:
             count = f"{self.size} " if self.size else ""
-            constraints = "{}numbers from {:g} to {:g}".format(count, *self.limits)
+            return "{}numbers from {:g} to {:g}".format(count, *self.limits)
+        return ""
+
+    def allowed(self) -> str:
+        """Return the default and what is allowed, for `--help`."""
+        default = [] if isinstance(self.default, Parameter.Type) else self.default
+        text = self._constraints()
+        if self.limits and not text:
+            text = "{:g} to {:g}".format(*self.limits)
+        return f"[default: {default!r}" + (f"; {text}]" if text else "]")
+
+    def descriptor(self) -> ParameterDescriptor:
+        constraints = self._constraints()
         descriptor = ParameterDescriptor(
             description=self.description, read_only=self.read_only,
             additional_constraints=constraints)

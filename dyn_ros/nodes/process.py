@@ -3,6 +3,7 @@
 """The process of a node: from the command line to the exit code."""
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -57,10 +58,11 @@ def _executor() -> Any:
 def usage(node_class: Any, name: str) -> str:
     """Return the text of `--help`."""
     lines = [f"usage: ros2 run dyn_ros {name}_node [--ros-args -p parameter:=value ...]", "",
-             (node_class.__doc__ or "").split("\n\n")[0], ""]
+             (inspect.getdoc(node_class) or "").split("\n\nParameters")[0], ""]
     specs = node_class.all_specs()
     width = max(len(spec.name) for spec in specs) + 2
-    lines += ["parameters:", *(f"  {spec.name:{width}}{spec.description}" for spec in specs)]
+    lines += ["parameters:", *(f"  {spec.name:{width}}{spec.description} {spec.allowed()}"
+                               for spec in specs)]
     return "\n".join(lines)
 
 

@@ -192,6 +192,13 @@ class RobotContext:
                                    + ", ".join(self.model.joint_names))
             if name in lock:
                 raise SettingError("locked_joints", f"duplicate name {name!r:.80}")
+            joint = self.model.tree.joints[self.model.joint_index(name)]
+            if joint.mimic is not None:
+                master = self.model.joint_names[joint.mimic.joint]
+                raise SettingError("locked_joints", f"{name} follows {master}; lock {master}")
+            if joint.kind in ("floating", "planar"):
+                raise SettingError("locked_joints", f"{name} is {joint.kind} and has several "
+                                   "coordinates; set root_joint to fixed instead")
             lock[name] = math.nan
             if specified:
                 lock[name] = _position(name, number)
@@ -247,7 +254,7 @@ class RobotContext:
 
 def _position(name: str, text: str) -> float:
     try:
-        position = float(text)
+        position = float(text.replace("_", "?"))        # Python's float accepts 1_0
     except ValueError:
         position = math.nan
     if not math.isfinite(position):

@@ -188,11 +188,6 @@ class StateCollector:
             self._differentiates = True
             self._update_differences()
 
-    def positions(self) -> dict[str, float]:
-        """Return the positions, by name, of joints with one coordinate that have been received."""
-        return {name: float(self.q[self._idx_q[self._slots[name]]]) for name in self._slots
-                if self._stamps[self._slots[name]] != NEVER}
-
     def latest(self) -> State:
         """Return the latest state; its arrays are overwritten by the next message."""
         return State(
@@ -220,11 +215,7 @@ class StateCollector:
         key = tuple(names)
         layout = self._layouts.get(key) or self._new_layout(key)
         size = layout.size
-        if len(position) != size or len(velocity) not in (0, size) or len(effort) not in (0, size):
-            raise Rejected(
-                f"{size} names, but {len(position)} positions, {len(velocity)} velocities and "
-                f"{len(effort)} efforts; expected one position for each name, and one velocity "
-                "and effort for each name or none")
+        _check_sizes(size, position, velocity, effort)
         part = layout.part
         if part is None:
             return False
@@ -389,6 +380,23 @@ def base_kind(model: Model) -> str | None:
                     "its state; make it fixed, or use the engine without the node")
             base = joint.kind
     return base
+
+
+def check_lengths(names: Sequence[str], position: Numbers, velocity: Numbers,
+                  effort: Numbers) -> None:
+    """Raise `Rejected` if joint states have no names, duplicate ones, or lengths that differ."""
+    if not names:
+        raise Rejected("no joint names")
+    check_names(names)
+    _check_sizes(len(names), position, velocity, effort)
+
+
+def _check_sizes(size: int, position: Numbers, velocity: Numbers, effort: Numbers) -> None:
+    if len(position) != size or len(velocity) not in (0, size) or len(effort) not in (0, size):
+        raise Rejected(
+            f"{size} names, but {len(position)} positions, {len(velocity)} velocities and "
+            f"{len(effort)} efforts; expected one position for each name, and one velocity "
+            "and effort for each name or none")
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -126,7 +126,8 @@ class VereshchaginNode(RobotNode):
         if "wrench_frames" in changed:
             for frame in filter(None, values["wrench_frames"]):
                 _check_frame(robot, "wrench_frames", frame)
-        self._command.check(robot, values)
+        if "command_scale" in changed:
+            self._command.check(robot, values)
 
     def stopped(self) -> None:
         self._command.stop("the node is not active")

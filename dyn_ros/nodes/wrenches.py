@@ -50,7 +50,10 @@ class WrenchReader:
         """Return the `Wrench`; raise a ValueError if it does not fit the robot."""
         model, axes = robot.model, message.header.frame_id
         name = self.frame or self._own_frame(robot, axes)
-        index = model.frame_index(name)
+        try:
+            index = model.frame_index(name)
+        except ValueError as error:
+            raise Rejected(f"{self.field if self.frame else 'header.frame_id'}: {error}") from None
         numbers = finite_array(f"wrench on {name}", conversions.wrench_numbers(message.wrench),
                                (6,))
         if not self.frame or axes == self.frame:

@@ -276,6 +276,23 @@ def test_a_command_stops_with_a_reason(robot):
     assert node.logged[-1] == "~/command stopped: the node is not active"
 
 
+def test_a_negative_limit_permits_no_torque():
+    robot = RobotContext(ARM7.replace('effort="', 'effort="-'), VALUES)
+    assert (robot.model.effort_limit < 0.0).all()
+    node, _ = commanding(robot)
+    assert commanded(node, Q, V, 1.0) == [0.0] * 7
+
+
+def test_nothing_has_stopped_that_was_never_published(robot):
+    node, command = commanding(robot)
+    assert command.details("configuring")["command"] == "gravity: configuring"
+    assert not node.logged
+    commanded(node, Q, V, 1.0)
+    assert command.details("")["command"] == "gravity: published"
+    assert command.details("no state")["command"] == "gravity: no state"
+    assert node.logged == ["~/command stopped: no state"]
+
+
 def test_a_base_has_no_motors(robot):
     base = RobotContext(ARM7, {**VALUES, "root_joint": "planar", "base_source": "parameter"})
     node, _ = commanding(base)

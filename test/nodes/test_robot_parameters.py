@@ -101,6 +101,71 @@ def test_locked_joints_that_cannot_be_used_are_rejected(client, node, entries, r
     assert not done and reason in why
 
 
+def test_a_joint_is_locked_again_where_it_stands_now(client, node, arm):
+    speak, state, name = client.speaker(node), state_of(client, node), arm.joint_names[3]
+    elbow = np.arange(7) == 3
+    for position in (0.3, 1.5):
+        q = np.where(elbow, position, Q)
+        for locked in ((Parameter.Type.STRING_ARRAY, []), [name]):
+            assert client.set_parameters(node, locked_joints=locked) == (True, "")
+            [answer] = speak.ask(speak.message(arm.joint_names, q, V), state)
+        close(answer.gravity, np.delete(
+            dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), 3))
+        speak.ask(speak.message(arm.joint_names, q + 0.2 * elbow, V), state)
+
+
+def test_rejected_joint_states_lock_nothing(client, start, arm):
+    node = start(locked_joints="[elbow_pitch]")
+    speak, state = client.speaker(node), state_of(client, node)
+    for names, position in ((["elbow_pitch", "a", "a"], [9.9, 1.0, 1.0]),
+                            (["elbow_pitch", "a"], [9.9]), ([], [])):
+        speak.send(speak.message(names, position))
+    client.diagnostics(node, lambda status, values: "elbow_pitch" in status.message
+                       or "rejected" in status.message)
+    [answer] = speak.ask(speak.message(arm.joint_names, Q, V), state)
+    close(answer.gravity, np.delete(dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), Q), 3))
+
+
+def test_cleanup_forgets_where_joints_stood(client, start, arm):
+    from lifecycle_msgs.msg import Transition
+    node = start(locked_joints="[elbow_pitch]")
+    speak = client.speaker(node)
+    for position in (0.3, 2.0):
+        q, state = np.where(np.arange(7) == 3, position, Q), state_of(client, node)
+        [answer] = speak.ask(speak.message(arm.joint_names, q, V), state)
+        close(answer.gravity, np.delete(
+            dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), q), 3))
+        client.stop_listening(state)
+        for transition in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP,
+                           Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE):
+            assert client.change_state(node, transition)
+
+
+def test_joints_are_locked_after_any_change_of_the_robot(client, node, arm):
+    speak, state = client.speaker(node), state_of(client, node)
+    speak.ask(speak.message(arm.joint_names, Q, V), state)
+    for values in ({"gravity": [0.0, 0.0, -9.8]}, {"locked_joints": ["elbow_pitch"]},
+                   {"locked_joints": ["elbow_pitch", "wrist_roll"]}):
+        assert client.set_parameters(node, **values) == (True, "")
+
+
+MIMIC = """<robot name="two"><link name="a"/><link name="b"/><link name="c"/>
+  <joint name="master" type="continuous"><parent link="a"/><child link="b"/></joint>
+  <joint name="follower" type="continuous"><parent link="b"/><child link="c"/>
+    <mimic joint="master"/></joint></robot>"""
+
+
+@pytest.mark.parametrize("description, root_joint, entry, reason", [
+    (MIMIC, "fixed", "follower", "follower follows master; lock master"),
+    (MIMIC, "fixed", "follower=1", "follower follows master; lock master"),
+    (ARM7, "floating", "root_joint", "root_joint is floating and has several coordinates"),
+    (ARM7, "fixed", "elbow_pitch=1_0", "the position of elbow_pitch is '1_0'"),
+])
+def test_joints_that_cannot_be_locked(description, root_joint, entry, reason):
+    with pytest.raises(SettingError, match=reason):
+        RobotContext(description, {**VALUES, "root_joint": root_joint, "locked_joints": [entry]})
+
+
 def test_contexts_lock_joints():
     with pytest.raises(UnknownPosition) as caught:
         RobotContext(ARM7, {**VALUES, "locked_joints": ["elbow_pitch", "wrist_roll=1"]})
@@ -195,3 +260,34 @@ def test_a_command_in_a_node(client, node, arm):
     done, why = client.set_parameters(node, command_scale=[1.5])
     assert not done and "expected numbers from 0 to 1" in why
     client.diagnostics(node, lambda status, values: values["command"].startswith("gravity: "))
+
+
+def test_a_command_can_be_ended_whatever_its_scale_is(client, node, arm):
+    values = {"command": "gravity", "command_scale": [1.0] * 7}
+    assert client.set_parameters(node, **values) == (True, "")
+    assert client.set_parameters(node, locked_joints=["elbow_pitch=0"]) == (True, "")
+    for values in ({"max_rate": 5.0}, {"max_rate": 0.0}, {"command": "none"},
+                   {"command_scale": [1.0] * 6}):
+        assert client.set_parameters(node, **values) == (True, "")
+
+
+def test_help_describes_every_parameter(capsys):
+    from dyn_ros.nodes import dyn_ros_node, dynamics_node
+    assert dynamics_node.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for spec in dynamics_node.DynamicsNode.all_specs():
+        assert f"  {spec.name} " in text and spec.description in text
+    assert "[default: 'none'; one of: none, gravity, nle]" in text
+    assert "[default: 0.5; 0.001 to 3600]" in text
+    assert dyn_ros_node.main(["-h"]) == 0
+    assert "dynamics_node --help" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content, reason", [
+    (None, "specify the path of a URDF file"), ("  \n", "is empty; expected a URDF")])
+def test_a_description_file_that_cannot_be_used_ends_the_start(start, tmp_path, content, reason):
+    path = tmp_path / "robot.urdf"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(Exception, match=reason):
+        start(robot_description_file=path)

@@ -713,8 +713,9 @@ MASSLESS = """<robot name="massless"><link name="base"/>
 
 def test_what_cannot_be_computed_is_reported(client, node, robot, settings):
     huge = constraints("base_link", ["tool"], Z, [1e308])
-    client.diagnostics(node, lambda _, values: "state: the result is not finite" in values[
-        "last rejection"] or robot.constrain(huge) or robot.silent() is None)
+    client.diagnostics(node, lambda _, values: (
+        "~/constraints: directions, acceleration: too large to compute with, up to 1e+308"
+        in values["last rejection"] or robot.constrain(huge) or robot.silent() is None))
     settings(constraints="hold_position", tip_frame="tool")
     robot.ask()
     assert client.set_parameters(node, robot_description=MASSLESS) == (True, "")
@@ -790,7 +791,9 @@ def test_the_service_takes_the_latest_state_and_the_constraints_of_now(
     ("missing position of shoulder_pitch", {
         "state": RobotState(name=["shoulder_yaw"], position=[1.0])}),
     ("velocity is too large", {"state": state(velocity=np.full(7, 1e200))}),
-    ("the result is not finite", {"constraints": constraints("base_link", ["tool"], Z, [1e308])})],
+    ("directions, acceleration: too large to compute with", {
+        "constraints": constraints("base_link", ["tool"], Z, [1e308])}),
+    ("the result is not finite", {"name": ["wrist_roll"], "effort": [1e308]})],
     ids=lambda value: value[:40] if isinstance(value, str) else "")
 def test_the_service_rejects(solve, reason, fields):
     assert reason in solve(False, **{"state": state(), "constraints": GOOD, **fields}).message
@@ -813,3 +816,16 @@ def test_every_parameter_is_described(client, node):
     assert all(described.values())
     config = (Path(__file__).parents[2] / "config" / "vereshchagin.yaml").read_text()
     assert [name for name in described if f" {name}:" not in config] == []
+
+
+def test_constraints_too_large_to_compute_with_are_rejected():
+    from dyn_ros.nodes.constraints import from_message
+    from dyn_ros.nodes.robot import RobotContext
+    from service_stub import VALUES
+    robot = RobotContext(ARM7.read_text(), VALUES)
+    message = AccelerationConstraints(frame=["tool"])
+    message.header.frame_id = "tool"
+    message.directions.rows, message.directions.cols = 6, 1
+    message.directions.data = array.array("d", [1e300, 0.0, 0.0, 0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match=r"directions, acceleration: .* up to 1e\+300; scale"):
+        from_message(robot, message)
