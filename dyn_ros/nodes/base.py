@@ -17,6 +17,7 @@ import dyn_ros
 
 from . import conversions, description, lifecycle
 from .cdr import JointStateFields
+from .command import Command
 from .description import parameter_description
 from .dispatch import Compute, Dispatch, process_state
 from .dispatch import Output as Output
@@ -76,7 +77,8 @@ class RobotNode(BaseNode):
     A subclass defines class attributes: `kernels` (names of the public functions that it calls,
     compiled at configure), `batch_kernels` (those that it calls for batches), `outputs`, `offers`
     (services, available once configured), `markers` (the kinds that `~/markers` shows) and, for
-    parameters of its own, `specs`.
+    parameters of its own, `specs`. It sets `command` before it calls this initializer if it
+    publishes `~/command`.
 
     Parameters
     ----------
@@ -91,6 +93,7 @@ class RobotNode(BaseNode):
     outputs: tuple[Output, ...] = ()
     offers: tuple[Service, ...] = ()
     markers: ClassVar[tuple[Kind, ...]] = ()
+    command: Command | None = None
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
         self.source = source or self
@@ -163,6 +166,8 @@ class RobotNode(BaseNode):
         return super().on_activate(state)
 
     def stopped(self) -> None:
+        if self.command:
+            self.command.stop("the node is not active")
         self.dispatch.clear()
 
     def _compile(self, coupled: bool = False) -> None:
@@ -210,6 +215,8 @@ class RobotNode(BaseNode):
         """Raise a ValueError if changed parameters do not fit a robot."""
         if any(spec.name in changed for spec in self._markers.specs):
             self._markers.check(robot, values)
+        if self.command and "command_scale" in changed:
+            self.command.check(robot, values)
 
     def _accept_robot(self, values: Mapping[str, Any], changed: Set[str]) -> None:
         if description.NAMES & changed:
@@ -390,9 +397,6 @@ class RobotNode(BaseNode):
             "age of the state [s]": f"{age:.3f}",
             "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
             "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
-            **self.details(waiting or ("" if self.active else self.state_label)),
+            **(self.command.details(waiting or ("" if self.active else self.state_label))
+               if self.command else {}),
         })
-
-    def details(self, waiting: str) -> dict[str, str]:
-        """Return further values for the diagnostics, given what the outputs wait for."""
-        return {}

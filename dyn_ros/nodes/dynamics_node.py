@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -146,28 +146,15 @@ class DynamicsNode(RobotNode):
     specs = (*command.specs("gravity", "nle"), DERIVATIVES)
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self._command = Command(self, {
+        self.command = Command(self, {
             "gravity": (lambda: ("g",), lambda robot, state, terms: terms.g),
             "nle": (lambda: ("nle",),
                     lambda robot, state, terms: None if state.v is None else terms.nle)})
-        self.outputs = (*OUTPUTS, self._command.output)
+        self.outputs = (*OUTPUTS, self.command.output)
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += DYNAMICS_KERNELS
             self.offers += DYNAMICS_SERVICES
-
-    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
-                         changed: Set[str]) -> None:
-        super().accept_for_robot(robot, values, changed)
-        if "command_scale" in changed:
-            self._command.check(robot, values)
-
-    def stopped(self) -> None:
-        self._command.stop("the node is not active")
-        super().stopped()
-
-    def details(self, waiting: str) -> dict[str, str]:
-        return self._command.details(waiting)
 
     def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the subscriptions for the wrenches that `~/markers` shows."""

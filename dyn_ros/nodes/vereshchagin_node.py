@@ -105,12 +105,12 @@ class VereshchaginNode(RobotNode):
     specs = (*SPECS, *command.specs("constraint_torques"))
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self._command = Command(self, {"constraint_torques": (self._reads, self._torque)})
+        self.command = Command(self, {"constraint_torques": (self._reads, self._torque)})
         self.outputs = (Output("~/constraint_torques", JointState, self._make_torques,
                                self._reads),
                         Output("~/solution", ConstrainedDynamics, self._make_solution,
                                lambda: ("oMf", *self._reads())),
-                        self._command.output)
+                        self.command.output)
         self.offers = (Service("~/solve", SolveConstrainedDynamics, self._answer),)
         # a robot, and the constraints that the parameters specify
         self._preset: tuple[RobotContext, Constraints] | None = None
@@ -126,15 +126,6 @@ class VereshchaginNode(RobotNode):
         if "wrench_frames" in changed:
             for frame in filter(None, values["wrench_frames"]):
                 _check_frame(robot, "wrench_frames", frame)
-        if "command_scale" in changed:
-            self._command.check(robot, values)
-
-    def stopped(self) -> None:
-        self._command.stop("the node is not active")
-        super().stopped()
-
-    def details(self, waiting: str) -> dict[str, str]:
-        return self._command.details(waiting)
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
