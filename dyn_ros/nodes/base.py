@@ -277,7 +277,7 @@ class RobotNode(BaseNode):
         """Return a robot and, for each node, the functions that compute its outputs."""
         robot = RobotContext(text, values, lambda why: self.report.log("stamps", why),
                              self.payloads, self._positions())
-        if self._robot:
+        if self._robot and robot.state.needs_odometry:
             robot.odometry_frame = self._robot.odometry_frame
         if 0 in robot.model.nvs and not self._has_compiled_coupled:
             for node in self.nodes:

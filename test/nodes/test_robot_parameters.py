@@ -291,3 +291,21 @@ def test_a_description_file_that_cannot_be_used_ends_the_start(start, tmp_path, 
         path.write_text(content)
     with pytest.raises(Exception, match=reason):
         start(robot_description_file=path)
+
+
+def test_the_frame_of_odometry_outlives_a_change_of_the_robot(client, start):
+    from nav_msgs.msg import Odometry
+    node = start(root_joint="floating")
+
+    def world():
+        return client.call(GetModel, node.name + "/get_model", GetModel.Request()).header.frame_id
+    assert world() == "world"
+    message = Odometry()
+    message.header.frame_id, message.header.stamp.sec = "hall", 7
+    message.pose.pose.orientation.w = 1.0
+    publisher = client.publisher(Odometry, node.topic("odom"))
+    client.wait(lambda: world() == "hall", "odometry", again=lambda: publisher.publish(message))
+    assert client.set_parameters(node, gravity=[0.0, 0.0, -9.8]) == (True, "")
+    assert world() == "hall"
+    assert client.set_parameters(node, base_source="parameter") == (True, "")
+    assert world() == "world"
