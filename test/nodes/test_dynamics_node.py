@@ -50,8 +50,11 @@ TWO_JOINTS = """<robot name="two">
 
 
 @pytest.fixture(scope="module")
-def node(start):
-    return start()
+def node(client, start):
+    node = start()
+    status, values = client.diagnostics(node)
+    assert values["lifecycle state"] == "active", status.message
+    return node
 
 
 @pytest.fixture
