@@ -55,8 +55,8 @@ def chosen(**environment):
 
 def root_folder(**environment):
     """Where the folder was made, without a warning."""
-    folder, *told = chosen(**environment)
-    assert not told
+    folder, *reported = chosen(**environment)
+    assert not reported
     return Path(folder).parent
 
 
