@@ -305,7 +305,7 @@ class RobotNode(BaseNode):
 
     def on_input(self, topic: InputTopic, message: Any) -> None:
         """Process a message of one of `inputs`."""
-        self.guard(topic.name, topic.receive, self.robot, message, self.now())
+        topic.receive(self.robot, message, self.now())
 
     def on_joint_states(self, fields: JointStateFields) -> None:
         received = time.perf_counter()

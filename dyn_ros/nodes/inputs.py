@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
 
 from .robot import RobotContext
 from .state import Rejected
@@ -81,7 +80,7 @@ class Inputs:
 
     def __init__(self, node: RobotNode) -> None:
         self._node = node
-        self._open: dict[str, tuple[InputTopic, Any]] = {}      # with the subscription, by name
+        self._open: dict[str, InputTopic] = {}      # by name
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._open
@@ -100,20 +99,19 @@ class Inputs:
     def listen(self, wanted: Mapping[str, Subscription]) -> None:
         """Subscribe to exactly these topics: by name, the type, the converter and the QoS."""
         for topic in self._open.keys() - wanted.keys():
-            self._node.destroy_subscription(self._open.pop(topic)[1])
+            del self._open[topic]
+            self._node.unsubscribe(topic)
         for topic in self._open:
-            self._open[topic][0].set_reader(wanted[topic][1])
+            self._open[topic].set_reader(wanted[topic][1])
         for topic in wanted.keys() - self._open.keys():
             kind, read, qos = wanted[topic]
             latest = InputTopic(topic, read)
-            self._open[topic] = latest, self._node.create_subscription(
-                kind, topic, partial(self._node.on_input, latest), qos,
-                qos_overriding_options=QoSOverridingOptions.with_default_policies())
+            self._node.subscribe(kind, topic, partial(self._node.on_input, latest), qos)
+            self._open[topic] = latest
 
     def numbers(self, topic: str, robot: RobotContext, timeout: float) -> Any:
         """Return the conversion of a topic's latest message; `Rejected` if older than timeout."""
-        latest, _ = self._open[topic]
-        return latest.numbers(robot, self._node.now(), timeout)
+        return self._open[topic].numbers(robot, self._node.now(), timeout)
 
 
 def wrenches(topics: Sequence[str], frames: Sequence[str] = (),

@@ -196,9 +196,9 @@ class BaseNode(LifecycleNode):
     def _close(self) -> None:
         self._stop()
         self._is_open = False
+        self.close()
         for topic in list(self._subscriptions_of_topic):
             self.unsubscribe(topic)
-        self.close()
         self.description.forget()
 
     # Topics
