@@ -25,6 +25,9 @@ from .com import subtree_centers_of_mass as subtree_centers_of_mass
 from .com import subtree_com_jacobian as subtree_com_jacobian
 from .composites import composite_inertias as composite_inertias
 from .constrained_dynamics import constrained_dynamics as constrained_dynamics
+from .contact_dynamics import contact_dynamics as contact_dynamics
+from .contacts import Contact as Contact
+from .contacts import ContactForces as ContactForces
 from .coriolis import coriolis_matrix as coriolis_matrix
 from .crba import crba as crba
 from .energy import kinetic_energy as kinetic_energy
@@ -72,8 +75,8 @@ from .rnea_second_order import (
 from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
-    __all__ = [*_ALGORITHMS, "frame_force", "joint_friction", "joint_hessian", "joint_jacobian",
-               "joint_jacobian_time_variation", "precompile"]
+    __all__ = [*_ALGORITHMS, "Contact", "ContactForces", "frame_force", "joint_friction",
+               "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/algorithms/__init__.py does not import "

@@ -10,6 +10,7 @@ intermediate results of another algorithm.
 import itertools
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -334,37 +335,50 @@ class _Caller:
         program = self._algorithm.program(data.model)
         published = {f: data._array(f) for f in self._published}
         workspace = Workspace(data.model, program.fields, published=published if JIT else None)
-        views = tuple(getattr(data, f.name) if f.is_public else public_view(f, workspace[f])
-                      for f in self._results)
+        views = tuple(getattr(data, f.name) if f.is_public and not f.is_open
+                      else public_view(data.model, f, workspace[f]) for f in self._results)
         links = native.links(data, workspace)
         ready = data._ready[self] = _Ready(
             program, workspace, links, links.ctypes.data, published, _one_or_all(views),
-            self._finisher(views, workspace.table))
+            self._finisher(data, views, workspace))
         return ready
 
-    def _finisher(self, views, table):
+    def _finisher(self, data, views, workspace):
         """The function that creates the results for one state; None if these are the arrays.
 
-        It converts numbers to floats, and shortens open axes to their length in the call.
+        It converts numbers to floats, and gives open fields their size in the call.
         """
-        numbers, is_open = ([f.shape == () for f in self._results],
-                            [f.is_open for f in self._results])
-        make, cuts = self._make, {}
-        if not (self._is_made or any(numbers) or any(is_open)):
+        numbers, make = [f.shape == () for f in self._results], self._make
+        if any(f.is_open for f in (*self._results, *self._published)):
+            return self._open_finisher(data, views, workspace)
+        if not (self._is_made or any(numbers)):
             return None
-        if len(views) == 1 and not (self._is_made or is_open[0]):
+        if len(views) == 1 and not self._is_made:
             return views[0].item
-        if not any(is_open):
-            return lambda: make([view.item() if number else view
-                                 for view, number in zip(views, numbers)])
+        return lambda: make([view.item() if number else view
+                             for view, number in zip(views, numbers)])
+
+    def _open_finisher(self, data, views, workspace):
+        table, model, make = workspace.table, data.model, self._make
+        numbers, sizes = [f.shape == () for f in self._results], {}
+        target = weakref.ref(data)                  # which holds this function
+
+        def views_of_size(length):
+            public = {f: public_view(model, f, workspace[f], length)
+                      for f in self._published if f.is_open}
+            found = [view if not f.is_open else public[f] if f in public
+                     else public_view(model, f, workspace[f], length)
+                     for f, view in zip(self._results, views)]
+            return {f.name: view for f, view in public.items()}, found
 
         def finish():
             length = table.item(NCONSTRAINTS)
-            if length not in cuts:
-                cuts[length] = [view[..., :length] if open_ else view
-                                for view, open_ in zip(views, is_open)]
+            if length not in sizes:
+                sizes[length] = views_of_size(length)
+            public, found = sizes[length]
+            target().__dict__.update(public)
             return make([view.item() if number else view
-                         for view, number in zip(cuts[length], numbers)])
+                         for view, number in zip(found, numbers)])
         return finish
 
     def _copy_inputs(self, workspace, selector, values, constraints):
@@ -414,16 +428,16 @@ class _Caller:
 
     def _run_each(self, data, selector, values, constraints, size, threads):
         """A batch without the compiler: one state after the other."""
+        model = data.model
         found = [batch.new_result(data, f, size, constraints)[1]
                  for f in self._algorithm.results]
         ready = data._ready.get(self) or self._prepare(data)
         for n in range(size):
             state = [None if x is None else x[n] for x in values]
             if self._execute(data, ready, selector, state, constraints):
-                self._algorithm.raise_if_singular(data.model, state)
+                self._algorithm.raise_if_singular(model, state)
             for output, f in zip(found, self._algorithm.results):
-                view = public_view(f, ready.workspace[f])
-                output[n] = view[..., :constraints] if f.is_open else view
+                output[n] = public_view(model, f, ready.workspace[f], constraints)
         return found
 
 

@@ -74,11 +74,9 @@ def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[A
 
     Long rows are padded to whole cache lines.
     """
-    shape = axis_lengths(data.model, known.shape)
+    shape = axis_lengths(data.model, known.shape, constraints)
     if known.shape[:1] == ("rows",):
         shape = (shape[0] - 1, *shape[1:])
-    if known.is_open:
-        shape = (*shape[:-1], constraints)
     count = math.prod(shape)
     padded = -(-count // LANES) * LANES if count >= LANES * LANES else count
     rows = data._buffer_pool.array((size, padded))

@@ -31,8 +31,8 @@ def absolute(x):
 
 
 @kernel
-def factor_semidefinite(r, A):
-    """L below the diagonal and the inverse pivots of A; the inverse pivot of a zero row is 0."""
+def factor_semidefinite(r, A, shift):
+    """L below the diagonal and the inverse pivots of A + shift I; that of a zero row is 0."""
     n, L, D = nconstraints(r), offset(r, FACTOR), offset(r, PIVOTS)
     for k in range(n):
         row = L + k * n
@@ -41,7 +41,7 @@ def factor_semidefinite(r, A):
             for p in range(j):
                 w = w - load(r.work, row + p) * load(r.work, L + j * n + p)
             store(r.work, row + j, w)
-        diagonal = load(r.work, A + k * n + k)
+        diagonal = load(r.work, A + k * n + k) + shift
         d = diagonal
         for j in range(k):
             w = load(r.work, row + j)
@@ -170,7 +170,7 @@ def solve_semidefinite(r, A, x, policy, tolerance):
     n = nconstraints(r)
     rank = lift(0.0, load(r.work, x))
     if policy != DAMPED:
-        factor_semidefinite(r, A)
+        factor_semidefinite(r, A, 0.0)
         bound = tolerance * trace_of_inverse(r)
         trace = lift(0.0, bound)
         for k in range(n):

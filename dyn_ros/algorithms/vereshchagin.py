@@ -45,19 +45,12 @@ from ..spatial.algebra import (
     force_sub,
     load9,
     load_force,
-    load_inertia,
     load_motion,
-    momentum,
-    motion_add,
-    motion_moved,
-    power,
     store_spatial,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import lift, load, store
+from ..spatial.lanes import load, store
 from .aba import (
-    BIAS,
-    BIAS_FORCE,
     BIAS_TORQUE,
     DDQ,
     DINV,
@@ -69,6 +62,24 @@ from .aba import (
     outward_velocities,
 )
 from .algorithm import Algorithm
+from .constraint_forces import (
+    COUPLING,
+    EXCESS,
+    FORCE,
+    accelerate_projected,
+    add_free_motion,
+    clear_coupling,
+    clear_eliminated,
+    couple,
+    eliminate_columns,
+    eliminate_projected,
+    eliminated_times,
+    last_velocity,
+    mirror_coupling,
+    propagate,
+    store_unit_force,
+    transmit_inward,
+)
 from .constraints import (
     EXTERNAL,
     FEEDFORWARD,
@@ -88,10 +99,10 @@ from .constraints import (
     tip_translation,
     tolerance,
 )
-from .crba import COMPOSITE, crba_kernel
-from .factor import factor, pivot, solve_inward, solve_outward
+from .crba import crba_kernel
+from .factor import factor, solve_inward
 from .rnea import external_force
-from .root_axes import ROTATION, add_column, dot_column, from_parent
+from .root_axes import ROTATION, dot_column, from_parent
 from .semidefinite import solve_semidefinite
 
 NU = field("_nu", ("constraints",))
@@ -105,12 +116,7 @@ TOTAL_TORQUE = field(
 CONSTRAINT_FORCES = field(
     "constraint_generalized_forces", ("nv",), "Generalized forces of the constraints, "
                                               "-J' alpha nu, to send to the joints [N m, N].")
-UNIT_FORCES = field("_unit_forces", ("constraints", 6))   # being propagated to the root
-ELIMINATED = field("_eliminated", ("constraints", "nv"))  # rows of alpha' J U^-T
-COUPLING = field("_coupling", ("constraints", "constraints"))
-SCALED = field("_scaled", ("nv",))
 UNOPPOSED = field("_unopposed", ("nv",))      # U^-1 of the forces not opposed by the constraints
-FORCE = field("_force_root", ("rows", 6))
 
 
 @kernel
@@ -130,82 +136,18 @@ def set_root_acceleration(r):
 
 
 @kernel
-def transmit_inward(r, tau):
-    """tau <- S' f, with f the sum of the forces on the bodies of each subtree."""
-    clear(r.work, tau, nv(r))
-    f_ = offset(r, FORCE)
-    for i in range(njoints(r), 0, -1):
-        f = load_force(r.work, f_ + 6 * i)
-        for c in range(ncolumns(r, i)):
-            increase(r.work, tau + idx_v(r, i) + c, dot_column(r, i, c, f))
-        p = f_ + 6 * parent(r, i)
-        store_spatial(r.work, p, force_add(load_force(r.work, p),
-                                           force_moved(from_parent(r, i), f)))
-
-
-@kernel
-def inward_forces(r, n, eliminating):
-    """Propagate the unit forces of run n from its tip to the root.
-
-    Each joint stores its component. The rest is propagated to the parent, where it acts on the
-    bias acceleration.
-    """
-    E_, X_, b_ = offset(r, UNIT_FORCES), offset(r, ELIMINATED), offset(r, NU)
-    p = tip_translation(r, n)
-    for k in range(run_start(r, n), run_stop(r, n)):
-        store_spatial(r.work, E_ + 6 * k, force_moved(p, unit_force(r, k)))
-        store(r.work, b_ + k, -load(r.work, offset(r, BETA) + k))
-    i = tip_joint(r, n)
-    while i > 0:
-        bias = load_motion(r.work, offset(r, BIAS) + 6 * i)
+def propagate_constraints(r, eliminating):
+    """U^-1 J' alpha, and the error of the bias acceleration, alpha' a - beta."""
+    clear_eliminated(r)
+    for n in range(nruns(r)):
+        p = tip_translation(r, n)
         for k in range(run_start(r, n), run_stop(r, n)):
-            f = load_force(r.work, E_ + 6 * k)
-            for c in range(ncolumns(r, i) - 1, -1, -1):
-                j = idx_v(r, i) + c
-                x = dot_column(r, i, c, f)
-                increase(r.work, X_ + k * nv(r) + j, x)
-                if eliminating:
-                    f = force_sub(f, force_scale(x * load(r.work, offset(r, DINV) + j),
-                                                 load_force(r.work, offset(r, U) + 6 * j)))
-            increase(r.work, b_ + k, power(f, bias))
-            store_spatial(r.work, E_ + 6 * k, force_moved(from_parent(r, i), f))
-        i = parent(r, i)
-    root = load_motion(r.work, offset(r, LINK_ACCELERATION))
-    for k in range(run_start(r, n), run_stop(r, n)):
-        increase(r.work, b_ + k, power(load_force(r.work, E_ + 6 * k), root))
-
-
-@kernel
-def eliminate(r):
-    """Sweep 2: M = U D U', U^-1 (tau - nle) and U^-1 J' alpha, joint by joint."""
-    clear(r.work, offset(r, ELIMINATED), nconstraints(r) * nv(r))
-    inward_inertias(r)
-    for n in range(nruns(r)):
-        inward_forces(r, n, True)
-
-
-@kernel
-def eliminate_projected(r):
-    """The same with the factor of M, if mimic joints couple branches."""
-    clear(r.work, offset(r, ELIMINATED), nconstraints(r) * nv(r))
-    a_, f_ = offset(r, LINK_ACCELERATION), offset(r, FORCE)
-    for i in range(1, njoints(r) + 1):
-        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
-                       load_motion(r.work, offset(r, BIAS) + 6 * i))
-        Y = load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
-        store_spatial(r.work, a_ + 6 * i, a)
-        store_spatial(r.work, f_ + 6 * i, force_add(
-            load_force(r.work, offset(r, BIAS_FORCE) + 6 * i), momentum(Y, a)))
-    transmit_inward(r, offset(r, BIAS_TORQUE))
-    for k in range(nv(r)):
-        store(r.work, offset(r, BIAS_TORQUE) + k,
-              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, BIAS_TORQUE) + k))
-        store(r.work, offset(r, DINV) + k, 1.0 / pivot(r, k))
-    solve_inward(r, offset(r, BIAS_TORQUE))
-    for n in range(nruns(r)):
-        inward_forces(r, n, False)
-    for k in range(nconstraints(r)):
-        solve_inward(r, offset(r, ELIMINATED) + k * nv(r))
+            store_unit_force(r, k, force_moved(p, unit_force(r, k)))
+            store(r.work, offset(r, EXCESS) + k, -load(r.work, offset(r, BETA) + k))
+        propagate(r, tip_joint(r, n), run_start(r, n), run_stop(r, n), eliminating,
+                  True)
+    if not eliminating:
+        eliminate_columns(r)
 
 
 @kernel
@@ -261,55 +203,23 @@ def eliminate_unopposed_projected(r):
 
 
 @kernel
-def constraint_system(r):
-    """alpha' J M^-1 J' alpha, and the error of the free motion, alpha' a - beta."""
-    m, n = nconstraints(r), nv(r)
-    X, C, z = offset(r, ELIMINATED), offset(r, COUPLING), offset(r, SCALED)
-    for k in range(m):
-        excess = load(r.work, offset(r, NU) + k)
-        for j in range(n):
-            x = load(r.work, X + k * n + j) * load(r.work, offset(r, DINV) + j)
-            excess = excess + x * (load(r.work, offset(r, BIAS_TORQUE) + j)
-                                   - load(r.work, offset(r, UNOPPOSED) + j))
-            store(r.work, z + j, x)
-        store(r.work, offset(r, NU) + k, excess)
-        for i in range(k + 1):
-            total = lift(0.0, excess)
-            for j in range(n):
-                total = total + load(r.work, z + j) * load(r.work, X + i * n + j)
-            store(r.work, C + k * m + i, total)
-            store(r.work, C + i * m + k, total)
-
-
-@kernel
 def constrain(r):
     """Solve for the constraint forces, and add their effect to the bias torques."""
-    constraint_system(r)
+    torque, w, n = offset(r, BIAS_TORQUE), offset(r, CONSTRAINT_TORQUES), nv(r)
+    clear_coupling(r)
+    for run in range(nruns(r)):
+        couple(r, run_start(r, run), run_stop(r, run), last_velocity(r, tip_joint(r, run)), -1)
+    mirror_coupling(r)
+    for j in range(n):
+        store(r.work, w + j, load(r.work, torque + j) - load(r.work, offset(r, UNOPPOSED) + j))
+    add_free_motion(r, w)
+    for k in range(nconstraints(r)):
+        store(r.work, offset(r, NU) + k, load(r.work, offset(r, EXCESS) + k))
     store(r.work, offset(r, RANK), solve_semidefinite(
         r, offset(r, COUPLING), offset(r, NU), setting(r, POLICY), tolerance(r)))
-    w, n = offset(r, CONSTRAINT_TORQUES), nv(r)
-    clear(r.work, w, n)
-    for k in range(nconstraints(r)):
-        nu = load(r.work, offset(r, NU) + k)
-        for j in range(n):
-            increase(r.work, w + j, -nu * load(r.work, offset(r, ELIMINATED) + k * n + j))
+    eliminated_times(r, offset(r, NU), w, -1.0)
     for j in range(n):
-        increase(r.work, offset(r, BIAS_TORQUE) + j, load(r.work, w + j))
-
-
-@kernel
-def accelerate_projected(r):
-    """If mimic joints couple branches: ddq from the factor of M, then body accelerations."""
-    a_ = offset(r, LINK_ACCELERATION)
-    for k in range(nv(r)):
-        store(r.work, offset(r, DDQ) + k, load(r.work, offset(r, BIAS_TORQUE) + k))
-    solve_outward(r, offset(r, DDQ))
-    for i in range(1, njoints(r) + 1):
-        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
-                       load_motion(r.work, offset(r, BIAS) + 6 * i))
-        for c in range(ncolumns(r, i)):
-            a = add_column(r, i, c, a, load(r.work, offset(r, DDQ) + idx_v(r, i) + c))
-        store_spatial(r.work, a_ + 6 * i, a)
+        increase(r.work, torque + j, load(r.work, w + j))
 
 
 @kernel
@@ -337,7 +247,8 @@ def store_torques(r):
 @kernel
 def solve_constrained(r):
     """Sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration."""
-    eliminate(r)
+    inward_inertias(r)
+    propagate_constraints(r, True)
     eliminate_unopposed(r)
     constrain(r)
     outward_accelerations(r)
@@ -348,6 +259,7 @@ def solve_constrained(r):
 def solve_constrained_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     eliminate_projected(r)
+    propagate_constraints(r, False)
     eliminate_unopposed_projected(r)
     constrain(r)
     accelerate_projected(r)

@@ -122,8 +122,14 @@ class Data:
             _declare_attributes()
             array = new_field(self.model, known)
             self._arrays[known] = array
-            self.__dict__[known.name] = public_view(known, array)
+            self.__dict__[known.name] = public_view(self.model, known, array)
         return self._arrays[known]
+
+    def _publish(self, known: Field, constraints: int) -> Array:
+        """Set the attribute of an open field to its view for a number of constraints."""
+        view = public_view(self.model, known, self._arrays[known], constraints)
+        self.__dict__[known.name] = view
+        return view
 
     # -- one thread at a time
 
@@ -186,21 +192,24 @@ class Data:
         """Copy the results. The copy shares the model, unless the model has been copied as well."""
         return _restored(memo.setdefault(id(self.model), self.model), self._arrays_by_name())
 
-    def _arrays_by_name(self) -> dict[str, Array]:
-        return {known.name: array for known, array in self._arrays.items()}
+    def _arrays_by_name(self) -> dict[str, tuple[Array, tuple[int, ...]]]:
+        return {known.name: (array, getattr(self, known.name).shape)
+                for known, array in self._arrays.items()}
 
     def __repr__(self) -> str:
         names = [known.name for known in FIELDS if known.is_public]
         return f"Data({self.model!r}; {', '.join(names)})"
 
 
-def _restored(model: Model, arrays: dict[str, Array]) -> Data:
-    """A new Data with copies of the arrays."""
+def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) -> Data:
+    """A new Data with copies of the arrays, whose public views have the given shapes."""
     data = Data(model)
-    for name, array in arrays.items():
+    for name, (array, shape) in arrays.items():
         known = next((known for known in FIELDS if known.name == name), None)
         if known is not None:                       # otherwise a pickle of another version
             data._array(known)[...] = array
+            if known.is_open:
+                data._publish(known, shape[known.shape.index("constraints")])
     return data
 
 

@@ -8,6 +8,7 @@ constants in compiled code.
 
 Row 0 of every field with one row per joint is the universe; public results start at row 1.
 """
+import math
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -42,8 +43,8 @@ class Field(int):
 
     @property
     def is_open(self) -> bool:
-        """Whether the length of the last axis depends on the call."""
-        return self.shape[-1:] == ("constraints",)
+        """Whether its size depends on the number of constraints in the call."""
+        return "constraints" in self.shape
 
     @property
     def holds_placements(self) -> bool:
@@ -62,9 +63,10 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     shape : tuple
         Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and njoints),
         "ncolumns" (one for each column of each joint's motion subspace; more than nv if there are
-        mimic joints), "padded" (nv rounded up to a multiple of ``LANES``) or, as the last one,
-        "constraints" (the number in the call, up to ``MAX_CONSTRAINTS``). An empty tuple is a
-        single number. Fields that end in (4, 4) are placements.
+        mimic joints), "padded" (nv rounded up to a multiple of ``LANES``) or "constraints" (the
+        number in the call, up to ``MAX_CONSTRAINTS``; for an input the last axis only; kernels
+        store the entries without gaps). An empty tuple is a single number. Fields that end in
+        (4, 4) are placements.
     doc : str
         Description, with unit and frame.
     transposed : bool
@@ -138,11 +140,12 @@ def declare_option(name: str, bits: int = 0) -> Option:
     return new
 
 
-def axis_lengths(model: Model, shape: tuple[Axis, ...]) -> tuple[int, ...]:
-    """The lengths of a field's axes for a model."""
+def axis_lengths(model: Model, shape: tuple[Axis, ...],
+                 constraints: int = MAX_CONSTRAINTS) -> tuple[int, ...]:
+    """The lengths of a field's axes for a model and a number of constraints."""
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
-             "nframes": len(model.frame_names), "constraints": MAX_CONSTRAINTS,
+             "nframes": len(model.frame_names), "constraints": constraints,
              "padded": -(-model.nv // LANES) * LANES}
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
 
@@ -157,10 +160,13 @@ def initialize(known: Field, array: Array, scratch: float) -> None:
             array[(slice(None),) * axis + (k, k)] = 1.0
 
 
-def public_view(known: Field, array: Array) -> Array:
+def public_view(model: Model, known: Field, array: Array, constraints: int = 0) -> Array:
     """The public view of a field's array: without the universe, not transposed."""
     if known.shape[:1] == ("rows",):
         array = array[1:]
+    if known.is_open:
+        shape = axis_lengths(model, known.shape, constraints)
+        array = array.reshape(-1)[:math.prod(shape)].reshape(shape)
     return array.swapaxes(-1, -2) if known.transposed else array
 
 

@@ -1,0 +1,261 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Constraint forces by elimination along the tree, for ``vereshchagin`` and contacts.
+
+Popov, Vereshchagin and Zenkevich (1978), Vereshchagin (1989). A constraint is a unit force on a
+body, or on two; the inward sweep propagates it to the root. With the inertia matrix M = U D U', U
+upper triangular, it computes the columns of U^-1 J', where the rows of J are the constraints, and
+the diagonal D. Then J M^-1 J' = (U^-1 J')' D^-1 (U^-1 J').
+
+The forces of adjacent constraints are propagated together, as a vector.
+"""
+from ..model.fields import MAX_CONSTRAINTS, TAU_IN, field
+from ..model.layout import (
+    clear,
+    coupled,
+    idx_v,
+    increase,
+    ncolumns,
+    nconstraints,
+    njoints,
+    nv,
+    offset,
+    parent,
+    velocity_end,
+    velocity_parent,
+)
+from ..spatial.algebra import (
+    Force,
+    force_add,
+    force_moved,
+    force_scale,
+    force_sub,
+    load_force,
+    load_inertia,
+    load_motion,
+    momentum,
+    motion_add,
+    motion_moved,
+    power,
+    store_spatial,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import (
+    LANES,
+    lift,
+    load,
+    load_simd,
+    simd_width,
+    store,
+    store_simd,
+)
+from .aba import BIAS, BIAS_FORCE, BIAS_TORQUE, DDQ, DINV, LINK_ACCELERATION, U
+from .crba import COMPOSITE
+from .factor import pivot, solve_inward, solve_outward
+from .root_axes import add_column, dot_column, from_parent
+
+WIDTH = -(-MAX_CONSTRAINTS // LANES) * LANES
+
+UNIT_FORCES = field("_unit_forces", (6, WIDTH))     # about the origin of a joint; a column each
+ELIMINATED = field("_eliminated", ("nv", WIDTH))    # U^-1 J'
+EXCESS = field("_excess", ("constraints",))         # error of the free motion
+COUPLING = field("_coupling", ("constraints", "constraints"))       # J M^-1 J'
+COLUMN = field("_column", ("nv",))
+FORCE = field("_force_root", ("rows", 6))
+
+
+@kernel
+def store_unit_force(r, k, f):
+    """Store the unit force of constraint k, about the origin of the joint that it acts on."""
+    a = offset(r, UNIT_FORCES) + k
+    for x in range(3):
+        store(r.work, a + WIDTH * x, f.linear[x])
+        store(r.work, a + WIDTH * (3 + x), f.angular[x])
+
+
+@kernel
+def load_unit_forces(r, k, count):
+    a = offset(r, UNIT_FORCES) + k
+    return Force((load_simd(r.work, a, count), load_simd(r.work, a + WIDTH, count),
+                  load_simd(r.work, a + 2 * WIDTH, count)),
+                 (load_simd(r.work, a + 3 * WIDTH, count),
+                  load_simd(r.work, a + 4 * WIDTH, count),
+                  load_simd(r.work, a + 5 * WIDTH, count)))
+
+
+@kernel
+def increase_simd(r, k, count, x):
+    store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
+
+
+@kernel
+def propagate(r, joint, start, stop, eliminating, moving):
+    """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to the root.
+
+    Each joint stores its component, and the rest is propagated to the parent. If moving, the
+    excess is increased by their power on the bias accelerations.
+    """
+    X_, b_ = offset(r, ELIMINATED), offset(r, EXCESS)
+    for k in range(start, stop, simd_width(r.work)):
+        count = stop - k
+        f = load_unit_forces(r, k, count)
+        b = load_simd(r.work, b_ + k, count) if moving else 0.0 * f.linear[0]
+        i = joint
+        while i > 0:
+            for c in range(ncolumns(r, i) - 1, -1, -1):
+                j = idx_v(r, i) + c
+                x = dot_column(r, i, c, f)
+                increase_simd(r, X_ + WIDTH * j + k, count, x)
+                if eliminating:
+                    f = force_sub(f, force_scale(x * load(r.work, offset(r, DINV) + j),
+                                                 load_force(r.work, offset(r, U) + 6 * j)))
+            if moving:
+                b = b + power(f, load_motion(r.work, offset(r, BIAS) + 6 * i))
+            f = force_moved(from_parent(r, i), f)
+            i = parent(r, i)
+        if moving:
+            root = load_motion(r.work, offset(r, LINK_ACCELERATION))
+            store_simd(r.work, b_ + k, count, b + power(f, root))
+
+
+@kernel
+def clear_eliminated(r):
+    clear(r.work, offset(r, ELIMINATED), WIDTH * nv(r))
+
+
+# --- with the factor of M, if mimic joints couple branches
+
+@kernel
+def transmit_inward(r, tau):
+    """tau <- S' f, with f the sum of the forces on the bodies of each subtree."""
+    clear(r.work, tau, nv(r))
+    f_ = offset(r, FORCE)
+    for i in range(njoints(r), 0, -1):
+        f = load_force(r.work, f_ + 6 * i)
+        for c in range(ncolumns(r, i)):
+            increase(r.work, tau + idx_v(r, i) + c, dot_column(r, i, c, f))
+        p = f_ + 6 * parent(r, i)
+        store_spatial(r.work, p, force_add(load_force(r.work, p),
+                                           force_moved(from_parent(r, i), f)))
+
+
+@kernel
+def eliminate_projected(r):
+    """U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies."""
+    a_, f_ = offset(r, LINK_ACCELERATION), offset(r, FORCE)
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, offset(r, BIAS) + 6 * i))
+        Y = load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_spatial(r.work, f_ + 6 * i, force_add(
+            load_force(r.work, offset(r, BIAS_FORCE) + 6 * i), momentum(Y, a)))
+    transmit_inward(r, offset(r, BIAS_TORQUE))
+    for k in range(nv(r)):
+        store(r.work, offset(r, BIAS_TORQUE) + k,
+              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, BIAS_TORQUE) + k))
+    solve_inward(r, offset(r, BIAS_TORQUE))
+    store_pivots(r)
+
+
+@kernel
+def store_pivots(r):
+    for k in range(nv(r)):
+        store(r.work, offset(r, DINV) + k, 1.0 / pivot(r, k))
+
+
+@kernel
+def eliminate_columns(r):
+    """U^-1 J' from J', column by column."""
+    X, x = offset(r, ELIMINATED), offset(r, COLUMN)
+    for k in range(nconstraints(r)):
+        for j in range(nv(r)):
+            store(r.work, x + j, load(r.work, X + WIDTH * j + k))
+        solve_inward(r, x)
+        for j in range(nv(r)):
+            store(r.work, X + WIDTH * j + k, load(r.work, x + j))
+
+
+@kernel
+def accelerate_projected(r):
+    """ddq from the factor of M, then body accelerations."""
+    a_ = offset(r, LINK_ACCELERATION)
+    for k in range(nv(r)):
+        store(r.work, offset(r, DDQ) + k, load(r.work, offset(r, BIAS_TORQUE) + k))
+    solve_outward(r, offset(r, DDQ))
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, offset(r, BIAS) + 6 * i))
+        for c in range(ncolumns(r, i)):
+            a = add_column(r, i, c, a, load(r.work, offset(r, DDQ) + idx_v(r, i) + c))
+        store_spatial(r.work, a_ + 6 * i, a)
+
+
+# --- the system of the constraint forces
+
+@kernel
+def last_velocity(r, i):
+    """The velocity from which the path from joint i to the root starts."""
+    return nv(r) - 1 if coupled(r) else idx_v(r, i) + ncolumns(r, i) - 1
+
+
+@kernel
+def is_common(r, j, other):
+    """Whether velocity j also moves the body that velocity ``other`` moves; -1: no body."""
+    return j <= other and other < velocity_end(r, j)
+
+
+@kernel
+def couple(r, start, stop, first, other):
+    """Add the velocities of a path to some rows of J M^-1 J', left of the diagonal and on it.
+
+    The path starts at velocity ``first`` and ends at the root, or where it meets that of velocity
+    ``other``, if that is not -1.
+    """
+    m, X, C = nconstraints(r), offset(r, ELIMINATED), offset(r, COUPLING)
+    j = first
+    while j >= 0 and not is_common(r, j, other):
+        d, row = load(r.work, offset(r, DINV) + j), X + WIDTH * j
+        for k in range(start, stop):
+            z = d * load(r.work, row + k)
+            for i in range(0, k + 1, simd_width(r.work)):
+                count = k + 1 - i
+                increase_simd(r, C + m * k + i, count, z * load_simd(r.work, row + i, count))
+        j = velocity_parent(r, j)
+
+
+@kernel
+def mirror_coupling(r):
+    """Copy the lower triangle, which ``couple`` computes."""
+    m, C = nconstraints(r), offset(r, COUPLING)
+    for k in range(m):
+        for i in range(k):
+            store(r.work, C + m * i + k, load(r.work, C + m * k + i))
+
+
+@kernel
+def clear_coupling(r):
+    clear(r.work, offset(r, COUPLING), nconstraints(r) * nconstraints(r))
+
+
+@kernel
+def add_free_motion(r, torque):
+    """Add J M^-1 tau to the excess, with U^-1 tau at the offset ``torque``."""
+    m, b = nconstraints(r), offset(r, EXCESS)
+    for j in range(nv(r)):
+        x = load(r.work, offset(r, DINV) + j) * load(r.work, torque + j)
+        for k in range(0, m, simd_width(r.work)):
+            row = load_simd(r.work, offset(r, ELIMINATED) + WIDTH * j + k, m - k)
+            increase_simd(r, b + k, m - k, x * row)
+
+
+@kernel
+def eliminated_times(r, x, y, s):
+    """y <- s U^-1 J' x for the numbers of the constraints at offset x."""
+    zero = lift(0.0, load(r.work, offset(r, DINV)))
+    for j in range(nv(r)):
+        total = zero
+        for k in range(nconstraints(r)):
+            total = total + load(r.work, x + k) * load(r.work,
+                                                       offset(r, ELIMINATED) + WIDTH * j + k)
+        store(r.work, y + j, s * total)

@@ -1,0 +1,264 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of contacts: unit forces, drift, and the stabilization of Baumgarte (1972).
+
+All are expressed in the root frame. A contact frame c1 moves with joint 1, c2 with joint 2 or with
+the world. The unit forces of a contact of dimension 6 act on both bodies at one reference point:
+the origin of c1, or of the world; those of dimension 3 at the origins of c1 and c2.
+"""
+from collections import namedtuple
+
+from ..model.fields import MAX_CONSTRAINTS, field
+from ..model.frames import ReferenceFrame
+from ..model.layout import offset, parent
+from ..spatial.algebra import (
+    SE3,
+    Force,
+    Motion,
+    add,
+    cross,
+    force_moved,
+    force_scale,
+    lift9,
+    load3,
+    load9,
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_moved,
+    motion_rotated,
+    motion_scale,
+    motion_sub,
+    power,
+    product,
+    rotate,
+    rotate_inverse,
+    scale,
+    store3,
+    store9,
+    store_spatial,
+    sub,
+    transposed,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+from ..spatial.logarithm import log6
+from .aba import LINK_ACCELERATION
+from .constraint_forces import (
+    EXCESS,
+    clear_coupling,
+    clear_eliminated,
+    couple,
+    last_velocity,
+    mirror_coupling,
+    propagate,
+    store_unit_force,
+)
+from .contacts import (
+    axes_of,
+    first_body,
+    first_placement,
+    gains,
+    is_point,
+    ncontacts,
+    row_start,
+    row_stop,
+    second_body,
+    second_placement,
+)
+from .root_axes import BODY_VELOCITY, ROTATION, from_parent
+
+LOCAL, WORLD = int(ReferenceFrame.LOCAL), int(ReferenceFrame.WORLD)
+MAX_CONTACTS = MAX_CONSTRAINTS // 3
+AXES = field("_contact_axes", (MAX_CONTACTS, 9))        # rotation of the rows
+POSES = field("_contact_poses", (MAX_CONTACTS, 21))     # rotations of c1 and c2, c2 minus c1
+ARMS = field("_contact_arms", (MAX_CONTACTS, 6))        # of the forces, from the joints' origins
+ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))    # about the reference point
+
+Pair = namedtuple("Pair", "first second")               # of motions, one for each body
+
+
+# --- geometry
+
+@kernel
+def relative_position(r, i, j):
+    """From the origin of joint i to that of joint j; 0 is the root."""
+    p = zero3(load(r.work, offset(r, ROTATION)))
+    while i != j:
+        if i > j:
+            p, i = sub(p, from_parent(r, i)), parent(r, i)
+        else:
+            p, j = add(p, from_parent(r, j)), parent(r, j)
+    return p
+
+
+@kernel
+def placed(r, i, X):
+    """A frame at X in the frame of joint i: its rotation, and its origin from that of the joint."""
+    R = load9(r.work, offset(r, ROTATION) + 9 * i)
+    return SE3(product(R, X.rotation), rotate(R, X.translation))
+
+
+@kernel
+def store_arms(r, n, t1, t2):
+    """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
+    i, j, arms = first_body(r, n), second_body(r, n), offset(r, ARMS) + 6 * n
+    if not is_point(r, n):
+        t2 = add(t1, relative_position(r, j, i))
+        if axes_of(r, n) == WORLD:
+            t1 = scale(-1.0, relative_position(r, 0, i))
+            t2 = scale(-1.0, relative_position(r, 0, j))
+    store3(r.work, arms, t1)
+    store3(r.work, arms + 3, t2)
+
+
+@kernel
+def set_contact(r, n):
+    """Store poses, axes and arms of contact n."""
+    i, j, poses = first_body(r, n), second_body(r, n), offset(r, POSES) + 21 * n
+    X1, X2 = placed(r, i, first_placement(r, n)), placed(r, j, second_placement(r, n))
+    gap = add(relative_position(r, i, j), sub(X2.translation, X1.translation))
+    store9(r.work, poses, X1.rotation)
+    store9(r.work, poses + 9, X2.rotation)
+    store3(r.work, poses + 18, gap)
+    axes = X1.rotation
+    if axes_of(r, n) != LOCAL:
+        axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), gap[0])
+    store9(r.work, offset(r, AXES) + 9 * n, axes)
+    store_arms(r, n, X1.translation, X2.translation)
+
+
+@kernel
+def arm(r, n, body):
+    """From the origin of the joint of a body, 0 or 1, to where the unit forces act on it."""
+    return load3(r.work, offset(r, ARMS) + 6 * n + 3 * body)
+
+
+@kernel
+def row_force(r, n, c):
+    """The unit force of row c of contact n, about the point where it acts."""
+    E = offset(r, AXES) + 9 * n + (c if c < 3 else c - 3)
+    e = (load(r.work, E), load(r.work, E + 3), load(r.work, E + 6))
+    if c < 3:
+        return Force(e, zero3(e[0]))
+    return Force(zero3(e[0]), e)
+
+
+@kernel
+def place_unit_forces(r, n, body, sign):
+    """Store the unit forces of contact n on a body, about the origin of its joint."""
+    p = arm(r, n, body)
+    for k in range(row_start(r, n), row_stop(r, n)):
+        f = force_moved(p, row_force(r, n, k - row_start(r, n)))
+        store_unit_force(r, k, force_scale(sign, f))
+
+
+# --- drift and stabilization
+
+@kernel
+def contact_velocities(r, n):
+    """Velocities of both bodies of contact n, where the unit forces act."""
+    v_ = offset(r, BODY_VELOCITY)
+    return Pair(motion_moved(arm(r, n, 0), load_motion(r.work, v_ + 6 * first_body(r, n))),
+                motion_moved(arm(r, n, 1), load_motion(r.work, v_ + 6 * second_body(r, n))))
+
+
+@kernel
+def drift(r, n, v):
+    """The rate of the contact's velocity, less the relative spatial acceleration.
+
+    A point accelerates by (w x v, 0) more than the spatial acceleration. In LOCAL, the axes move
+    with the first body.
+    """
+    v1, v2 = v
+    if is_point(r, n):
+        return Motion(sub(cross(v1.angular, v1.linear), cross(v2.angular, v2.linear)),
+                      zero3(v1.linear[0]))
+    if axes_of(r, n) == LOCAL:
+        return motion_cross(v1, v2)
+    return Motion(zero3(v1.linear[0]), zero3(v1.linear[0]))
+
+
+@kernel
+def pose_error(r, n):
+    """The motion from c1 to c2 about the reference point; for dimension 3, their distance."""
+    poses = offset(r, POSES) + 21 * n
+    gap = load3(r.work, poses + 18)
+    if is_point(r, n):
+        return Motion(gap, zero3(gap[0]))
+    R1, R2 = load9(r.work, poses), load9(r.work, poses + 9)
+    m = log6(SE3(product(transposed(R1), R2), rotate_inverse(R1, gap)))
+    m = motion_rotated(R1, m)
+    if axes_of(r, n) == WORLD:
+        t1 = rotate(load9(r.work, offset(r, ROTATION) + 9 * first_body(r, n)),
+                    first_placement(r, n).translation)
+        return motion_moved(sub(arm(r, n, 0), t1), m)
+    return m
+
+
+@kernel
+def stabilization(r, n, v):
+    """kp err - kd v."""
+    kp, kd = gains(r, n)
+    a = motion_scale(-kd, motion_sub(v.first, v.second))
+    if kp > 0.0:
+        m = pose_error(r, n)
+        store_spatial(r.work, offset(r, ERRORS) + 6 * n, m)
+        a = motion_add(a, motion_scale(kp, m))
+    return a
+
+
+@kernel
+def set_excess(r, n):
+    """Start the excess of contact n: minus the wanted spatial acceleration.
+
+    The accelerations of moving bodies contain minus gravity, that of the world does not.
+    """
+    v = contact_velocities(r, n)
+    a = motion_sub(stabilization(r, n, v), drift(r, n, v))
+    root = load_motion(r.work, offset(r, LINK_ACCELERATION))
+    if second_body(r, n) == 0:
+        a = motion_add(a, root)
+    if first_body(r, n) == 0:
+        a = motion_sub(a, root)
+    for k in range(row_start(r, n), row_stop(r, n)):
+        store(r.work, offset(r, EXCESS) + k, -power(row_force(r, n, k - row_start(r, n)), a))
+
+
+# --- rows and the matrix J M^-1 J'
+
+@kernel
+def propagate_contact(r, n, eliminating, moving):
+    if first_body(r, n) > 0:
+        place_unit_forces(r, n, 0, 1.0)
+        propagate(r, first_body(r, n), row_start(r, n), row_stop(r, n), eliminating, moving)
+    if second_body(r, n) > 0:
+        place_unit_forces(r, n, 1, -1.0)
+        propagate(r, second_body(r, n), row_start(r, n), row_stop(r, n), eliminating, moving)
+
+
+@kernel
+def propagate_contacts(r, eliminating, moving):
+    """J' if not eliminating, else U^-1 J'; if moving, also the error of the bias acceleration."""
+    clear_eliminated(r)
+    for n in range(ncontacts(r)):
+        set_contact(r, n)
+        if moving:
+            set_excess(r, n)
+        propagate_contact(r, n, eliminating, moving)
+
+
+@kernel
+def couple_contacts(r):
+    """J M^-1 J' from U^-1 J'."""
+    clear_coupling(r)
+    for n in range(ncontacts(r)):
+        i, j = first_body(r, n), second_body(r, n)
+        other = -1
+        if i > 0:
+            couple(r, row_start(r, n), row_stop(r, n), last_velocity(r, i), -1)
+            other = last_velocity(r, i)
+        if j > 0:
+            couple(r, row_start(r, n), row_stop(r, n), last_velocity(r, j), other)
+    mirror_coupling(r)

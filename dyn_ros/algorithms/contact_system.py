@@ -1,0 +1,112 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The system of contact forces, J M^-1 J' lambda + excess = 0, and what redundant contacts do."""
+from ..model.fields import field
+from ..model.layout import nconstraints, offset
+from ..spatial.compiler import kernel
+from ..spatial.lanes import all_above, lift, load, select_above, store
+from .constraint_forces import COUPLING, EXCESS
+from .contacts import (
+    ITERATIONS,
+    RANK,
+    RESIDUAL,
+    SOLUTION,
+    damping,
+    most_iterations,
+    wanted_residual,
+)
+from .semidefinite import (
+    RELATIVE,
+    absolute,
+    factor_semidefinite,
+    solve_factored,
+    solve_semidefinite,
+)
+
+STEP = field("_step", ("constraints",))
+TOLERANCE = 1e-12
+"""Eigenvalues of J M^-1 J' up to this fraction of the largest are rounding errors."""
+
+
+@kernel
+def largest_violation(r, forces):
+    """The largest entry of J M^-1 J' lambda + excess."""
+    m, largest = nconstraints(r), lift(0.0, load(r.work, offset(r, SOLUTION)))
+    for k in range(m):
+        x = load(r.work, offset(r, EXCESS) + k)
+        for i in range(m):
+            x = x + load(r.work, offset(r, COUPLING) + m * k + i) * load(r.work, forces + i)
+        x = absolute(x)
+        largest = select_above(x, largest, x, largest)
+    return largest
+
+
+@kernel
+def store_wanted(r, x):
+    """x <- minus the excess."""
+    for k in range(nconstraints(r)):
+        store(r.work, x + k, -load(r.work, offset(r, EXCESS) + k))
+
+
+@kernel
+def solve_least_norm(r, forces):
+    """The forces of least norm among those with the least violation."""
+    store_wanted(r, forces)
+    rank = solve_semidefinite(r, offset(r, COUPLING), forces, RELATIVE, TOLERANCE)
+    store(r.work, offset(r, SOLUTION) + RANK, rank)
+    store(r.work, offset(r, SOLUTION) + RESIDUAL, largest_violation(r, forces))
+    store(r.work, offset(r, SOLUTION) + ITERATIONS, 1.0)
+
+
+@kernel
+def iterate(r, forces, previous, n):
+    """One proximal iteration. States that have converged keep their forces.
+
+    (J M^-1 J' + mu) lambda = mu lambda_prox - excess: Parikh and Boyd (2014), section 4.1.
+    """
+    m, step, solution = nconstraints(r), offset(r, STEP), offset(r, SOLUTION)
+    store_wanted(r, step)
+    for k in range(m):
+        store(r.work, step + k, load(r.work, step + k) + damping(r) * load(r.work, forces + k))
+    solve_factored(r, step)
+    residual, wanted = load(r.work, solution + RESIDUAL), wanted_residual(r)
+    for k in range(m):
+        old, new, older = (load(r.work, forces + k), load(r.work, step + k),
+                           load(r.work, previous + k))
+        store(r.work, previous + k, select_above(residual, wanted, old, older))
+        store(r.work, forces + k, select_above(residual, wanted, new, old))
+    store(r.work, solution + ITERATIONS, select_above(
+        residual, wanted, n + 1.0, load(r.work, solution + ITERATIONS)))
+    store(r.work, solution + RESIDUAL, largest_violation(r, forces))
+
+
+@kernel
+def solve_damped(r, forces, previous):
+    """Damped forces; further iterations approach those without damping."""
+    solution = offset(r, SOLUTION)
+    store_wanted(r, forces)
+    store(r.work, solution + RANK, solve_semidefinite(
+        r, offset(r, COUPLING), forces, RELATIVE, TOLERANCE))
+    factor_semidefinite(r, offset(r, COUPLING), damping(r))
+    for k in range(nconstraints(r)):
+        store(r.work, forces + k, 0.0)
+        store(r.work, previous + k, 0.0)
+    store(r.work, solution + ITERATIONS, 0.0)
+    store(r.work, solution + RESIDUAL, wanted_residual(r) + 1.0)
+    for n in range(most_iterations(r)):
+        iterate(r, forces, previous, n)
+        if all_above(wanted_residual(r), load(r.work, solution + RESIDUAL)):
+            return
+
+
+@kernel
+def solve_forces(r, forces, previous):
+    """The forces of contacts, and those before the last proximal iteration; the damping is an
+    option.
+    """
+    if damping(r) > 0.0:
+        solve_damped(r, forces, previous)
+    else:
+        for k in range(nconstraints(r)):
+            store(r.work, previous + k, 0.0)
+        solve_least_norm(r, forces)
