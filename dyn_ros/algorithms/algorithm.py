@@ -369,14 +369,18 @@ class _Caller:
             found = [view if not f.is_open else public[f] if f in public
                      else public_view(model, f, workspace[f], length)
                      for f, view in zip(self._results, views)]
-            return {f.name: view for f, view in public.items()}, found
+            public = {f.name: view for f, view in public.items()}
+            return public, found if any(numbers) or self._is_made else make(found)
 
         def finish():
             length = table.item(NCONSTRAINTS)
             if length not in sizes:
                 sizes[length] = views_of_size(length)
             public, found = sizes[length]
-            target().__dict__.update(public)
+            if public:
+                target().__dict__.update(public)
+            if type(found) is not list:
+                return found
             return make([view.item() if number else view
                          for view, number in zip(found, numbers)])
         return finish

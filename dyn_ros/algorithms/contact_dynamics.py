@@ -39,7 +39,6 @@ from .contacts import (
     SOLUTION,
     Contact,
     ContactForces,
-    Settings,
     contact_table,
 )
 from .crba import crba_kernel
@@ -160,8 +159,8 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = contact_table(model, data, contacts, Settings(damping, residual, max_iterations))
-    if isinstance(f_ext, Mapping):
+    table = contact_table(model, data, contacts, damping, residual, max_iterations)
+    if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     ddq, lambda_c, solution = _contact_dynamics(model, data, threads, table, q, v, tau, f_ext,
                                                 table.zeros)

@@ -230,11 +230,9 @@ class Settings(NamedTuple):
     max_iterations: int = 1
 
 
-UNDAMPED = Settings()
-
-
 def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
-                  settings: Settings = UNDAMPED) -> ContactTable:
+                  damping: float = 0.0, residual: float | None = None,
+                  max_iterations: int = 1) -> ContactTable:
     """The table of some contacts, found in ``Data`` or created.
 
     Raises
@@ -243,15 +241,19 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         Unknown frames, contacts of the same name, more rows than ``MAX_CONSTRAINTS``, a frame that
         no joint moves, or an invalid setting.
     """
-    kept = data._tables if getattr(data, "model", None) is model else {}    # the call reports it
-    with contextlib.suppress(KeyError, TypeError):
-        return kept[tuple(contacts), settings]
+    try:
+        if data.model is model:                     # otherwise the call reports it
+            return data._tables[tuple(contacts), damping, residual, max_iterations]
+    except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
+        pass
+    kept = data._tables if getattr(data, "model", None) is model else {}
     contacts = _checked(contacts)
-    settings = _checked_settings(settings)
+    settings = _checked_settings(damping, residual, max_iterations)
     found = _new_table(require_model(model), contacts, settings)
     if len(kept) >= _KEPT:
         kept.clear()
-    kept[contacts, settings] = found
+    with contextlib.suppress(TypeError):            # damping is an array of one number
+        kept[contacts, damping, residual, max_iterations] = found
     return found
 
 
@@ -267,11 +269,10 @@ def _checked(contacts):
     return contacts
 
 
-def _checked_settings(settings):
-    damping = float(finite_array("damping", settings.damping, ()))
+def _checked_settings(damping, residual, most):
+    damping = float(finite_array("damping", damping, ()))
     if damping < 0.0:
         raise ValueError(f"damping: expected a number of 0 or more, got {damping:g}")
-    residual, most = settings.residual, settings.max_iterations
     if residual is None:
         return Settings(damping, None, 1)
     residual = float(finite_array("residual", residual, ()))
