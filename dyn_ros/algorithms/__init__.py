@@ -25,6 +25,10 @@ from .com import subtree_centers_of_mass as subtree_centers_of_mass
 from .com import subtree_com_jacobian as subtree_com_jacobian
 from .composites import composite_inertias as composite_inertias
 from .constrained_dynamics import constrained_dynamics as constrained_dynamics
+from .contact_derivatives import ContactDerivatives as ContactDerivatives
+from .contact_derivatives import (
+    contact_dynamics_derivatives as contact_dynamics_derivatives,
+)
 from .contact_dynamics import contact_dynamics as contact_dynamics
 from .contacts import Contact as Contact
 from .contacts import ContactForces as ContactForces
@@ -75,7 +79,8 @@ from .rnea_second_order import (
 from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
-    __all__ = [*_ALGORITHMS, "Contact", "ContactForces", "frame_force", "joint_friction",
+    __all__ = [*_ALGORITHMS, "Contact", "ContactDerivatives", "ContactForces", "frame_force",
+               "joint_friction",
                "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:

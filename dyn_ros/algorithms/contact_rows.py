@@ -74,7 +74,8 @@ MAX_CONTACTS = MAX_CONSTRAINTS // 3
 AXES = field("_contact_axes", (MAX_CONTACTS, 9))        # rotation of the rows
 POSES = field("_contact_poses", (MAX_CONTACTS, 21))     # rotations of c1 and c2, c2 minus c1
 ARMS = field("_contact_arms", (MAX_CONTACTS, 6))        # of the forces, from the joints' origins
-ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))    # about the reference point
+LEVERS = field("_contact_levers", (MAX_CONTACTS, 3))    # from the reference point to c1
+ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))    # motion from c1 to c2, at c1
 
 Pair = namedtuple("Pair", "first second")               # of motions, one for each body
 
@@ -104,13 +105,16 @@ def placed(r, i, X):
 def store_arms(r, n, t1, t2):
     """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
     i, j, arms = first_body(r, n), second_body(r, n), offset(r, ARMS) + 6 * n
+    lever = zero3(t1[0])
     if not is_point(r, n):
         t2 = add(t1, relative_position(r, j, i))
         if axes_of(r, n) == WORLD:
-            t1 = scale(-1.0, relative_position(r, 0, i))
-            t2 = scale(-1.0, relative_position(r, 0, j))
+            lever = add(relative_position(r, 0, i), t1)
+            t1 = sub(t1, lever)
+            t2 = sub(t2, lever)
     store3(r.work, arms, t1)
     store3(r.work, arms + 3, t2)
+    store3(r.work, offset(r, LEVERS) + 3 * n, lever)
 
 
 @kernel
@@ -182,19 +186,14 @@ def drift(r, n, v):
 
 @kernel
 def pose_error(r, n):
-    """The motion from c1 to c2 about the reference point; for dimension 3, their distance."""
+    """The motion from c1 to c2, at c1; for dimension 3, their distance."""
     poses = offset(r, POSES) + 21 * n
     gap = load3(r.work, poses + 18)
     if is_point(r, n):
         return Motion(gap, zero3(gap[0]))
     R1, R2 = load9(r.work, poses), load9(r.work, poses + 9)
     m = log6(SE3(product(transposed(R1), R2), rotate_inverse(R1, gap)))
-    m = motion_rotated(R1, m)
-    if axes_of(r, n) == WORLD:
-        t1 = rotate(load9(r.work, offset(r, ROTATION) + 9 * first_body(r, n)),
-                    first_placement(r, n).translation)
-        return motion_moved(sub(arm(r, n, 0), t1), m)
-    return m
+    return motion_rotated(R1, m)
 
 
 @kernel
@@ -205,7 +204,8 @@ def stabilization(r, n, v):
     if kp > 0.0:
         m = pose_error(r, n)
         store_spatial(r.work, offset(r, ERRORS) + 6 * n, m)
-        a = motion_add(a, motion_scale(kp, m))
+        lever = load3(r.work, offset(r, LEVERS) + 3 * n)
+        a = motion_add(a, motion_scale(kp, motion_moved(scale(-1.0, lever), m)))
     return a
 
 

@@ -202,8 +202,14 @@ def subtract_external_force(r, i):
 @kernel
 def outward(r):
     """Columns, velocities, accelerations and bodies of all joints."""
-    set_relative(r)
     set_gravity(r)
+    outward_bodies(r)
+
+
+@kernel
+def outward_bodies(r):
+    """``outward`` with the given acceleration of the universe."""
+    set_relative(r)
     g = constant3(r.floats, GRAVITY)
     for i in range(1, njoints(r) + 1):
         Y = place_columns(r, i)

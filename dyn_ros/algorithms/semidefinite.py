@@ -12,7 +12,17 @@ import math
 from ..model.fields import field
 from ..model.layout import increase, nconstraints, offset
 from ..spatial.compiler import kernel
-from ..spatial.lanes import all_above, lift, load, select_above, sqrt, store
+from ..spatial.lanes import (
+    all_above,
+    lift,
+    load,
+    load_simd,
+    select_above,
+    simd_width,
+    sqrt,
+    store,
+    store_simd,
+)
 
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
@@ -156,6 +166,54 @@ def solve_singular(r, A, x, policy, tolerance):
         for k in range(n):
             increase(r.work, x + k, gain * load(r.work, row + k))
     return rank
+
+
+@kernel
+def store_inverse(r, target):
+    """target <- A^-1, after ``factor_semidefinite`` and ``trace_of_inverse``."""
+    n, inverse, D = nconstraints(r), offset(r, INVERSE), offset(r, PIVOTS)
+    for k in range(n):
+        row = inverse + k * n
+        store(r.work, row + k, 1.0)
+        for i in range(k + 1):
+            a = load(r.work, D + k) * load(r.work, row + i)
+            for j in range(0, k + 1, simd_width(r.work)):
+                count, t = k + 1 - j, target + i * n + j
+                store_simd(r.work, t, count, load_simd(r.work, t, count)
+                           + a * load_simd(r.work, row + j, count))
+
+
+@kernel
+def store_pseudoinverse(r, A, tolerance, target):
+    n, W = nconstraints(r), offset(r, FACTOR)
+    for k in range(n * n):
+        store(r.work, W + k, load(r.work, A + k))
+    orthogonalize(r, W)
+    cut = tolerance * largest_length(r, W)
+    for p in range(n):
+        row = W + p * n
+        value = sqrt(dot_rows(r, row, row))
+        gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
+        for i in range(n):
+            a = gain * load(r.work, row + i)
+            for j in range(n):
+                increase(r.work, target + i * n + j, a * load(r.work, row + j))
+
+
+@kernel
+def invert_semidefinite(r, A, shift, tolerance, target):
+    """target <- (A + shift I)^-1; without shift, the pseudoinverse if A is singular."""
+    n = nconstraints(r)
+    for k in range(n * n):
+        store(r.work, target + k, 0.0)
+    factor_semidefinite(r, A, shift)
+    bound, trace = tolerance * trace_of_inverse(r), shift
+    for k in range(n):
+        trace = trace + load(r.work, A + k * n + k)
+    if shift > 0.0 or all_above(1.0, bound * trace):
+        store_inverse(r, target)
+    else:
+        store_pseudoinverse(r, A, tolerance, target)
 
 
 @kernel

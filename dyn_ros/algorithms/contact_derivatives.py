@@ -1,0 +1,224 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives of the dynamics of a robot in contact.
+
+Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
+(2021), section V. With Y = M^-1 J', G = J Y, K = G^-1 Y' and P = M^-1 - Y K, from
+M d(ddq) - J' d(lambda) = -dtau and J d(ddq) = -drow:
+
+    d(ddq) = -P dtau - K' drow,  d(lambda) = K dtau - G^-1 drow
+
+with the derivatives dtau of rnea and J' lambda, and drow of the rows, at constant ddq and lambda.
+"""
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
+from ..model.layout import clear, nconstraints, nv, offset
+from ..model.types import Array, ArrayLike, Data, Model
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+from .aba import DDQ
+from .aba_derivatives import DDQ_DQ, DDQ_DV
+from .algorithm import Algorithm
+from .constraint_forces import COUPLING
+from .contact_dynamics import (
+    DIFF_LAMBDA_C,
+    LAMBDA_C,
+    LAMBDA_C_PROX,
+    contact_dynamics_kernel,
+    projected_contact_dynamics_kernel,
+)
+from .contact_rates import (
+    DAC_DA,
+    RATES,
+    ROWS_DQ,
+    ROWS_DV,
+    add_contact_forces,
+    differentiate_contacts,
+    differentiate_forces,
+)
+from .contact_system import TOLERANCE
+from .contacts import CONTACTS, ROWS, Contact, contact_table, damping
+from .minverse import MINV, inverse_after_elimination, inverse_after_factor
+from .products import Matrix, add_product, transpose
+from .rnea_derivatives import (
+    COMPOSITE_FORCE,
+    DTAU_DQ,
+    DTAU_DV,
+    inward,
+    outward,
+)
+from .semidefinite import invert_semidefinite
+
+DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
+                                           "respect to torque [rad/s2, m/s2 per N m, N].")
+DLAMBDA_DQ = field("dlambda_dq", ("constraints", "nv"),
+                   "Derivative of the contact forces with respect to configuration [N, N m per "
+                   "rad, m].")
+DLAMBDA_DV = field("dlambda_dv", ("constraints", "nv"),
+                   "Derivative of the contact forces with respect to velocity [N, N m per rad/s, "
+                   "m/s].")
+DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
+                     "Derivative of the contact forces with respect to torque [N, N m per N m, "
+                     "N].")
+TORQUES_DQ = field("_torques_dq", ("nv", "nv"))         # of rnea less J' lambda
+RESPONSE = field("_response", ("constraints", "nv"))    # Y'
+INVERSE = field("_coupling_inverse", ("constraints", "constraints"))
+
+
+@kernel
+def square(r, known):
+    """An nv x nv matrix."""
+    return Matrix(offset(r, known), nv(r), 1)
+
+
+@kernel
+def rows(r, known):
+    """An m x nv matrix."""
+    return Matrix(offset(r, known), nv(r), 1)
+
+
+@kernel
+def coupling_inverse(r):
+    return Matrix(offset(r, INVERSE), nconstraints(r), 1)
+
+
+@kernel
+def copy(r, source, target, count, sign):
+    for k in range(count):
+        store(r.work, offset(r, target) + k, sign * load(r.work, offset(r, source) + k))
+
+
+@kernel
+def respond(r):
+    """P and K, from M^-1, the rows J and G: how ddq and lambda respond to torques."""
+    n, m, K = nv(r), nconstraints(r), rows(r, DLAMBDA_DTAU)
+    invert_semidefinite(r, offset(r, COUPLING), damping(r), TOLERANCE, offset(r, INVERSE))
+    clear(r.work, offset(r, RESPONSE), m * n)
+    add_product(r, rows(r, RESPONSE), 1.0, rows(r, DAC_DA), square(r, MINV), m, n, n)
+    clear(r.work, K.start, m * n)
+    add_product(r, K, -1.0, coupling_inverse(r), rows(r, RESPONSE), m, m, n)
+    copy(r, MINV, DDQ_DTAU, n * n, 1.0)
+    add_product(r, square(r, DDQ_DTAU), 1.0, transpose(rows(r, RESPONSE)), K, n, m, n)
+
+
+@kernel
+def solve_derivatives(r, torques, row, d_ddq, d_lambda):
+    """d(ddq) and d(lambda), after ``respond``, which stores -K."""
+    n, m, K = nv(r), nconstraints(r), rows(r, DLAMBDA_DTAU)
+    clear(r.work, offset(r, d_ddq), n * n)
+    clear(r.work, offset(r, d_lambda), m * n)
+    add_product(r, square(r, d_ddq), -1.0, square(r, DDQ_DTAU), square(r, torques), n, n, n)
+    add_product(r, square(r, d_ddq), 1.0, transpose(K), rows(r, row), n, m, n)
+    add_product(r, rows(r, d_lambda), -1.0, K, square(r, torques), m, n, n)
+    add_product(r, rows(r, d_lambda), -1.0, coupling_inverse(r), rows(r, row), m, m, n)
+
+
+@kernel
+def differentiate(r):
+    """All derivatives, after the dynamics and the inverse of M."""
+    n = nv(r)
+    for k in range(n):
+        store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
+    outward(r)
+    add_contact_forces(r, offset(r, LAMBDA_C), offset(r, COMPOSITE_FORCE))
+    inward(r)
+    differentiate_contacts(r)
+    copy(r, DTAU_DQ, TORQUES_DQ, n * n, 1.0)
+    differentiate_forces(r, offset(r, LAMBDA_C), offset(r, TORQUES_DQ))
+    respond(r)
+    solve_derivatives(r, TORQUES_DQ, ROWS_DQ, DDQ_DQ, DLAMBDA_DQ)
+    solve_derivatives(r, DTAU_DV, ROWS_DV, DDQ_DV, DLAMBDA_DV)
+
+
+@kernel
+def contact_derivatives_kernel(r):
+    contact_dynamics_kernel(r)
+    inverse_after_elimination(r)
+    differentiate(r)
+
+
+@kernel
+def projected_contact_derivatives_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    projected_contact_dynamics_kernel(r)
+    inverse_after_factor(r)
+    differentiate(r)
+
+
+class ContactDerivatives(NamedTuple):
+    """The result of ``contact_dynamics_derivatives``; see there."""
+
+    ddq_dq: Array
+    ddq_dv: Array
+    ddq_dtau: Array
+    dlambda_dq: Array
+    dlambda_dv: Array
+    dlambda_dtau: Array
+
+
+_derivatives = Algorithm(
+    "contact_dynamics_derivatives", contact_derivatives_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
+    (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU), optional=(F_EXT,),
+    leaves=(DDQ, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, MINV, *RATES), options=(CONTACTS,),
+    coupled=projected_contact_derivatives_kernel).caller(
+        make=lambda results: ContactDerivatives(*results))
+
+
+def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                 tau: ArrayLike, contacts: Sequence[Contact],
+                                 f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+                                 damping: float = 0.0, *,
+                                 threads: int = 1) -> ContactDerivatives:
+    """Derivatives of ``contact_dynamics`` with respect to configuration, velocity and torque.
+
+    Carpentier, Budhiraja and Mansard (2021); O(n^3 + n^2 m + m^3) for m rows. They are exact for
+    all reference frames, gains and two-body contacts. Pinocchio's with respect to configuration
+    are not: in LOCAL_WORLD_ALIGNED for contacts of dimension 6 with kp, or with damping; for two
+    bodies in dimension 3 on a fixed base. External forces are constant in the joint frames. If
+    contacts are redundant, the derivatives of the forces are the solution of least norm. Also
+    computes ``data.ddq``, ``data.lambda_c``, ``data.lambda_c_prox``, ``data.diff_lambda_c``,
+    ``data.Minv``, ``data.dac_dq``, ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    contacts : sequence of Contact
+        As for ``contact_dynamics``.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
+    damping : float
+        As for ``contact_dynamics``.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    ddq_dq, ddq_dv, ddq_dtau : (nv, nv) ndarray
+        [i, j] is the derivative of acceleration i along velocity j, in the tangent space of q
+        [rad/s2, m/s2 per rad, m]; with respect to velocity and torque.
+    dlambda_dq, dlambda_dv, dlambda_dtau : (m, nv) ndarray
+        Derivatives of the contact forces, in the axes of each contact [N, N m per rad, m].
+        For a single state, ``data.ddq_dq`` and so on; for a batch, new arrays with a leading batch
+        axis.
+
+    Raises
+    ------
+    ValueError
+        As for ``contact_dynamics``.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+    """
+    table = contact_table(model, data, contacts, damping)
+    if f_ext is not None and isinstance(f_ext, Mapping):
+        f_ext = model.external_forces(f_ext)
+    return _derivatives(model, data, threads, table, q, v, tau, f_ext, table.zeros)

@@ -1,0 +1,344 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives of the velocities and accelerations of contacts, and of J' lambda.
+
+Motions are expressed in the root frame. If a coordinate moves the subtree of a body along u, the
+velocity v and the acceleration a of the body change, in its own axes, by psid and
+dAdq + psid x v (see rnea_derivatives.py); in fixed axes also by u x v and u x a. The derivative of
+a motion m of a contact in fixed axes becomes that in LOCAL if u x m is subtracted, with u of the
+first body. In LOCAL_WORLD_ALIGNED, the reference point moves, which adds (m.angular x u.linear, 0).
+"""
+from collections import namedtuple
+
+from ..model.fields import field
+from ..model.layout import (
+    GRAVITY,
+    clear,
+    idx_v,
+    increase,
+    ncolumns,
+    nconstraints,
+    nv,
+    offset,
+    parent,
+)
+from ..spatial.algebra import (
+    Force,
+    Motion,
+    add,
+    constant3,
+    cross,
+    force_add,
+    force_cross,
+    force_moved,
+    force_scale,
+    force_sub,
+    load3,
+    load9,
+    load_force,
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_moved,
+    motion_rotated,
+    motion_scale,
+    motion_sub,
+    power,
+    scale,
+    store_spatial,
+    transposed,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load
+from ..spatial.logarithm import log6_rate
+from .contact_rows import ERRORS, LEVERS, LOCAL, POSES, WORLD, Pair, arm, row_force
+from .contacts import (
+    axes_of,
+    first_body,
+    gains,
+    is_point,
+    ncontacts,
+    row_start,
+    row_stop,
+    second_body,
+)
+from .jacobians import J
+from .kinematics import OA_GF, OV
+from .rnea_derivatives import DADV, PSID, PSIDD, load_column
+from .root_axes import position
+
+DAC_DQ = field("dac_dq", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
+                                                "respect to configuration, in their axes.")
+DAC_DV = field("dac_dv", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
+                                                "respect to velocity.")
+DAC_DA = field("dac_da", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
+                                                "respect to acceleration: their Jacobian.")
+DVC_DQ = field("dvc_dq", ("constraints", "nv"), "Derivative of the velocities of contacts with "
+                                                "respect to configuration, in their axes.")
+ROWS_DQ = field("_rows_dq", ("constraints", "nv"))      # dac_dq and that of the stabilization
+ROWS_DV = field("_rows_dv", ("constraints", "nv"))
+RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
+
+Body = namedtuple("Body", "joint sign point v a")       # of a contact, where the forces act
+Column = namedtuple("Column", "u dv da da_dv")          # of a joint: how it moves a body
+
+
+@kernel
+def body_of(r, n, which):
+    """Body 0 or 1 of contact n, with its acceleration without gravity."""
+    i, sign = first_body(r, n), 1.0
+    if which == 1:
+        i, sign = second_body(r, n), -1.0
+    p = add(position(r, i), arm(r, n, which))
+    a = load_motion(r.work, offset(r, OA_GF) + 6 * i)
+    a = Motion(add(a.linear, constant3(r.floats, GRAVITY)), a.angular)
+    return Body(i, sign, p, motion_moved(p, load_motion(r.work, offset(r, OV) + 6 * i)),
+                motion_moved(p, a))
+
+
+@kernel
+def turn(r, n, u):
+    """How the axes turn in which a motion of contact n, fixed to a body that moves along u, is
+    constant: about the point, or about the reference point.
+    """
+    if is_point(r, n):
+        return Motion(zero3(u.linear[0]), u.angular)
+    return u
+
+
+@kernel
+def column_of(r, n, body, i, c):
+    """How column c of joint i moves a body of contact n, in fixed axes."""
+    p = body.point
+    u = motion_moved(p, load_column(r, J, i, c))
+    psid = motion_moved(p, load_column(r, PSID, i, c))
+    psidd = motion_moved(p, load_column(r, PSIDD, i, c))
+    g = constant3(r.floats, GRAVITY)
+    turned, w = add(psidd.linear, cross(g, u.angular)), turn(r, n, u)
+    da = motion_add(Motion(turned, psidd.angular), motion_cross(psid, body.v))
+    return Column(u, motion_add(psid, motion_cross(w, body.v)),
+                  motion_add(da, motion_cross(w, body.a)),
+                  motion_add(motion_moved(p, load_column(r, DADV, i, c)),
+                             motion_cross(u, body.v)))
+
+
+# --- of one contact
+
+@kernel
+def classical(v, a):
+    """The acceleration of a point with the spatial acceleration a."""
+    return Motion(add(a.linear, cross(v.angular, v.linear)), zero3(v.linear[0]))
+
+
+@kernel
+def linear_part(m):
+    return Motion(m.linear, zero3(m.linear[0]))
+
+
+@kernel
+def relative_motion(r, n, bodies):
+    """Velocity and acceleration of contact n."""
+    first, second = bodies
+    if is_point(r, n):
+        return Pair(linear_part(motion_sub(first.v, second.v)), motion_sub(
+            classical(first.v, first.a), classical(second.v, second.a)))
+    a = motion_sub(first.a, second.a)
+    if axes_of(r, n) == LOCAL:
+        a = motion_add(a, motion_cross(first.v, second.v))
+    return Pair(motion_sub(first.v, second.v), a)
+
+
+@kernel
+def classical_rate(body, u, du):
+    """Derivative of ``classical``, if v changes by u and a by du."""
+    return Motion(add(du.linear, add(cross(u.angular, body.v.linear),
+                                     cross(body.v.angular, u.linear))), zero3(u.linear[0]))
+
+
+@kernel
+def relative_rates(r, n, bodies, which, x):
+    """Derivatives of velocity and acceleration, and of the acceleration with respect to velocity.
+
+    Body ``which`` moves along the column x; fixed axes.
+    """
+    body = bodies[0] if which == 0 else bodies[1]
+    if is_point(r, n):
+        return (motion_scale(body.sign, linear_part(x.dv)),
+                motion_scale(body.sign, classical_rate(body, x.dv, x.da)),
+                motion_scale(body.sign, classical_rate(body, x.u, x.da_dv)))
+    dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
+    da_dv = motion_scale(body.sign, x.da_dv)
+    if axes_of(r, n) == LOCAL:                      # v1 x v2
+        if which == 0:
+            da = motion_add(da, motion_cross(x.dv, bodies[1].v))
+            da_dv = motion_add(da_dv, motion_cross(x.u, bodies[1].v))
+        else:
+            da = motion_add(da, motion_cross(bodies[0].v, x.dv))
+            da_dv = motion_add(da_dv, motion_cross(bodies[0].v, x.u))
+    return dv, da, da_dv
+
+
+@kernel
+def error_rate(r, n, which, u):
+    """Derivative of the pose error, if body ``which`` moves along u; fixed axes."""
+    if is_point(r, n):
+        return motion_scale(-1.0 if which == 0 else 1.0, linear_part(u))
+    poses = offset(r, POSES) + 21 * n
+    R1, R2, gap = load9(r.work, poses), load9(r.work, poses + 9), load3(r.work, poses + 18)
+    lever = load3(r.work, offset(r, LEVERS) + 3 * n)
+    m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
+    s = motion_moved(lever, u)
+    d = motion_rotated(transposed(R2), motion_moved(gap, s))
+    if which == 0:
+        d = motion_scale(-1.0, d)
+    rate = motion_rotated(R1, log6_rate(motion_rotated(transposed(R1), m), d))
+    if which == 0:
+        rate = motion_add(rate, motion_cross(s, m))
+    return motion_moved(scale(-1.0, lever), rate)
+
+
+@kernel
+def in_axes(r, n, which, u, m, rate):
+    """The derivative of a motion m of contact n in its axes, from that in fixed axes."""
+    if which == 1:
+        return rate
+    if axes_of(r, n) == LOCAL:
+        return motion_sub(rate, motion_cross(turn(r, n, u), m))
+    if axes_of(r, n) == WORLD:
+        return rate
+    return Motion(add(rate.linear, cross(m.angular, u.linear)), rate.angular)
+
+
+@kernel
+def add_to_rows(r, field, n, k, m):
+    """Add a motion to column k of the rows of contact n."""
+    for row in range(row_start(r, n), row_stop(r, n)):
+        increase(r.work, offset(r, field) + nv(r) * row + k,
+                 power(row_force(r, n, row - row_start(r, n)), m))
+
+
+@kernel
+def add_column(r, n, bodies, motion, which, i, c):
+    """Add column c of joint i, which moves body ``which``, to the derivatives of contact n."""
+    k, (kp, kd) = idx_v(r, i) + c, gains(r, n)
+    body = bodies[0] if which == 0 else bodies[1]
+    x, (v, a) = column_of(r, n, body, i, c), motion
+    dv, da, da_dv = relative_rates(r, n, bodies, which, x)
+    dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
+    u = motion_scale(body.sign, x.u)
+    add_to_rows(r, DVC_DQ, n, k, dv)
+    add_to_rows(r, DAC_DQ, n, k, da)
+    add_to_rows(r, DAC_DV, n, k, da_dv)
+    add_to_rows(r, DAC_DA, n, k, u)
+    dr = motion_add(da, motion_scale(kd, dv))
+    if kp > 0.0:
+        m = motion_moved(scale(-1.0, load3(r.work, offset(r, LEVERS) + 3 * n)),
+                         load_motion(r.work, offset(r, ERRORS) + 6 * n))
+        de = in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u))
+        dr = motion_sub(dr, motion_scale(kp, de))
+    add_to_rows(r, ROWS_DQ, n, k, dr)
+    add_to_rows(r, ROWS_DV, n, k, motion_add(da_dv, motion_scale(kd, u)))
+
+
+@kernel
+def differentiate_contacts(r):
+    """Derivatives of all rows, after the outward sweep of rnea_derivatives."""
+    for rows in (DVC_DQ, DAC_DQ, DAC_DV, DAC_DA, ROWS_DQ, ROWS_DV):
+        clear(r.work, offset(r, rows), nconstraints(r) * nv(r))
+    for n in range(ncontacts(r)):
+        bodies = Pair(body_of(r, n, 0), body_of(r, n, 1))
+        motion = relative_motion(r, n, bodies)
+        for which in range(2):
+            i = first_body(r, n) if which == 0 else second_body(r, n)
+            while i > 0:
+                for c in range(ncolumns(r, i)):
+                    add_column(r, n, bodies, motion, which, i, c)
+                i = parent(r, i)
+
+
+# --- J' lambda
+
+@kernel
+def contact_force(r, n, forces):
+    """The force of contact n on its first body, where it acts; its numbers are at an offset."""
+    f = force_scale(load(r.work, forces + row_start(r, n)), row_force(r, n, 0))
+    for k in range(row_start(r, n) + 1, row_stop(r, n)):
+        f = force_add(f, force_scale(load(r.work, forces + k),
+                                     row_force(r, n, k - row_start(r, n))))
+    return f
+
+
+@kernel
+def force_rate(r, n, which, of, u, f):
+    """How the force on body ``of`` differs from one fixed to it, if body ``which`` moves along u.
+
+    f is the force on the first body. That on the second is opposite; it is expressed in the same
+    axes, and for a contact of dimension 3, it acts at its own point.
+    """
+    zero = zero3(u.linear[0])
+    rate, fixed = Force(zero, zero), force_cross(u, f)
+    if which == 0:
+        if axes_of(r, n) == LOCAL:
+            rate = fixed
+        elif is_point(r, n) or axes_of(r, n) != WORLD:
+            rate = Force(zero, cross(u.linear, f.linear))
+    if of == 0:
+        return force_sub(rate, fixed) if which == 0 else Force(zero, zero)
+    if is_point(r, n):                              # about the point of the second body
+        rate = Force(rate.linear, zero)
+        if which == 1:
+            rate = Force(zero, cross(u.linear, f.linear))
+    rate = force_scale(-1.0, rate)
+    return force_add(rate, fixed) if which == 1 else rate
+
+
+@kernel
+def add_force_rates(r, n, bodies, which, f, target):
+    """Subtract the derivative of J' lambda, less that of forces fixed to both bodies."""
+    body = bodies[0] if which == 0 else bodies[1]
+    i = body.joint
+    while i > 0:
+        for c in range(ncolumns(r, i)):
+            u = motion_moved(body.point, load_column(r, J, i, c))
+            for of in range(2):
+                other = bodies[0] if of == 0 else bodies[1]
+                df = force_rate(r, n, which, of, u, f)
+                j = other.joint
+                while j > 0:
+                    for d in range(ncolumns(r, j)):
+                        S = motion_moved(other.point, load_column(r, J, j, d))
+                        increase(r.work, target + nv(r) * (idx_v(r, j) + d) + idx_v(r, i) + c,
+                                 -power(df, S))
+                    j = parent(r, j)
+        i = parent(r, i)
+
+
+@kernel
+def differentiate_forces(r, forces, target):
+    """Subtract the derivative of J' lambda from a matrix, less that of forces fixed to bodies."""
+    for n in range(ncontacts(r)):
+        if second_body(r, n) > 0 or axes_of(r, n) != LOCAL:
+            bodies, f = Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
+            add_force_rates(r, n, bodies, 0, f, target)
+            add_force_rates(r, n, bodies, 1, f, target)
+
+
+@kernel
+def add_contact_force(r, n, which, f, target):
+    """Subtract the force of contact n from those that a joint transmits to a body."""
+    i = first_body(r, n) if which == 0 else second_body(r, n)
+    if i > 0:
+        p = add(position(r, i), arm(r, n, which))
+        k = target + 6 * i
+        f = force_moved(p, force_scale(-1.0 if which == 0 else 1.0, f))
+        store_spatial(r.work, k, force_add(load_force(r.work, k), f))
+
+
+@kernel
+def add_contact_forces(r, forces, target):
+    """Subtract the forces of all contacts from those of bodies, about the first joint's origin."""
+    for n in range(ncontacts(r)):
+        f = contact_force(r, n, forces)
+        add_contact_force(r, n, 0, f, target)
+        add_contact_force(r, n, 1, f, target)
