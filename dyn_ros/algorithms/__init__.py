@@ -53,6 +53,9 @@ from .frames import joint_hessian as joint_hessian
 from .frames import joint_jacobian as joint_jacobian
 from .frames import joint_jacobian_time_variation as joint_jacobian_time_variation
 from .friction import joint_friction as joint_friction
+from .impulses import ImpulseDerivatives as ImpulseDerivatives
+from .impulses import impulse_dynamics as impulse_dynamics
+from .impulses import impulse_dynamics_derivatives as impulse_dynamics_derivatives
 from .jacobians import joint_jacobians as joint_jacobians
 from .jacobians import (
     joint_jacobians_second_time_variation as joint_jacobians_second_time_variation,
@@ -80,7 +83,7 @@ from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
     __all__ = [*_ALGORITHMS, "Contact", "ContactDerivatives", "ContactForces", "frame_force",
-               "joint_friction",
+               "ImpulseDerivatives", "joint_friction",
                "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:

@@ -94,7 +94,7 @@ def copy(r, source, target, count, sign):
 def respond(r):
     """P and K, from M^-1, the rows J and G: how ddq and lambda respond to torques."""
     n, m, K = nv(r), nconstraints(r), rows(r, DLAMBDA_DTAU)
-    invert_semidefinite(r, offset(r, COUPLING), damping(r), TOLERANCE, offset(r, INVERSE))
+    invert_semidefinite(r, m, offset(r, COUPLING), damping(r), TOLERANCE, offset(r, INVERSE))
     clear(r.work, offset(r, RESPONSE), m * n)
     add_product(r, rows(r, RESPONSE), 1.0, rows(r, DAC_DA), square(r, MINV), m, n, n)
     clear(r.work, K.start, m * n)

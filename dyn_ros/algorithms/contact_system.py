@@ -52,7 +52,8 @@ def store_wanted(r, x):
 def solve_least_norm(r, forces):
     """The forces of least norm among those with the least violation."""
     store_wanted(r, forces)
-    rank = solve_semidefinite(r, offset(r, COUPLING), forces, RELATIVE, TOLERANCE)
+    rank = solve_semidefinite(r, nconstraints(r), offset(r, COUPLING), forces, RELATIVE,
+                              TOLERANCE)
     store(r.work, offset(r, SOLUTION) + RANK, rank)
     store(r.work, offset(r, SOLUTION) + RESIDUAL, largest_violation(r, forces))
     store(r.work, offset(r, SOLUTION) + ITERATIONS, 1.0)
@@ -68,7 +69,7 @@ def iterate(r, forces, previous, n):
     store_wanted(r, step)
     for k in range(m):
         store(r.work, step + k, load(r.work, step + k) + damping(r) * load(r.work, forces + k))
-    solve_factored(r, step)
+    solve_factored(r, m, step)
     residual, wanted = load(r.work, solution + RESIDUAL), wanted_residual(r)
     for k in range(m):
         old, new, older = (load(r.work, forces + k), load(r.work, step + k),
@@ -86,8 +87,8 @@ def solve_damped(r, forces, previous):
     solution = offset(r, SOLUTION)
     store_wanted(r, forces)
     store(r.work, solution + RANK, solve_semidefinite(
-        r, offset(r, COUPLING), forces, RELATIVE, TOLERANCE))
-    factor_semidefinite(r, offset(r, COUPLING), damping(r))
+        r, nconstraints(r), offset(r, COUPLING), forces, RELATIVE, TOLERANCE))
+    factor_semidefinite(r, nconstraints(r), offset(r, COUPLING), damping(r))
     for k in range(nconstraints(r)):
         store(r.work, forces + k, 0.0)
         store(r.work, previous + k, 0.0)

@@ -27,8 +27,8 @@ ROWS = field("_rows", ("constraints",))             # zeros: as many as the cont
 SOLUTION = field("_solution", (3,))                 # of the contact forces, see below
 RANK, RESIDUAL, ITERATIONS = range(3)
 
-DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, NCONTACTS = range(4)
-CONTACT = 4                                         # the first contact
+DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
+CONTACT = 5                                         # the first contact
 JOINT, OTHER, START, STOP, REFERENCE, KP, KD, PLACEMENT, OTHER_PLACEMENT = (
     0, 1, 2, 3, 4, 5, 6, 7, 19)
 CONTACT_SIZE = 31
@@ -223,16 +223,17 @@ class ContactTable(int):
 
 
 class Settings(NamedTuple):
-    """How redundant contacts are resolved."""
+    """How contacts are resolved."""
 
     damping: float = 0.0
     residual: float | None = None       # that ends proximal iterations
     max_iterations: int = 1
+    restitution: float = 0.0
 
 
 def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
                   damping: float = 0.0, residual: float | None = None,
-                  max_iterations: int = 1) -> ContactTable:
+                  max_iterations: int = 1, restitution: float = 0.0) -> ContactTable:
     """The table of some contacts, found in ``Data`` or created.
 
     Raises
@@ -243,17 +244,17 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
     """
     try:
         if data.model is model:                     # otherwise the call reports it
-            return data._tables[tuple(contacts), damping, residual, max_iterations]
+            return data._tables[tuple(contacts), damping, residual, max_iterations, restitution]
     except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
         pass
     kept = data._tables if getattr(data, "model", None) is model else {}
     contacts = _checked(contacts)
-    settings = _checked_settings(damping, residual, max_iterations)
+    settings = _checked_settings(damping, residual, max_iterations, restitution)
     found = _new_table(require_model(model), contacts, settings)
     if len(kept) >= _KEPT:
         kept.clear()
     with contextlib.suppress(TypeError):            # damping is an array of one number
-        kept[contacts, damping, residual, max_iterations] = found
+        kept[contacts, damping, residual, max_iterations, restitution] = found
     return found
 
 
@@ -269,12 +270,15 @@ def _checked(contacts):
     return contacts
 
 
-def _checked_settings(damping, residual, most):
+def _checked_settings(damping, residual, most, restitution):
     damping = float(finite_array("damping", damping, ()))
     if damping < 0.0:
         raise ValueError(f"damping: expected a number of 0 or more, got {damping:g}")
+    restitution = float(finite_array("restitution", restitution, ()))
+    if not 0.0 <= restitution <= 1.0:
+        raise ValueError(f"restitution: expected a number from 0 to 1, got {restitution:g}")
     if residual is None:
-        return Settings(damping, None, 1)
+        return Settings(damping, None, 1, restitution)
     residual = float(finite_array("residual", residual, ()))
     if residual < 0.0:
         raise ValueError(f"residual: expected a number of 0 or more, got {residual:g}")
@@ -283,7 +287,7 @@ def _checked_settings(damping, residual, most):
                          "set it to about 1e-6, or omit residual")
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
         raise ValueError(f"max_iterations: expected a whole number of at least 1, got {most!r:.80}")
-    return Settings(damping, residual, int(most))
+    return Settings(damping, residual, int(most), restitution)
 
 
 def _new_table(model, contacts, settings):
@@ -295,6 +299,7 @@ def _new_table(model, contacts, settings):
     numbers[NCONTACTS], numbers[MOST_ITERATIONS] = len(contacts), settings.max_iterations
     floats = numbers.view(np.float64)
     floats[DAMPING], floats[WANTED_RESIDUAL] = settings.damping, settings.residual or 0.0
+    floats[RESTITUTION] = settings.restitution
     rows: dict[str, slice] = {}
     for n, contact in enumerate(contacts):
         row = slice(CONTACT + CONTACT_SIZE * n, CONTACT + CONTACT_SIZE * (n + 1))
@@ -352,6 +357,11 @@ def damping(r):
 @kernel
 def wanted_residual(r):
     return load(floats_at(option(r, CONTACTS)), WANTED_RESIDUAL)
+
+
+@kernel
+def restitution(r):
+    return load(floats_at(option(r, CONTACTS)), RESTITUTION)
 
 
 @kernel

@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Symmetric positive semidefinite systems A x = b, with a choice of policies if A is singular.
+"""Symmetric positive semidefinite systems A x = b of n numbers, with policies for singular A.
 
 A = L D L' is factored first, and its inverse bounds the smallest eigenvalue. Only if A is nearly
 singular are the singular values computed, by one-sided Jacobi rotations (Hestenes 1958; Demmel and
@@ -10,7 +10,7 @@ singular values. Both methods also run on lanes.
 import math
 
 from ..model.fields import field
-from ..model.layout import increase, nconstraints, offset
+from ..model.layout import increase, offset
 from ..spatial.compiler import kernel
 from ..spatial.lanes import (
     all_above,
@@ -41,9 +41,9 @@ def absolute(x):
 
 
 @kernel
-def factor_semidefinite(r, A, shift):
+def factor_semidefinite(r, n, A, shift):
     """L below the diagonal and the inverse pivots of A + shift I; that of a zero row is 0."""
-    n, L, D = nconstraints(r), offset(r, FACTOR), offset(r, PIVOTS)
+    L, D = offset(r, FACTOR), offset(r, PIVOTS)
     for k in range(n):
         row = L + k * n
         for j in range(k):
@@ -63,9 +63,9 @@ def factor_semidefinite(r, A, shift):
 
 
 @kernel
-def trace_of_inverse(r):
+def trace_of_inverse(r, n):
     """Upper bound on the inverse of the smallest eigenvalue, after ``factor_semidefinite``."""
-    n, L, inverse, D = nconstraints(r), offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
+    L, inverse, D = offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
     trace = lift(0.0, load(r.work, D))
     for k in range(n):
         squares = lift(1.0, trace)
@@ -80,9 +80,9 @@ def trace_of_inverse(r):
 
 
 @kernel
-def solve_factored(r, x):
+def solve_factored(r, n, x):
     """x <- A^-1 x, after ``factor_semidefinite``."""
-    n, L, D = nconstraints(r), offset(r, FACTOR), offset(r, PIVOTS)
+    L, D = offset(r, FACTOR), offset(r, PIVOTS)
     for k in range(n):
         x_k = load(r.work, x + k)
         for j in range(k):
@@ -96,8 +96,7 @@ def solve_factored(r, x):
 
 
 @kernel
-def dot_rows(r, a, b):
-    n = nconstraints(r)
+def dot_rows(r, n, a, b):
     total = lift(0.0, load(r.work, a))
     for k in range(n):
         total = total + load(r.work, a + k) * load(r.work, b + k)
@@ -105,15 +104,14 @@ def dot_rows(r, a, b):
 
 
 @kernel
-def orthogonalize(r, W):
+def orthogonalize(r, n, W):
     """Rotate pairs of rows of W until all are orthogonal."""
-    n = nconstraints(r)
     for _ in range(SWEEPS):
         finished = True
         for p in range(n - 1):
             for q in range(p + 1, n):
                 a, b = W + p * n, W + q * n
-                aa, bb, ab = dot_rows(r, a, a), dot_rows(r, b, b), dot_rows(r, a, b)
+                aa, bb, ab = dot_rows(r, n, a, a), dot_rows(r, n, b, b), dot_rows(r, n, a, b)
                 if all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
                     continue
                 finished = False
@@ -131,47 +129,46 @@ def orthogonalize(r, W):
 
 
 @kernel
-def largest_length(r, W):
-    n = nconstraints(r)
+def largest_length(r, n, W):
     largest = lift(0.0, load(r.work, W))
     for k in range(n):
-        square = dot_rows(r, W + k * n, W + k * n)
+        square = dot_rows(r, n, W + k * n, W + k * n)
         largest = select_above(square, largest, square, largest)
     return sqrt(largest)
 
 
 @kernel
-def solve_singular(r, A, x, policy, tolerance):
+def solve_singular(r, n, A, x, policy, tolerance):
     """x <- the truncated or damped inverse of A, times x; return the rank."""
-    n, W, b = nconstraints(r), offset(r, FACTOR), offset(r, RIGHT)
+    W, b = offset(r, FACTOR), offset(r, RIGHT)
     for k in range(n * n):
         store(r.work, W + k, load(r.work, A + k))
-    orthogonalize(r, W)
+    orthogonalize(r, n, W)
     cut = lift(tolerance, load(r.work, x))
     if policy != ABSOLUTE:
-        cut = cut * largest_length(r, W)
+        cut = cut * largest_length(r, n, W)
     rank = lift(0.0, load(r.work, x))
     for k in range(n):
         store(r.work, b + k, load(r.work, x + k))
         store(r.work, x + k, 0.0)
     for p in range(n):
         row = W + p * n
-        value = sqrt(dot_rows(r, row, row))
+        value = sqrt(dot_rows(r, n, row, row))
         rank = rank + select_above(value, cut, 1.0, 0.0)
         if policy == DAMPED:
             gain = 1.0 / (value * (value * value + cut * cut) + TINY)
         else:
             gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
-        gain = gain * dot_rows(r, row, b)
+        gain = gain * dot_rows(r, n, row, b)
         for k in range(n):
             increase(r.work, x + k, gain * load(r.work, row + k))
     return rank
 
 
 @kernel
-def store_inverse(r, target):
+def store_inverse(r, n, target):
     """target <- A^-1, after ``factor_semidefinite`` and ``trace_of_inverse``."""
-    n, inverse, D = nconstraints(r), offset(r, INVERSE), offset(r, PIVOTS)
+    inverse, D = offset(r, INVERSE), offset(r, PIVOTS)
     for k in range(n):
         row = inverse + k * n
         store(r.work, row + k, 1.0)
@@ -184,15 +181,15 @@ def store_inverse(r, target):
 
 
 @kernel
-def store_pseudoinverse(r, A, tolerance, target):
-    n, W = nconstraints(r), offset(r, FACTOR)
+def store_pseudoinverse(r, n, A, tolerance, target):
+    W = offset(r, FACTOR)
     for k in range(n * n):
         store(r.work, W + k, load(r.work, A + k))
-    orthogonalize(r, W)
-    cut = tolerance * largest_length(r, W)
+    orthogonalize(r, n, W)
+    cut = tolerance * largest_length(r, n, W)
     for p in range(n):
         row = W + p * n
-        value = sqrt(dot_rows(r, row, row))
+        value = sqrt(dot_rows(r, n, row, row))
         gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
         for i in range(n):
             a = gain * load(r.work, row + i)
@@ -201,23 +198,23 @@ def store_pseudoinverse(r, A, tolerance, target):
 
 
 @kernel
-def invert_semidefinite(r, A, shift, tolerance, target):
+def invert_semidefinite(r, n, A, shift, tolerance, target):
     """target <- (A + shift I)^-1; without shift, the pseudoinverse if A is singular."""
-    n = nconstraints(r)
     for k in range(n * n):
         store(r.work, target + k, 0.0)
-    factor_semidefinite(r, A, shift)
-    bound, trace = tolerance * trace_of_inverse(r), shift
+    factor_semidefinite(r, n, A, shift)
+    bound = tolerance * trace_of_inverse(r, n)
+    trace = lift(0.0, bound)
     for k in range(n):
         trace = trace + load(r.work, A + k * n + k)
     if shift > 0.0 or all_above(1.0, bound * trace):
-        store_inverse(r, target)
+        store_inverse(r, n, target)
     else:
-        store_pseudoinverse(r, A, tolerance, target)
+        store_pseudoinverse(r, n, A, tolerance, target)
 
 
 @kernel
-def solve_semidefinite(r, A, x, policy, tolerance):
+def solve_semidefinite(r, n, A, x, policy, tolerance):
     """x <- A^-1 x, with a policy for a singular A; return the rank.
 
     RELATIVE: eigenvalues up to ``tolerance`` times the largest, and their inverses, are treated as
@@ -225,11 +222,10 @@ def solve_semidefinite(r, A, x, policy, tolerance):
     e / (e^2 + d^2), with d = ``tolerance`` times the largest; the rank is the number of
     eigenvalues above d.
     """
-    n = nconstraints(r)
     rank = lift(0.0, load(r.work, x))
     if policy != DAMPED:
-        factor_semidefinite(r, A, 0.0)
-        bound = tolerance * trace_of_inverse(r)
+        factor_semidefinite(r, n, A, 0.0)
+        bound = tolerance * trace_of_inverse(r, n)
         trace = lift(0.0, bound)
         for k in range(n):
             diagonal = load(r.work, A + k * n + k)
@@ -238,6 +234,6 @@ def solve_semidefinite(r, A, x, policy, tolerance):
         if policy == RELATIVE:
             bound = bound * trace
         if all_above(1.0, bound):                   # every eigenvalue is above the cut
-            solve_factored(r, x)
+            solve_factored(r, n, x)
             return rank
-    return solve_singular(r, A, x, policy, tolerance)
+    return solve_singular(r, n, A, x, policy, tolerance)

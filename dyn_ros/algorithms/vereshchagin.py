@@ -216,7 +216,7 @@ def constrain(r):
     for k in range(nconstraints(r)):
         store(r.work, offset(r, NU) + k, load(r.work, offset(r, EXCESS) + k))
     store(r.work, offset(r, RANK), solve_semidefinite(
-        r, offset(r, COUPLING), offset(r, NU), setting(r, POLICY), tolerance(r)))
+        r, nconstraints(r), offset(r, COUPLING), offset(r, NU), setting(r, POLICY), tolerance(r)))
     eliminated_times(r, offset(r, NU), w, -1.0)
     for j in range(n):
         increase(r.work, torque + j, load(r.work, w + j))

@@ -1,0 +1,312 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Impacts: the velocity after a collision, and its derivatives.
+
+M (v_after - v) = J' impulse and J v_after = -e J v, with the coefficient of restitution e: Newton's
+law of impact for contacts that take hold at the same time (Featherstone 2008, section 11.7).
+"""
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..model.fields import A, Q, V, field
+from ..model.layout import clear, increase, nconstraints, njoints, nv, offset
+from ..model.types import Array, ArrayLike, Data, Model
+from ..spatial.algebra import motion_sub, power
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, store
+from .aba import (
+    BIAS,
+    BIAS_TORQUE,
+    DDQ,
+    LINK_ACCELERATION,
+    eliminate_all,
+    outward_accelerations,
+    outward_velocities,
+)
+from .algorithm import Algorithm
+from .constraint_forces import (
+    EXCESS,
+    eliminate_columns,
+    eliminated_times,
+    store_pivots,
+)
+from .contact_derivatives import (
+    DLAMBDA_DTAU,
+    TORQUES_DQ,
+    copy,
+    coupling_inverse,
+    respond,
+    rows,
+    solve_derivatives,
+    square,
+)
+from .contact_rates import (
+    DAC_DA,
+    DVC_DQ,
+    add_contact_forces,
+    differentiate_contacts,
+    differentiate_forces,
+)
+from .contact_rows import contact_velocities, couple_contacts, propagate_contacts, row_force
+from .contact_system import solve_forces
+from .contacts import (
+    CONTACTS,
+    ROWS,
+    SOLUTION,
+    Contact,
+    ContactForces,
+    contact_table,
+    ncontacts,
+    restitution,
+    row_start,
+    row_stop,
+)
+from .crba import crba_kernel
+from .factor import factor, solve_outward
+from .kinematics import OA_GF
+from .minverse import inverse_after_elimination, inverse_after_factor
+from .products import add_product, transpose
+from .rnea_derivatives import COMPOSITE_FORCE, DTAU_DQ, inward, outward, outward_bodies
+
+DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
+IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
+                                                 "N m s].")
+DQ_AFTER_DQ = field("dq_after_dq", ("nv", "nv"), "Derivative of the velocity after an impact with "
+                                                 "respect to configuration.")
+DQ_AFTER_DV = field("dq_after_dv", ("nv", "nv"), "Derivative of the velocity after an impact with "
+                                                 "respect to that before.")
+DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"), "Derivative of the impulses of contacts "
+                                                          "with respect to configuration.")
+DIMPULSE_DV = field("dimpulse_dv", ("constraints", "nv"), "Derivative of the impulses of contacts "
+                                                          "with respect to velocity.")
+PREVIOUS = field("_previous_impulse", ("constraints",))
+
+
+# --- the impact
+
+@kernel
+def set_impact(r):
+    """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
+    for n in range(ncontacts(r)):
+        v = contact_velocities(r, n)
+        m = motion_sub(v.first, v.second)
+        for k in range(row_start(r, n), row_stop(r, n)):
+            store(r.work, offset(r, EXCESS) + k,
+                  (1.0 + restitution(r)) * power(row_force(r, n, k - row_start(r, n)), m))
+
+
+@kernel
+def solve_impact(r, torque):
+    """The impulses, and U^-1 J' impulse at the offset ``torque``, from U^-1 J'."""
+    couple_contacts(r)
+    set_impact(r)
+    solve_forces(r, offset(r, IMPULSE_C), offset(r, PREVIOUS))
+    eliminated_times(r, offset(r, IMPULSE_C), torque, 1.0)
+
+
+@kernel
+def add_change(r):
+    for k in range(nv(r)):
+        store(r.work, offset(r, DQ_AFTER) + k,
+              load(r.work, offset(r, V) + k) + load(r.work, offset(r, DDQ) + k))
+
+
+@kernel
+def impulse_kernel(r):
+    outward_velocities(r)
+    eliminate_all(r)
+    propagate_contacts(r, True, False)
+    solve_impact(r, offset(r, BIAS_TORQUE))
+    clear(r.work, offset(r, BIAS), 6 * (njoints(r) + 1))
+    clear(r.work, offset(r, LINK_ACCELERATION), 6)
+    outward_accelerations(r)
+    add_change(r)
+
+
+@kernel
+def projected_impulse_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    crba_kernel(r)
+    factor(r)
+    store_pivots(r)
+    outward_velocities(r)
+    propagate_contacts(r, False, False)
+    eliminate_columns(r)
+    solve_impact(r, offset(r, DDQ))
+    solve_outward(r, offset(r, DDQ))
+    add_change(r)
+
+
+# --- its derivatives
+
+@kernel
+def differentiate_velocities(r):
+    """The rows J (v_after + e v) with respect to configuration; v is then the change, for rnea."""
+    for k in range(nv(r)):
+        v, after = load(r.work, offset(r, V) + k), load(r.work, offset(r, DQ_AFTER) + k)
+        store(r.work, offset(r, A) + k, after - v)
+        store(r.work, offset(r, V) + k, after + restitution(r) * v)
+    outward(r)
+    differentiate_contacts(r)
+
+
+@kernel
+def differentiate_momentum(r):
+    """M (v_after - v) - J' impulse with respect to configuration."""
+    clear(r.work, offset(r, V), nv(r))
+    clear(r.work, offset(r, OA_GF), 6)
+    outward_bodies(r)
+    add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
+    inward(r)
+    copy(r, DTAU_DQ, TORQUES_DQ, nv(r) * nv(r), 1.0)
+    differentiate_forces(r, offset(r, IMPULSE_C), offset(r, TORQUES_DQ))
+
+
+@kernel
+def differentiate(r):
+    """All derivatives, after the impact and the inverse of M."""
+    n, m, s = nv(r), nconstraints(r), 1.0 + restitution(r)
+    differentiate_velocities(r)
+    differentiate_momentum(r)
+    respond(r)
+    solve_derivatives(r, TORQUES_DQ, DVC_DQ, DQ_AFTER_DQ, DIMPULSE_DQ)
+    clear(r.work, offset(r, DIMPULSE_DV), m * n)
+    add_product(r, rows(r, DIMPULSE_DV), -s, coupling_inverse(r), rows(r, DAC_DA), m, m, n)
+    clear(r.work, offset(r, DQ_AFTER_DV), n * n)
+    for k in range(n):
+        increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
+    add_product(r, square(r, DQ_AFTER_DV), s, transpose(rows(r, DLAMBDA_DTAU)), rows(r, DAC_DA),
+                n, m, n)
+
+
+@kernel
+def impulse_derivatives_kernel(r):
+    impulse_kernel(r)
+    inverse_after_elimination(r)
+    differentiate(r)
+
+
+@kernel
+def projected_impulse_derivatives_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    projected_impulse_kernel(r)
+    inverse_after_factor(r)
+    differentiate(r)
+
+
+class ImpulseDerivatives(NamedTuple):
+    """The result of ``impulse_dynamics_derivatives``; see there."""
+
+    dv_dq: Array
+    dv_dv: Array
+    dimpulse_dq: Array
+    dimpulse_dv: Array
+
+
+_impulses = Algorithm(
+    "impulse_dynamics", impulse_kernel, (Q, V, ROWS), (DQ_AFTER, IMPULSE_C, SOLUTION),
+    options=(CONTACTS,), coupled=projected_impulse_kernel).caller()
+_derivatives = Algorithm(
+    "impulse_dynamics_derivatives", impulse_derivatives_kernel, (Q, V, ROWS),
+    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), leaves=(DQ_AFTER, IMPULSE_C),
+    options=(CONTACTS,), coupled=projected_impulse_derivatives_kernel).caller(
+        make=lambda results: ImpulseDerivatives(*results))
+
+
+def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                     contacts: Sequence[Contact], restitution: float = 0.0,
+                     damping: float = 0.0, *, threads: int = 1) -> tuple[Array, ContactForces]:
+    """Velocity after an impact, and the impulses of the contacts.
+
+    Newton's law of impact for all contacts at once, Featherstone (2008), section 11.7;
+    O(n + m^2 d + m^3) for m rows and a tree of depth d. Includes ``model.armature``:
+
+        M (v_after - v) = J' impulse,  J v_after = -restitution J v
+
+    Redundant contacts are treated as in ``contact_dynamics``; gains have no effect.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
+        joint frame.
+    contacts : sequence of Contact
+        As for ``contact_dynamics``.
+    restitution : float
+        0: the contacts stay closed, to 1: no energy is lost.
+    damping : float
+        [m/s per N s, rad/s per N m s], 0 or more: each row gives way in proportion to its impulse.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    v_after : (nv,) ndarray
+        [rad/s, m/s]. For a single state, ``data.dq_after``; for a batch, a new array with a leading
+        batch axis.
+    impulses : ContactForces
+        By name, in the axes of each contact [N s, N m s]; ``impulses.lambda_c`` is
+        ``data.impulse_c``.
+
+    Raises
+    ------
+    ValueError
+        As for ``contact_dynamics``, or a restitution that is not from 0 to 1.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+    """
+    table = contact_table(model, data, contacts, damping, restitution=restitution)
+    v_after, impulse_c, solution = _impulses(model, data, threads, table, q, v, table.zeros)
+    return v_after, ContactForces(table.rows, impulse_c, solution)
+
+
+def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                 contacts: Sequence[Contact], restitution: float = 0.0,
+                                 damping: float = 0.0, *,
+                                 threads: int = 1) -> ImpulseDerivatives:
+    """Derivatives of ``impulse_dynamics`` with respect to configuration and velocity.
+
+    Carpentier, Budhiraja and Mansard (2021), applied to momentum; O(n^3 + n^2 m + m^3) for m rows.
+    Also computes ``data.dq_after`` and ``data.impulse_c``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
+        joint frame.
+    contacts : sequence of Contact
+        As for ``contact_dynamics``.
+    restitution, damping : float
+        As for ``impulse_dynamics``.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    dv_dq, dv_dv : (nv, nv) ndarray
+        [i, j] is the derivative of velocity i after the impact along velocity j, in the tangent
+        space of q [rad/s, m/s per rad, m]; with respect to the velocity before it.
+    dimpulse_dq, dimpulse_dv : (m, nv) ndarray
+        Derivatives of the impulses, in the axes of each contact [N s, N m s per rad, m].
+        For a single state, ``data.dq_after_dq``, ``data.dq_after_dv`` and so on; for a batch, new
+        arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        As for ``impulse_dynamics``.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+    """
+    table = contact_table(model, data, contacts, damping, restitution=restitution)
+    return _derivatives(model, data, threads, table, q, v, table.zeros)
