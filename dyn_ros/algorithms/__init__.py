@@ -30,10 +30,16 @@ from .contact_derivatives import (
     contact_dynamics_derivatives as contact_dynamics_derivatives,
 )
 from .contact_dynamics import contact_dynamics as contact_dynamics
+from .contact_inverse import contact_forces as contact_forces
+from .contact_inverse import contact_inverse_dynamics as contact_inverse_dynamics
 from .contacts import Contact as Contact
 from .contacts import ContactForces as ContactForces
 from .coriolis import coriolis_matrix as coriolis_matrix
 from .crba import crba as crba
+from .delassus import contact_jacobian as contact_jacobian
+from .delassus import delassus_cholesky as delassus_cholesky
+from .delassus import delassus_inverse as delassus_inverse
+from .delassus import delassus_matrix as delassus_matrix
 from .energy import kinetic_energy as kinetic_energy
 from .energy import mechanical_energy as mechanical_energy
 from .energy import potential_energy as potential_energy
@@ -66,6 +72,12 @@ from .kinematics import bias_acceleration as bias_acceleration
 from .kinematics import forward_kinematics as forward_kinematics
 from .kinematics import frame_placements as frame_placements
 from .minverse import minverse as minverse
+from .operational_space import (
+    dynamically_consistent_inverse as dynamically_consistent_inverse,
+)
+from .operational_space import null_space_projector as null_space_projector
+from .operational_space import operational_space_bias as operational_space_bias
+from .operational_space import operational_space_inertia as operational_space_inertia
 from .precompile import precompile as precompile
 from .rnea import generalized_gravity as generalized_gravity
 from .rnea import nonlinear_effects as nonlinear_effects

@@ -59,7 +59,8 @@ WIDTH = -(-MAX_CONSTRAINTS // LANES) * LANES
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))     # about the origin of a joint; a column each
 ELIMINATED = field("_eliminated", ("nv", WIDTH))    # U^-1 J'
 EXCESS = field("_excess", ("constraints",))         # error of the free motion
-COUPLING = field("_coupling", ("constraints", "constraints"))       # J M^-1 J'
+COUPLING = field("delassus", ("constraints", "constraints"), "J M^-1 J' of contacts, in their "
+                                                            "axes.")
 COLUMN = field("_column", ("nv",))
 FORCE = field("_force_root", ("rows", 6))
 

@@ -1,0 +1,298 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The Jacobian of contacts, the Delassus matrix J M^-1 J', its inverse and its factor."""
+from collections.abc import Sequence
+
+from ..model.fields import Q, field
+from ..model.layout import clear, increase, nconstraints, njoints, nv, offset
+from ..model.types import Array, ArrayLike, Data, Model
+from ..spatial.algebra import store_inertia
+from ..spatial.compiler import kernel
+from ..spatial.lanes import load, select_above, sqrt, store
+from .aba import eliminate_all
+from .algorithm import Algorithm
+from .constraint_forces import COUPLING, ELIMINATED, WIDTH, eliminate_columns, store_pivots
+from .contact_rows import couple_contacts, propagate_contacts
+from .contact_system import TOLERANCE
+from .contacts import CONTACTS, ROWS, Contact, contact_table, damping
+from .crba import COMPOSITE, crba_kernel
+from .factor import factor
+from .root_axes import place_body, set_root
+from .semidefinite import invert_semidefinite
+
+CONTACT_JACOBIAN = field("contact_jacobian", ("constraints", "nv"), "Jacobian of contacts, in "
+                                                                    "their axes.")
+DELASSUS_INVERSE = field("delassus_inverse", ("constraints", "constraints"),
+                         "Inverse of J M^-1 J' and the damping.")
+DELASSUS_CHOLESKY = field("delassus_cholesky", ("constraints", "constraints"),
+                          "Lower triangular Cholesky factor of J M^-1 J' and the damping.")
+
+
+@kernel
+def place_robot(r):
+    """Place all bodies, with their inertias, in the root frame."""
+    set_root(r)
+    for i in range(1, njoints(r) + 1):
+        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body(r, i))
+
+
+@kernel
+def store_jacobian(r, target):
+    """The rows of contacts from their columns, after ``propagate_contacts``."""
+    for k in range(nconstraints(r)):
+        for j in range(nv(r)):
+            store(r.work, target + nv(r) * k + j,
+                  load(r.work, offset(r, ELIMINATED) + WIDTH * j + k))
+
+
+@kernel
+def contact_jacobian_kernel(r):
+    place_robot(r)
+    propagate_contacts(r, False, False)
+    store_jacobian(r, offset(r, CONTACT_JACOBIAN))
+
+
+@kernel
+def eliminate_contacts(r):
+    """D and U^-1 J' without velocities."""
+    place_robot(r)
+    eliminate_all(r)
+    propagate_contacts(r, True, False)
+
+
+@kernel
+def eliminate_contacts_projected(r):
+    """The same with the factor of M, if mimic joints couple branches."""
+    crba_kernel(r)
+    factor(r)
+    store_pivots(r)
+    propagate_contacts(r, False, False)
+    eliminate_columns(r)
+
+
+@kernel
+def damp(r):
+    for k in range(nconstraints(r)):
+        increase(r.work, offset(r, COUPLING) + k * (nconstraints(r) + 1), damping(r))
+
+
+@kernel
+def delassus_kernel(r):
+    eliminate_contacts(r)
+    couple_contacts(r)
+    damp(r)
+
+
+@kernel
+def projected_delassus_kernel(r):
+    eliminate_contacts_projected(r)
+    couple_contacts(r)
+    damp(r)
+
+
+@kernel
+def invert_delassus(r):
+    invert_semidefinite(r, nconstraints(r), offset(r, COUPLING), 0.0, TOLERANCE,
+                        offset(r, DELASSUS_INVERSE))
+
+
+@kernel
+def inverse_kernel(r):
+    delassus_kernel(r)
+    invert_delassus(r)
+
+
+@kernel
+def projected_inverse_kernel(r):
+    projected_delassus_kernel(r)
+    invert_delassus(r)
+
+
+@kernel
+def factor_delassus(r):
+    """L with L L' = J M^-1 J'; a column is zero if it depends on those before."""
+    m, G, L = nconstraints(r), offset(r, COUPLING), offset(r, DELASSUS_CHOLESKY)
+    clear(r.work, L, m * m)
+    for k in range(m):
+        for i in range(k, m):
+            x = load(r.work, G + m * i + k)
+            for j in range(k):
+                x = x - load(r.work, L + m * i + j) * load(r.work, L + m * k + j)
+            store(r.work, L + m * i + k, x)
+        d, cut = load(r.work, L + m * k + k), TOLERANCE * load(r.work, G + m * k + k)
+        scale = select_above(d, cut, 1.0 / sqrt(select_above(d, cut, d, 1.0)), 0.0)
+        for i in range(k, m):
+            store(r.work, L + m * i + k, scale * load(r.work, L + m * i + k))
+
+
+@kernel
+def cholesky_kernel(r):
+    delassus_kernel(r)
+    factor_delassus(r)
+
+
+@kernel
+def projected_cholesky_kernel(r):
+    projected_delassus_kernel(r)
+    factor_delassus(r)
+
+
+_jacobian = Algorithm("contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (CONTACT_JACOBIAN,),
+                      options=(CONTACTS,)).caller()
+_delassus = Algorithm("delassus_matrix", delassus_kernel, (Q, ROWS), (COUPLING,),
+                      options=(CONTACTS,), coupled=projected_delassus_kernel).caller()
+_inverse = Algorithm("delassus_inverse", inverse_kernel, (Q, ROWS), (DELASSUS_INVERSE,),
+                     leaves=(COUPLING,), options=(CONTACTS,),
+                     coupled=projected_inverse_kernel).caller()
+_cholesky = Algorithm("delassus_cholesky", cholesky_kernel, (Q, ROWS), (DELASSUS_CHOLESKY,),
+                      leaves=(COUPLING,), options=(CONTACTS,),
+                      coupled=projected_cholesky_kernel).caller()
+
+
+def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact], *,
+                     threads: int = 1) -> Array:
+    """Jacobian of contacts; multiplied by v, it is the velocity of each c1 relative to c2.
+
+    Featherstone (2008), section 4.1; O(m d) for m rows and a tree of depth d.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (m, nv) ndarray
+        The rows (linear, angular) of all contacts, in the axes of each one; mimic joints contribute
+        to the columns of their masters. For a single state, ``data.contact_jacobian``; for a batch,
+        a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        An invalid array or contact; names it, the expected and the actual value.
+    """
+    table = contact_table(model, data, contacts)
+    return _jacobian(model, data, threads, table, q, table.zeros)
+
+
+def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
+                    damping: float = 0.0, *, threads: int = 1) -> Array:
+    """The Delassus matrix J M^-1 J' of contacts: how they accelerate per contact force.
+
+    By elimination along the tree, O(n + m^2 d) for m rows and a tree of depth d; Featherstone
+    (2010), "Exploiting sparsity in operational-space dynamics". Includes ``model.armature``.
+    Pinocchio's ``computeDelassusMatrix`` is always in LOCAL, and leaves out the second body.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    damping : float
+        Added to the diagonal, 0 or more.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (m, m) ndarray
+        In the axes of each contact [1/kg, 1/(kg m2)]. For a single state, ``data.delassus``;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        An invalid array, contact or damping; names it, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+    """
+    table = contact_table(model, data, contacts, damping)
+    return _delassus(model, data, threads, table, q, table.zeros)
+
+
+def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
+                     damping: float = 0.0, *, threads: int = 1) -> Array:
+    """Inverse of the Delassus matrix: the inertia that contacts feel.
+
+    If contacts depend on each other and the damping is 0, the pseudoinverse. Also computes
+    ``data.delassus``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    damping : float
+        Added to the diagonal, 0 or more.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (m, m) ndarray
+        In the axes of each contact [kg, kg m2]. For a single state, ``data.delassus_inverse``;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        An invalid array, contact or damping; names it, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+    """
+    table = contact_table(model, data, contacts, damping)
+    return _inverse(model, data, threads, table, q, table.zeros)
+
+
+def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
+                      damping: float = 0.0, *, threads: int = 1) -> Array:
+    """Cholesky factor L of the Delassus matrix, L L' = J M^-1 J'.
+
+    If contacts depend on each other and the damping is 0, the columns of rows that depend on
+    earlier ones are zero. Also computes ``data.delassus``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    damping : float
+        Added to the diagonal, 0 or more.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (m, m) ndarray
+        Lower triangular. For a single state, ``data.delassus_cholesky``;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        An invalid array, contact or damping; names it, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+    """
+    table = contact_table(model, data, contacts, damping)
+    return _cholesky(model, data, threads, table, q, table.zeros)
