@@ -10,6 +10,7 @@ from .aba_second_order import (
 )
 from .algorithm import ALGORITHMS as _ALGORITHMS
 from .all_terms import all_terms as all_terms
+from .articulated_inertias import articulated_inertias as articulated_inertias
 from .bodies import body_momenta as body_momenta
 from .bodies import joint_forces as joint_forces
 from .centroidal import ccrba as ccrba
@@ -19,12 +20,22 @@ from .centroidal import (
 from .centroidal import dccrba as dccrba
 from .centroidal_derivatives import centroidal_derivatives as centroidal_derivatives
 from .centroidal_derivatives import com_velocity_derivatives as com_velocity_derivatives
+from .cholesky import cholesky as cholesky
+from .cholesky import cholesky_M_times as cholesky_M_times
+from .cholesky import cholesky_solve as cholesky_solve
+from .cholesky import cholesky_U_solve as cholesky_U_solve
+from .cholesky import cholesky_U_times as cholesky_U_times
+from .cholesky import cholesky_Ut_solve as cholesky_Ut_solve
+from .cholesky import cholesky_Ut_times as cholesky_Ut_times
 from .com import center_of_mass as center_of_mass
 from .com import com_jacobian as com_jacobian
 from .com import subtree_centers_of_mass as subtree_centers_of_mass
 from .com import subtree_com_jacobian as subtree_com_jacobian
 from .composites import composite_inertias as composite_inertias
 from .constrained_dynamics import constrained_dynamics as constrained_dynamics
+from .contact_cholesky import ContactCholesky as ContactCholesky
+from .contact_cholesky import contact_cholesky as contact_cholesky
+from .contact_cholesky import contact_right_side as contact_right_side
 from .contact_derivatives import ContactDerivatives as ContactDerivatives
 from .contact_derivatives import (
     contact_dynamics_derivatives as contact_dynamics_derivatives,
@@ -94,9 +105,11 @@ from .rnea_second_order import (
 from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
-    __all__ = [*_ALGORITHMS, "Contact", "ContactDerivatives", "ContactForces", "frame_force",
-               "ImpulseDerivatives", "joint_friction",
-               "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation", "precompile"]
+    __all__ = [*_ALGORITHMS, "Contact", "ContactCholesky", "ContactDerivatives", "ContactForces",
+               "ImpulseDerivatives", "cholesky_M_times", "cholesky_U_solve", "cholesky_U_times",
+               "cholesky_Ut_solve", "cholesky_Ut_times", "contact_cholesky", "frame_force",
+               "joint_friction", "joint_hessian", "joint_jacobian",
+               "joint_jacobian_time_variation", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/algorithms/__init__.py does not import "
