@@ -29,9 +29,13 @@ _COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "floating": (("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
                  ("/linear_x", "/linear_y", "/linear_z",
                   "/angular_x", "/angular_y", "/angular_z")),
+    "spherical": (("/qx", "/qy", "/qz", "/qw"), ("/angular_x", "/angular_y", "/angular_z")),
 }
 _KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
-          "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING}
+          "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING,
+          "spherical": layout.SPHERICAL}
+# kind -> index of its unit quaternion among its numbers in q
+_QUATERNIONS = {"floating": 3, "spherical": 0}
 
 
 def _joint_constants(joint):
@@ -217,8 +221,8 @@ class Model:
             self._ncolumns += columns
         self._tree_table = table
         self._velocity_tree = self._tree_of_velocities(joints)
-        self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
-                                  if joint.kind == "floating"]
+        self._unit_quaternions = [self.idx_q[i] + _QUATERNIONS[joint.kind]
+                                  for i, joint in enumerate(joints) if joint.kind in _QUATERNIONS]
         numbered = list(enumerate(self.tree.frames))[::-1]      # the first of each name wins
         self._frame_indices = {frame.name: i for i, frame in numbered}
         self._frame_indices.update({frame.name: i for i, frame in numbered
@@ -230,7 +234,8 @@ class Model:
             **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]
-        self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
+        self._floats = np.concatenate([np.zeros(3), np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(),
+                                       rows.ravel(),
                                        np.zeros(self.nv), np.ravel(placements),
                                        np.ravel(payload.link_inertias(self.tree))])
         self._ints = self._integers(joints)
