@@ -62,7 +62,11 @@ ROOT_JOINTS = {
 }
 
 
-def robots(names=tuple(FILES), root_joints=(None, "floating")):
+# Robots assembled in Python, since a URDF has no spherical joints: the first part of each.
+BUILT = {"ball_joints": "limb", "every_joint_on_balls": "every_joint"}
+
+
+def robots(names=(*FILES, *BUILT), root_joints=(None, "floating")):
     """pytest parameters ``robot, root_joint``: every combination, readable ids."""
     return pytest.mark.parametrize("robot, root_joint", [
         pytest.param(robot, root_joint, id=f"{robot}-{root_joint or 'fixed'}")
@@ -72,8 +76,9 @@ def robots(names=tuple(FILES), root_joints=(None, "floating")):
 
 @functools.cache
 def urdf(robot):
-    """The URDF text of a robot of `FILES`."""
-    return (EXAMPLE_ROBOTS / FILES[robot]).read_text(encoding="utf-8")
+    """The URDF text of a robot of `FILES` or of the tests."""
+    file = FILES.get(robot, OWN_ROBOTS / f"{robot}.urdf")
+    return (EXAMPLE_ROBOTS / file).read_text(encoding="utf-8")
 
 
 def pinocchio_model(xml, root_joint=None, mimic=False):
@@ -83,8 +88,57 @@ def pinocchio_model(xml, root_joint=None, mimic=False):
     return pinocchio.buildModelFromXML(*arguments, mimic=mimic)
 
 
+def assembled(robot, root_joint=None, mimic="project"):
+    """A robot of `BUILT`: three limbs on spherical joints, two of them at the end of others."""
+    first = dyn_ros.Model.from_urdf(urdf(BUILT[robot]), root_joint, mimic=mimic)
+    limb = dyn_ros.Model.from_urdf(urdf("limb"))
+    rng = np.random.default_rng(0)
+
+    def appended(model, frame, prefix):
+        placement = dyn_ros.SE3.exp(rng.normal(size=6))
+        return model.append(limb, frame, placement, "spherical", prefix=prefix)
+
+    model = appended(first, first.frame_names[-1], "arm/")
+    model = appended(model, first.frame_names[0], "leg/")
+    return appended(model, "arm/claw", "hand/")
+
+
+ONE_JOINT = """<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="{kind}">
+<parent link="a"/><child link="b"/><axis xyz="{axis}"/>
+<limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>"""
+
+
+def pinocchio_joint(joint):
+    """The joint model of Pinocchio for a joint of a tree."""
+    if joint.kind == "spherical":
+        return pinocchio.JointModelSpherical()
+    if joint.kind in ROOT_JOINTS:
+        return ROOT_JOINTS[joint.kind]()
+    axis = " ".join(map(repr, joint.axis.tolist()))
+    return pinocchio.buildModelFromXML(ONE_JOINT.format(kind=joint.kind, axis=axis)).joints[1]
+
+
+def pinocchio_of(model):
+    """The Pinocchio model of one that is not from a description; mimic joints are free."""
+    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT,
+             "body": pinocchio.BODY, "frame": pinocchio.OP_FRAME}
+    pin = pinocchio.Model()
+    for joint in model.tree.joints:
+        pin.addJoint(joint.parent + 1, pinocchio_joint(joint), pinocchio.SE3(joint.placement),
+                     joint.name)
+    for frame in model.tree.frames:
+        own = frame.inertia
+        pin.addFrame(pinocchio.Frame(
+            frame.name, frame.parent + 1, frame.parent_frame + 1, pinocchio.SE3(frame.placement),
+            kinds[frame.kind], pinocchio.Inertia(own.mass, own.com, own.rotational)))
+    return pin
+
+
 def new_pair(robot, root_joint=None, mimic="project"):
     """A robot in both engines, with models that the caller may change."""
+    if robot in BUILT:
+        model = assembled(robot, root_joint, mimic)
+        return Pair(model, pinocchio_of(model))
     xml = urdf(robot)
     return Pair(dyn_ros.Model.from_urdf(xml, root_joint, mimic=mimic),
                 pinocchio_model(xml, root_joint))
@@ -170,9 +224,9 @@ class Pair:
             at = self.model.idx_q[i]
             if joint.kind == "prismatic" and not joint.mimic:
                 q[at] = rng.uniform(-1.0, 1.0)
-            if joint.kind == "floating":
+            if joint.kind in ("floating", "spherical"):
                 turn = rng.normal(size=4)
-                q[at + 3:at + 7] = turn / np.linalg.norm(turn)
+                q[at:at + self.model.nqs[i]][-4:] = turn / np.linalg.norm(turn)
         return (q, *rng.uniform(-1.0, 1.0, (3, self.model.nv)))
 
     def states(self, count, seed=0):

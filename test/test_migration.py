@@ -72,6 +72,7 @@ def ours_of(model, state):
         "I": dyn_ros.Inertia(2.0, given.p, given.S), "R": given.R, "p": given.p, "S": given.S,
         "quaternion": X.as_quaternion(), "linear": given.m[:3], "angular": given.m[3:],
         "dX": dyn_ros.TransformDerivative.from_body_twist(X, dyn_ros.Motion(given.f)),
+        "other": dyn_ros.Model.from_urdf(peer.urdf("limb")),
         "about_com": given.S - 2.0 * (c @ c * np.eye(3) - np.outer(c, c)),
     }
 
@@ -96,6 +97,7 @@ def both(request):
         "pin": pinocchio, "model": pair.pin, "data": pair.pin_data, "f_ext": pair.to_pin_f(f_ext),
         "frame": pair.pin.getFrameId(ours["frame"]), "joint": pair.pin.getJointId(ours["joint"]),
         "frame_name": ours["frame"], "joint_name": ours["joint"], "fixed_joint": fixed + 1,
+        "other": peer.pinocchio_model(peer.urdf("limb")),
         "X": pinocchio.SE3(given.X), "Y": pinocchio.SE3(given.Y), "m": pinocchio.Motion(given.m),
         "f": pinocchio.Force(given.f), "I": pinocchio.Inertia(2.0, given.p, given.S),
     }

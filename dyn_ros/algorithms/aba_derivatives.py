@@ -108,7 +108,7 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional

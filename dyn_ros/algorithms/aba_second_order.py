@@ -156,7 +156,7 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     tau : (nv,) or (B, nv) array_like
         Joint torques and forces [N m, N].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
@@ -170,7 +170,7 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     d2ddq_dqdq : (nv, nv, nv) ndarray
         [i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in which
         ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
-        floating or planar joint, which do not commute.
+        floating, planar or spherical joint, which do not commute.
     d2ddq_dvdv : (nv, nv, nv) ndarray
         [i, j, k] is the derivative of ddq_dv[i, j] with respect to velocity k. Symmetric in j
         and k.

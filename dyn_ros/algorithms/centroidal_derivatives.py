@@ -216,7 +216,7 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     threads : int
@@ -262,7 +262,7 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     threads : int
         Number of threads for a batch.
 

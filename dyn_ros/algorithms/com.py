@@ -273,7 +273,7 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
         default.
     a : (nv,) or (B, nv) array_like, optional
         Acceleration [rad/s2, m/s2]. Zero by default.
@@ -316,7 +316,7 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
         default.
     a : (nv,) or (B, nv) array_like, optional
         Acceleration [rad/s2, m/s2]. Zero by default.

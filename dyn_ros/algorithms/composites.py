@@ -156,7 +156,7 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
         default.
     threads : int
         Number of threads for a batch.

@@ -126,7 +126,7 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     frame : str or int, or sequence of these
         The constrained frame, by name or index; or one for each direction. Any frame that a joint
         moves.

@@ -102,7 +102,7 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     threads : int
         Number of threads for a batch.
 
@@ -164,7 +164,7 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     threads : int
         Number of threads for a batch.
 

@@ -152,7 +152,7 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     frame : str or int
         Name or index of a frame: link, joint or fixed joint.
     reference_frame : ReferenceFrame
@@ -208,7 +208,7 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int

@@ -115,7 +115,7 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
@@ -159,7 +159,7 @@ def frame_force(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLi
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     frame : str or int

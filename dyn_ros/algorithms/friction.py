@@ -19,7 +19,7 @@ def joint_friction(model: Model, v: ArrayLike) -> Array:
     model : Model
         With ``model.damping`` and ``model.friction``.
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
 
     Returns
     -------

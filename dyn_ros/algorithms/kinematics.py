@@ -191,7 +191,7 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
         default.
     a : (nv,) or (B, nv) array_like, optional
         Acceleration [rad/s2, m/s2]. Zero by default.
@@ -236,7 +236,7 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame. Zero by
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
         default.
     a : (nv,) or (B, nv) array_like, optional
         Acceleration [rad/s2, m/s2]. Zero by default.
@@ -272,7 +272,7 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     threads : int
         Number of threads for a batch.
 

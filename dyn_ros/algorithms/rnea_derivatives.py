@@ -450,7 +450,7 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional

@@ -249,7 +249,7 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     a : (nv,) or (B, nv) array_like
         Acceleration [rad/s2, m/s2].
     f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
@@ -263,8 +263,8 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
     d2tau_dqdq : (nv, nv, nv) ndarray
         [i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction in which
         ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
-        floating or planar joint, which do not commute: the entries then differ by the derivative of
-        torque i along their Lie bracket.
+        floating, planar or spherical joint, which do not commute: the entries then differ by the
+        derivative of torque i along their Lie bracket.
     d2tau_dvdv : (nv, nv, nv) ndarray
         [i, j, k] is the derivative of dtau_dv[i, j] with respect to velocity k. Symmetric in j
         and k.

@@ -163,6 +163,8 @@ def _displacement(joint, x):
     still = np.zeros((len(x), 3))
     if joint.kind == "floating":
         return x[:, 3:7] / np.linalg.norm(x[:, 3:7], axis=1, keepdims=True), x[:, :3]
+    if joint.kind == "spherical":
+        return x[:, :4] / np.linalg.norm(x[:, :4], axis=1, keepdims=True), still
     if joint.kind == "planar":
         return quaternion_exp(x[:, 2:3] * [0.0, 0.0, 1.0]), x[:, :3] * [1.0, 1.0, 0.0]
     x = x[:, :1] * (joint.mimic.multiplier if joint.mimic else 1.0)
@@ -176,6 +178,8 @@ def _subspace(joint):
     """The motion subspace, (6, n), expressed in the joint frame."""
     if joint.kind == "floating":
         return np.eye(6)
+    if joint.kind == "spherical":
+        return np.eye(6)[:, 3:]
     if joint.kind == "planar":
         return np.eye(6)[:, [0, 1, 5]]
     S = np.zeros((6, 1))

@@ -331,7 +331,7 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     q : (nq,) or (B, nq) array_like
         Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     alpha : (6, m) or (B, 6, m) array_like
         The columns are unit constraint forces (force, moment), expressed in the root frame at the
         tip's origin. At most 36 columns, and 6 per tip. A column of zeros is inactive.

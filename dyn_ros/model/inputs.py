@@ -97,12 +97,12 @@ def require_valid(model, name, axes, array):
     """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
     if array is None:
         return
-    _require_finite(model, name, axes, array)
+    require_finite(model, name, axes, array)
     if axes == ("nq",):
         _require_unit_quaternions(model, name, array)
 
 
-def _coordinate(model, axes, index):
+def coordinate(model, axes, index):
     """Return the coordinate or joint that a number belongs to, in parentheses, or ""."""
     if axes[0] == "njoints":
         return f" (joint {model.joint_names[index[-2]]!r})"
@@ -115,13 +115,14 @@ def _coordinate(model, axes, index):
     return f" (joint {owner!r})"
 
 
-def _require_finite(model, name, axes, array):
+def require_finite(model, name, axes, array):
+    """Raise a ValueError if a number is not finite."""
     finite = np.isfinite(array)
     if not finite.all():
         index = tuple(int(n) for n in np.argwhere(~finite)[0])
         raise ValueError(f"{name}: expected finite numbers, got {array[index]} in "
                          f"{name}[{', '.join(map(str, index))}]"
-                         f"{_coordinate(model, axes, index)}")
+                         f"{coordinate(model, axes, index)}")
 
 
 def _require_unit_quaternions(model, name, array):
@@ -135,5 +136,5 @@ def _require_unit_quaternions(model, name, array):
             row = "".join(f"{n}, " for n in index)
             raise ValueError(
                 f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}]"
-                f"{_coordinate(model, ('nq',), (k,))}, got length "
+                f"{coordinate(model, ('nq',), (k,))}, got length "
                 f"{np.sqrt(squares[index]):.9g}; normalize it")

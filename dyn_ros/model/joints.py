@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joints in kernels: placement and motion subspace S, which is constant in the joint frame.
 
-S has a few columns: the axis for a revolute or prismatic joint, unit motions for a planar or
-floating one. Textbook formulas in S apply to all types: S x, S' f, and single columns.
+S has a few columns: the axis for a revolute or prismatic joint, unit motions for a planar,
+spherical or floating one. Textbook formulas in S apply to all types: S x, S' f, and single columns.
 """
 from ..spatial.algebra import (
     SE3,
@@ -38,6 +38,7 @@ from ..spatial.lanes import (
 )
 from .fields import Q, field
 from .layout import (
+    FLOATING,
     PLACE,
     PLACE_COS,
     PLACE_SIN,
@@ -49,6 +50,7 @@ from .layout import (
     SLIDE,
     TRANSLATION,
     UNITS,
+    UNITS_OF_KIND,
     axis,
     constants,
     idx_q,
@@ -97,6 +99,13 @@ def sine_and_cosine(r, i, x):
 
 
 @kernel
+def load_rotation(r, n):
+    """Rotation of the quaternion at offset n."""
+    return quaternion_rotation(load(r.work, n), load(r.work, n + 1), load(r.work, n + 2),
+                               load(r.work, n + 3))
+
+
+@kernel
 def joint_placement(r, i):
     """Pose of the frame of joint i in its parent's frame.
 
@@ -121,23 +130,27 @@ def joint_placement(r, i):
     if k == PRISMATIC:
         d = displacement(r, i, x)
         return SE3(lift9(P, x), add(p, scale(d, constant3(r.floats, row + SLIDE))))
+    zero, one = lift(0.0, x), lift(1.0, x)
     if k == PLANAR:
         s, c = sincos(load(r.work, n + 2))
-        zero, one = lift(0.0, x), lift(1.0, x)
-        R = product(P, (c, -s, zero, s, c, zero, zero, zero, one))
-        return SE3(R, add(p, rotate(P, (x, load(r.work, n + 1), zero))))
-    R = product(P, quaternion_rotation(load(r.work, n + 3), load(r.work, n + 4),
-                                       load(r.work, n + 5), load(r.work, n + 6)))
-    return SE3(R, add(p, rotate(P, load3(r.work, n))))
+        R, t = (c, -s, zero, s, c, zero, zero, zero, one), (x, load(r.work, n + 1), zero)
+    elif k == FLOATING:
+        R, t = load_rotation(r, n + 3), load3(r.work, n)
+    else:
+        R, t = load_rotation(r, n), (zero, zero, zero)
+    return SE3(product(P, R), add(p, rotate(P, t)))
 
 
 @kernel
 def multi_dof_subspace_times(r, i, n):
-    """S x of a planar or floating joint, with x at offset n."""
+    """S x of a planar, spherical or floating joint, with x at offset n."""
+    x = load3(r.work, n)
+    if kind(r, i) == FLOATING:
+        return Motion(x, load3(r.work, n + 3))
+    zero = zero3(x[0])
     if kind(r, i) == PLANAR:
-        x, zero = load3(r.work, n), zero3(load(r.work, n))
         return Motion((x[0], x[1], zero[0]), (zero[0], zero[0], x[2]))
-    return Motion(load3(r.work, n), load3(r.work, n + 3))
+    return Motion(zero, x)
 
 
 @kernel
@@ -184,9 +197,12 @@ def add_subspace_transpose_times(r, i, f, x, step):
         increase(r.work, n + step, f.linear[1])
         increase(r.work, n + 2 * step, f.angular[2])
     else:
+        if k == FLOATING:
+            for c in range(3):
+                increase(r.work, n + c * step, f.linear[c])
+            n = n + 3 * step
         for c in range(3):
-            increase(r.work, n + c * step, f.linear[c])
-            increase(r.work, n + (3 + c) * step, f.angular[c])
+            increase(r.work, n + c * step, f.angular[c])
 
 
 @kernel
@@ -198,5 +214,5 @@ def column(r, i, c):
         return Motion(zero, axis(r, i))
     if k == PRISMATIC:
         return Motion(axis(r, i), zero)
-    unit = 5 if k == PLANAR and c == 2 else c
-    return Motion(constant3(r.floats, UNITS + 6 * unit), constant3(r.floats, UNITS + 6 * unit + 3))
+    unit = UNITS + 6 * (UNITS_OF_KIND * (k - PLANAR) + c)
+    return Motion(constant3(r.floats, unit), constant3(r.floats, unit + 3))

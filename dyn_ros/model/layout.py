@@ -24,7 +24,7 @@ TREE = 9
 PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN, HAS_CHILD, LAST_CHILD = range(8)
 TREE_ROW = 8
 
-REVOLUTE, PRISMATIC, PLANAR, FLOATING = range(4)
+REVOLUTE, PRISMATIC, PLANAR, FLOATING, SPHERICAL = range(5)
 
 # --- the call's table: header, options, and for each field whether the caller passed it, its
 # offset in the workspace, and its number of entries
@@ -36,12 +36,17 @@ OFFSET = HAS_INPUT + MAX_FIELDS
 SIZE = OFFSET + MAX_FIELDS
 TABLE = SIZE + MAX_FIELDS
 
-# --- floats: gravity, the six unit motions, a row per joint, the armature, the placements of
-# frames, the inertias of their links
+# --- floats: gravity, unit motions, a row per joint, the armature, the placements of frames, the
+# inertias of their links
+
+# The unit motions are the columns of S of a planar, a floating and a spherical joint. They overlap:
+# those of each kind start three after those of the kind before.
+UNIT_MOTIONS = (0, 1, 5, 0, 1, 2, 3, 4, 5)
+UNITS_OF_KIND = 3
 
 GRAVITY = 0
 UNITS = 3
-ROWS = UNITS + 36
+ROWS = UNITS + 6 * len(UNIT_MOTIONS)
 PLACE, PLACE_SIN, PLACE_COS, TRANSLATION, SLIDE, AXIS, INERTIA, RATIO, SHIFT = (
     0, 9, 18, 27, 30, 33, 36, 46, 47)
 FLOATS_ROW = 48

@@ -3,22 +3,27 @@
 """Model: the tree of joints of a robot, with constants packed for the kernels."""
 import copy
 from collections.abc import Mapping
+from functools import cached_property
 from os import PathLike
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..spatial.inertia import Inertia
+from ..spatial.lie import UNIT_TOLERANCE
 from ..spatial.plain import algebra as al
-from . import configuration, layout, parts, payload
+from ..spatial.se3 import SE3
+from . import assembly, configuration, layout, parts, payload, topology
 from .frames import ReferenceFrame, frame_selectors
 from .inputs import finite_array
-from .types import Array, ArrayLike
+from .types import Array, ArrayLike, Scalar
 from .urdf import Tree, read_description, read_urdf
 from .wrenches import external_forces
 
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
 MimicJoints: TypeAlias = Literal["project", "ignore"]
+ConnectingJoint: TypeAlias = Literal["fixed", "revolute", "continuous", "prismatic", "spherical",
+                                     "planar", "floating"] | None
 
 # kind -> names of the numbers in q, and of those in v
 _COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -29,9 +34,13 @@ _COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "floating": (("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
                  ("/linear_x", "/linear_y", "/linear_z",
                   "/angular_x", "/angular_y", "/angular_z")),
+    "spherical": (("/qx", "/qy", "/qz", "/qw"), ("/angular_x", "/angular_y", "/angular_z")),
 }
 _KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
-          "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING}
+          "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING,
+          "spherical": layout.SPHERICAL}
+# kind -> index of its unit quaternion among its numbers in q
+_QUATERNIONS = {"floating": 3, "spherical": 0}
 
 
 def _joint_constants(joint):
@@ -56,6 +65,8 @@ def _joint_constants(joint):
 class Model:
     """A robot: its joints, frames and inertias. Created with ``from_urdf`` or ``from_urdf_file``.
 
+    ``append`` attaches another robot to it, and ``with_frame`` adds a frame.
+
     Joints and frames exclude the universe and are in the order of Pinocchio: depth first,
     children by joint name. Fixed joints are lumped into the joint that moves them; their
     frames are kept.
@@ -70,16 +81,22 @@ class Model:
         Includes mimic joints.
     velocity_names : tuple of str, length nv
         The joint's name for a joint with one coordinate; with a suffix such as ``/linear_x`` for
-        planar and floating joints.
+        planar, spherical and floating joints.
     position_names : tuple of str, length nq
         The same for the numbers in q, with suffixes such as ``/x``.
     nframes : int
         Number of frames.
     frame_names : tuple of str
-        Joints, fixed joints and links.
+        Joints, fixed joints and links; then the frames that were added.
     idx_q, idx_v, nqs, nvs : tuple of int, length njoints
         Index of the first number of each joint in q and v, and count of its numbers. A mimic
         joint has no numbers of its own and refers to those of its master.
+    parents : tuple of int, length njoints
+        Index of the parent of each joint, -1 for the universe. A parent precedes its children.
+    row_parents : tuple of int, length nv
+        For each velocity, the one before it on the way to the root, or -1. M[i, j] is zero unless
+        i is on the way from j to the root, or j on the way from i. If mimic joints couple
+        branches, all velocities are in one line.
     lower, upper : (nq,) ndarray
         Position limits [rad, m]; infinite if unlimited.
     velocity_limit, effort_limit : (nv,) ndarray
@@ -104,6 +121,8 @@ class Model:
     idx_v: tuple[int, ...]
     nqs: tuple[int, ...]
     nvs: tuple[int, ...]
+    parents: tuple[int, ...]
+    row_parents: tuple[int, ...]
     lower: Array
     upper: Array
     velocity_limit: Array
@@ -122,6 +141,7 @@ class Model:
         self.frame_names = tuple(frame.name for frame in tree.frames)
         self.nframes = len(self.frame_names)
         self._number_coordinates(tree.joints)
+        self.parents = tuple(joint.parent for joint in tree.joints)
         self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
         self._payloads: dict[str, payload.Payload] = {}
         self._damping, self._friction = self._losses(tree.joints)
@@ -217,8 +237,9 @@ class Model:
             self._ncolumns += columns
         self._tree_table = table
         self._velocity_tree = self._tree_of_velocities(joints)
-        self._unit_quaternions = [self.idx_q[i] + 3 for i, joint in enumerate(joints)
-                                  if joint.kind == "floating"]
+        self.row_parents = tuple(self._velocity_tree[0].tolist())
+        self._unit_quaternions = [self.idx_q[i] + _QUATERNIONS[joint.kind]
+                                  for i, joint in enumerate(joints) if joint.kind in _QUATERNIONS]
         numbered = list(enumerate(self.tree.frames))[::-1]      # the first of each name wins
         self._frame_indices = {frame.name: i for i, frame in numbered}
         self._frame_indices.update({frame.name: i for i, frame in numbered
@@ -230,7 +251,8 @@ class Model:
             **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
         placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
                       for frame in self.tree.frames]
-        self._floats = np.concatenate([np.zeros(3), np.eye(6).ravel(), rows.ravel(),
+        self._floats = np.concatenate([np.zeros(3), np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(),
+                                       rows.ravel(),
                                        np.zeros(self.nv), np.ravel(placements),
                                        np.ravel(payload.link_inertias(self.tree))])
         self._ints = self._integers(joints)
@@ -253,10 +275,17 @@ class Model:
     def _frame_lists(self):
         """Joints that move the frames, and how the frames are connected; see layout."""
         frames = self.tree.frames
-        connecting = [frame.parent_frame if frame.kind == "body" and frame.parent_frame >= 0 else i
-                      for i, frame in enumerate(frames)]
-        above = [connecting[frame.parent_frame]
-                 if frame.kind != "body" and frame.parent_frame >= 0 else -1 for frame in frames]
+        connecting = list(range(len(frames)))
+        above = [-1] * len(frames)
+        for i, frame in enumerate(frames):
+            if frame.parent_frame < 0:
+                continue
+            if frame.kind == "body":
+                connecting[i] = frame.parent_frame
+            elif frame.kind == "frame":
+                connecting[i] = connecting[frame.parent_frame]
+            else:
+                above[i] = connecting[frame.parent_frame]
         own = [frame.parent + 1 if frame.kind == "joint" else 0 for frame in frames]
         return np.array([[frame.parent + 1 for frame in frames], connecting, above, own], np.int64)
 
@@ -277,6 +306,21 @@ class Model:
             if parents[k] >= 0:
                 ends[parents[k]] = max(ends[parents[k]], ends[k])
         return np.array([parents, ends])
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Indices of the children of each joint, in ascending order."""
+        return topology.children(self.parents)
+
+    @cached_property
+    def supports(self) -> tuple[tuple[int, ...], ...]:
+        """Indices of the joints from the root to each joint, which is the last one."""
+        return topology.supports(self.parents)
+
+    @cached_property
+    def subtrees(self) -> tuple[tuple[int, ...], ...]:
+        """Indices of each joint and its descendants, which are consecutive."""
+        return topology.subtrees(self.parents)
 
     @property
     def gravity(self) -> Array:
@@ -406,9 +450,10 @@ class Model:
         Parameters
         ----------
         lock : dict of str to float or array_like
-            By joint name, its position [rad, m]: a number, (x, y, theta) of a planar joint, or
-            (x, y, z, qx, qy, qz, qw) of a floating joint, such as "root_joint". It may be outside
-            the limits. Joints that mimic a locked joint are locked at the position that follows.
+            By joint name, its position [rad, m]: a number, (x, y, theta) of a planar joint,
+            (qx, qy, qz, qw) of a spherical joint, or (x, y, z, qx, qy, qz, qw) of a floating
+            joint, such as "root_joint". It may be outside the limits. Joints that mimic a locked
+            joint are locked at the position that follows.
 
         Returns
         -------
@@ -451,10 +496,101 @@ class Model:
         Raises
         ------
         ValueError
-            An unknown frame (lists the valid ones), or a planar or floating joint that would have
-            to be reversed.
+            An unknown frame (lists the valid ones), or a joint with several coordinates that would
+            have to be reversed.
         """
         return self._part(*parts.chain(self, root, tip))
+
+    def append(self, other: "Model", frame: str | int, placement: SE3 | ArrayLike | None = None,
+               joint: ConnectingJoint = None, *, name: str | None = None, prefix: str = "",
+               axis: ArrayLike | None = None, lower: float | None = None,
+               upper: float | None = None, velocity_limit: float | None = None,
+               effort_limit: float | None = None) -> "Model":
+        """Attach another robot to a frame of this one, such as a gripper to an arm.
+
+        The result has the joints, links, frames and payloads of both, with their limits, armature,
+        damping and friction; mimic joints follow the same masters. Its name and gravity are those
+        of this robot. Joints are in the usual order, depth first, children by joint name, so the
+        numbers in q and v of both robots may be at other indices: ``idx_q`` and ``velocity_names``
+        contain them. Corresponds to Pinocchio's appendModel.
+
+        Parameters
+        ----------
+        other : Model
+            The robot to attach.
+        frame : str or int
+            Name or index of the frame of this robot to whose link the other one is attached.
+        placement : SE3 or (4, 4) array_like, optional
+            Of the joint in the frame [m]; at position zero, also of the root link of the other
+            robot. Identity by default.
+        joint : str, optional
+            How the root link moves: "fixed", "revolute", "continuous", "prismatic", "spherical",
+            "planar" or "floating". By default it is fixed or, if the other robot has a root joint,
+            moves by this one.
+        name : str, optional
+            Of the joint. By default that of the root link with the suffix "_joint", or that of the
+            root joint, after the prefix.
+        prefix : str
+            Put before all names of the other robot: joints, links, frames and payloads.
+        axis : (3,) array_like, optional
+            Of a revolute, continuous or prismatic joint, which require it; expressed in the joint
+            frame, of any length.
+        lower, upper : float, optional
+            Position limits of a revolute or prismatic joint [rad, m]. Unlimited by default.
+        velocity_limit, effort_limit : float, optional
+            Limits of a revolute, continuous or prismatic joint [rad/s, m/s; N m, N]. Unlimited by
+            default.
+
+        Returns
+        -------
+        Model
+            It shares nothing with the two robots.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame or joint (lists the valid ones), a name that both robots have, or an
+            argument that is invalid or does not apply to the joint.
+        TypeError
+            ``other`` is not a Model.
+        """
+        connection = assembly.Connection(joint, name, prefix, axis, lower, upper, velocity_limit,
+                                         effort_limit)
+        part, names = assembly.appended(self, other, frame, placement, connection)
+        model = self._part(*part)
+        parts.copy_coordinates(other, model, names)
+        return model
+
+    def with_frame(self, name: str, parent_frame: str | int,
+                   placement: SE3 | ArrayLike | None = None) -> "Model":
+        """Add a frame, such as the tip of a tool or the sole of a foot.
+
+        It is fixed to the link of its parent frame. All functions accept it like the frame of a
+        link.
+
+        Parameters
+        ----------
+        name : str
+            Of the new frame.
+        parent_frame : str or int
+            Name or index of the frame in which it is placed.
+        placement : SE3 or (4, 4) array_like, optional
+            In the parent frame [m]. Identity by default.
+
+        Returns
+        -------
+        Model
+            The new frame is the last one; other frames have the same indices. It shares nothing
+            with this model.
+
+        Raises
+        ------
+        ValueError
+            An unknown parent frame (lists the valid ones), a name that another frame has, or an
+            invalid placement.
+        """
+        tree = assembly.with_frame(self, name, parent_frame, placement)
+        return self._part(tree, self._payloads)
 
     def _part(self, tree, payloads):
         part = Model(tree, self.gravity)
@@ -478,7 +614,8 @@ class Model:
         ----------
         q : (nq,) or (B, nq) array_like
         v : (nv,) or (B, nv) array_like
-            Velocity times duration; for planar and floating joints expressed in the joint frame.
+            Velocity times duration; for floating, planar and spherical joints expressed in their
+            frame.
 
         Returns
         -------
@@ -502,8 +639,8 @@ class Model:
         Returns
         -------
         (nv,) or (B, nv) ndarray
-            Rotations of planar and floating joints are at most pi; the angles of continuous
-            joints are subtracted without wrapping.
+            Rotations of floating, planar and spherical joints are at most pi; the angles of
+            continuous joints are subtracted without wrapping.
 
         Raises
         ------
@@ -511,6 +648,117 @@ class Model:
             An invalid argument; names it, the expected and the actual value.
         """
         return configuration.difference(self, q0, q1)
+
+    def d_integrate(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+        """Derivatives of ``integrate(q, v)`` with respect to q and v.
+
+        Changes of q and of the result are velocities, in the sense of ``integrate``: to first
+        order, ``integrate(integrate(q, x), v + y)`` is
+        ``integrate(integrate(q, v), dq @ x + dv @ y)``.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+        v : (nv,) or (B, nv) array_like
+            As for ``integrate``.
+
+        Returns
+        -------
+        dq, dv : (nv, nv) or (B, nv, nv) ndarray
+            Identity matrices except for floating, planar and spherical joints.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        return configuration.d_integrate(self, q, v)
+
+    def d_difference(self, q0: ArrayLike, q1: ArrayLike) -> tuple[Array, Array]:
+        """Derivatives of ``difference(q0, q1)`` with respect to q0 and q1.
+
+        Changes of q0 and q1 are velocities, in the sense of ``integrate``: to first order,
+        ``difference(integrate(q0, x), integrate(q1, y))`` is
+        ``difference(q0, q1) + d0 @ x + d1 @ y``.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+
+        Returns
+        -------
+        d0, d1 : (nv, nv) or (B, nv, nv) ndarray
+            Minus the identity and the identity, except for floating, planar and spherical joints.
+            Rotations by pi, where the difference is not continuous, have the derivatives of the
+            branch that ``difference`` returns.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        return configuration.d_difference(self, q0, q1)
+
+    def distance(self, q0: ArrayLike, q1: ArrayLike) -> Scalar:
+        """The length of ``difference(q0, q1)``.
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) array_like
+
+        Returns
+        -------
+        float or (B,) ndarray
+            Square root of the sum of squares; adds angles [rad] and lengths [m].
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        return configuration.distance(self, q0, q1)
+
+    def normalize(self, q: ArrayLike) -> Array:
+        """Divide all quaternions of a configuration by their lengths.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+            Quaternions of any length except zero.
+
+        Returns
+        -------
+        (nq,) or (B, nq) ndarray
+            A copy; the other numbers do not change.
+
+        Raises
+        ------
+        ValueError
+            An invalid argument, or a quaternion of zeros; names it, the expected and the actual
+            value.
+        """
+        return configuration.normalize(self, q)
+
+    def is_normalized(self, q: ArrayLike, tolerance: float = UNIT_TOLERANCE) -> Scalar:
+        """Whether all quaternions of a configuration are unit.
+
+        Parameters
+        ----------
+        q : (nq,) or (B, nq) array_like
+        tolerance : float
+            The squared lengths differ from 1 by less. The default, 1e-6, is what all functions
+            accept.
+
+        Returns
+        -------
+        bool or (B,) ndarray of bool
+
+        Raises
+        ------
+        ValueError
+            An invalid argument; names it, the expected and the actual value.
+        """
+        return configuration.is_normalized(self, q, tolerance)
 
     def interpolate(self, q0: ArrayLike, q1: ArrayLike, u: float | ArrayLike) -> Array:
         """Interpolate from q0 to q1 by the fraction u.

@@ -17,6 +17,9 @@ def joint_motion(joint, x):
         R = al.quaternion_rotation(*(x[..., k] for k in range(3, 7)))
         X[..., :3, :3] = np.stack(R, -1).reshape(X[..., :3, :3].shape)
         X[..., :3, 3] = x[..., :3]
+    elif joint.kind == "spherical":
+        R = al.quaternion_rotation(*(x[..., k] for k in range(4)))
+        X[..., :3, :3] = np.stack(R, -1).reshape(X[..., :3, :3].shape)
     elif joint.kind == "planar":
         X[..., :3, :3] = _rotation(joint.axis, x[..., 2])
         X[..., :2, 3] = x[..., :2]

@@ -23,9 +23,12 @@ _OF_POSITIONS = ("lower", "upper")
 _OF_VELOCITIES = ("velocity_limit", "effort_limit", "armature", "damping", "friction")
 
 
-def copy_coordinates(model, part):
-    """Copy limits, armature, damping and friction of the coordinates that both models have."""
-    index = {name: i for i, name in enumerate(model.joint_names) if model.nvs[i]}
+def copy_coordinates(model, part, names=None):
+    """Copy limits, armature, damping and friction of the coordinates that both models have.
+
+    ``names`` are those of the model's joints in the part, if they differ.
+    """
+    index = {name: i for i, name in enumerate(names or model.joint_names) if model.nvs[i]}
     for i, name in enumerate(part.joint_names):
         if part.nvs[i] and name in index:
             j = index[name]
@@ -107,9 +110,12 @@ def _position(joint, nq, value):
     farthest = LARGEST if joint.kind in ("prismatic", "floating") else FARTHEST_ANGLE
     if np.abs(x).max() > farthest:
         raise ValueError(f"{what}: expected at most {farthest:g}, got {value!r:.80}")
-    if joint.kind == "floating" and not abs(x[3:] @ x[3:] - 1.0) < lie.UNIT_TOLERANCE:
-        raise ValueError(f"{what}: expected a unit quaternion (x y z w) after x y z, got length "
-                         f"{np.linalg.norm(x[3:]):.9g}; normalize it")
+    rotation = x[-4:]
+    if joint.kind in ("floating", "spherical") and not abs(
+            rotation @ rotation - 1.0) < lie.UNIT_TOLERANCE:
+        after = " after x y z" if joint.kind == "floating" else ""
+        raise ValueError(f"{what}: expected a unit quaternion (x y z w){after}, got length "
+                         f"{np.linalg.norm(rotation):.9g}; normalize it")
     return x
 
 
@@ -164,6 +170,7 @@ def chain(model, root, tip):
         path.ascend(link, above)
     for link, below in pairwise(down[::-1]):
         path.descend(link, below)
+    path.append_added_frames()
     return path.tree(), path.payloads()
 
 
@@ -241,6 +248,24 @@ class _Chain:
         self._links.append(index)
         self._append_frame(self._frames[index])
 
+    def append_added_frames(self):
+        """Append the frames that were added to links of the chain."""
+        for frame in self._frames:
+            if frame.kind == "frame" and frame.parent_frame in self._links:
+                index, X = self._in_chain(frame.parent_frame)
+                link = self._chain_frames[index]
+                self._chain_frames.append(replace(
+                    frame, parent=link.parent, placement=X @ frame.placement, parent_frame=index))
+
+    def _in_chain(self, link):
+        """Index of the frame of a link in the chain, and the placement of its former joint there.
+
+        The placement is that in the joint that moves the link in the chain.
+        """
+        index = 2 * self._links.index(link)             # links and joints alternate
+        placement = self._chain_frames[index].placement
+        return index, placement @ _inverse(self._frames[link].placement)
+
     def _append_frame(self, frame):
         self._chain_frames.append(Frame(
             frame.name, frame.kind, len(self._joints) - 1, self._X, len(self._chain_frames) - 1,
@@ -269,8 +294,7 @@ class _Chain:
         found = {}
         for name, payload in self._model._payloads.items():
             if payload.frame in self._links:
-                index = 2 * self._links.index(payload.frame)     # links and joints alternate
-                frame = self._chain_frames[index]
-                X = frame.placement @ _inverse(self._frames[payload.frame].placement)
-                found[name] = Payload(frame.parent, _moved(X, payload.inertia), index)
+                index, X = self._in_chain(payload.frame)
+                found[name] = Payload(self._chain_frames[index].parent,
+                                      _moved(X, payload.inertia), index)
         return found

@@ -84,9 +84,14 @@ def _payload(model, frame, mass, com, inertia):
 
 
 def link_frame(tree, frame):
-    """Index of the frame of a link: of this one, or of the one that a joint connects."""
+    """Index of the frame of a link: of this one, or of the one that a joint connects.
+
+    For a frame that was added, it is the link that it is fixed to.
+    """
     if tree.frames[frame].kind == "body":
         return frame
+    if tree.frames[frame].kind == "frame":
+        return tree.frames[frame].parent_frame
     return next(i for i, link in enumerate(tree.frames)
                 if link.kind == "body" and link.parent_frame == frame)
 

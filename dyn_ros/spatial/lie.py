@@ -142,6 +142,15 @@ def se3_jlog(twist):
     return J
 
 
+def se3_adjoint(p, q):
+    """Adjoint matrices (..., 6, 6) of translations (..., 3) and unit quaternions (..., 4)."""
+    eye, adjoint = np.eye(3), np.zeros((*p.shape[:-1], 6, 6))
+    columns = rotate(q[..., None, :], eye)              # the rows of R'
+    adjoint[..., :3, :3] = adjoint[..., 3:, 3:] = columns.swapaxes(-1, -2)
+    adjoint[..., :3, 3:] = np.cross(p[..., None, :], columns).swapaxes(-1, -2)
+    return adjoint
+
+
 def _ad(twist):
     """The matrices ad, with ad m = twist x m."""
     v, w = twist[..., :3], twist[..., 3:]

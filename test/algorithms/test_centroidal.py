@@ -10,7 +10,7 @@ import peer
 from peer import as_tuple, in_time
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
-SOME = peer.robots(("every_joint", "panda", "tiago", "solo12"))
+SOME = peer.robots(("every_joint", "panda", "tiago", "solo12", "ball_joints"))
 TIGHT = 1e-12
 
 
@@ -551,7 +551,7 @@ def test_no_result_depends_on_an_earlier_call(name):
 
 @functions
 @pytest.mark.parametrize("threads", [1, 2])
-@peer.robots(("every_joint", "talos_reduced"), (None, "floating"))
+@peer.robots(("every_joint", "talos_reduced", "ball_joints"), (None, "floating"))
 def test_a_batch_is_its_states(robot, root_joint, name, threads):
     pair = peer.pair(robot, root_joint)
     for count in (1, 19):

@@ -17,6 +17,8 @@ TASKS = [
     ("every_joint", "planar", {"antenna_link": 2, "tip": 3, "dish": 1}),
     ("talos_reduced", "floating", {"left_sole_link": 6, "right_sole_link": 6,
                                    "gripper_left_motor_double_link": 3, "torso_2_link": 2}),
+    ("ball_joints", None, {"hand/claw": 6, "leg/tip": 3}),
+    ("every_joint_on_balls", "floating", {"hand/claw": 3, "leg/claw": 3, "slider": 1}),
 ]
 tasks = pytest.mark.parametrize("robot, root_joint, frames", TASKS, ids=[
     f"{robot}-{root_joint or 'fixed'}" for robot, root_joint, _ in TASKS])

@@ -32,8 +32,8 @@ from dyn_ros.model.layout import option
 from dyn_ros.model.workspace import Workspace
 from dyn_ros.spatial.compiler import JIT, kernel
 
-ROBOTS = tuple(peer.FILES) if JIT else ("every_joint", "panda")
-SMALL = "every_joint", "panda", "solo12"
+ROBOTS = (*peer.FILES, *peer.BUILT) if JIT else ("every_joint", "panda")
+SMALL = "every_joint", "panda", "solo12", "ball_joints"
 PUBLIC = [known for known in FIELDS if known.is_public]
 
 

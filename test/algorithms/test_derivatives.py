@@ -12,7 +12,7 @@ from peer import as_tuple
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
 SOME = peer.robots(("every_joint", "double_pendulum", "panda", "kinova", "tiago", "solo12",
-                    "talos_reduced", "pr2"))
+                    "talos_reduced", "pr2", "ball_joints", "every_joint_on_balls"))
 REFERENCES = pytest.mark.parametrize("reference", list(ReferenceFrame), ids=lambda x: x.name)
 GRAVITY = (1.5, -2.5, 9.0)
 DIFFERENCES = 1e-9
@@ -699,7 +699,7 @@ def test_results_that_were_written_over_are_right_again(name):
 
 @functions
 @pytest.mark.parametrize("threads", [1, 2])
-@peer.robots(("every_joint", "ur5", "talos_reduced"), (None, "floating"))
+@peer.robots(("every_joint", "ur5", "talos_reduced", "ball_joints"), (None, "floating"))
 def test_a_batch_is_its_states(robot, root_joint, name, threads):
     pair = peer.pair(robot, root_joint)
     for count in (1, 19):

@@ -244,7 +244,8 @@ def test_no_result_depends_on_an_earlier_call(name):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 100])
 @pytest.mark.parametrize("robot, root_joint", [
-    ("every_joint", "floating"), ("ur5", None), ("talos_reduced", "floating")])
+    ("every_joint", "floating"), ("ur5", None), ("talos_reduced", "floating"),
+    ("ball_joints", None)])
 def test_batch_is_state_after_state(robot, root_joint, count, threads, name):
     pair = peer.pair(robot, root_joint)
     values = batch(pair, count)

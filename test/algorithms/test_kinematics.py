@@ -12,7 +12,7 @@ from peer import along, in_time
 
 ROBOTS = peer.robots()
 PLANAR = peer.robots(("every_joint", "ur5", "solo12"), ("planar",))
-SOME = peer.robots(("every_joint", "panda", "tiago", "solo12"))
+SOME = peer.robots(("every_joint", "panda", "tiago", "solo12", "ball_joints"))
 REFERENCES = list(ReferenceFrame)
 PIN_REFERENCES = {reference: getattr(pinocchio, reference.name) for reference in ReferenceFrame}
 
@@ -246,7 +246,7 @@ def test_point_jacobian(robot, root_joint):
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
 @pytest.mark.parametrize("robot, root_joint", [
     ("every_joint", "floating"), ("every_joint", "planar"), ("panda", None), ("tiago", "floating"),
-    ("solo12", "floating")])
+    ("solo12", "floating"), ("ball_joints", "floating")])
 def test_hessian_is_the_derivative_of_the_jacobian(robot, root_joint, reference):
     pair = peer.pair(robot, root_joint)
     model, data = pair.model, pair.data
@@ -312,7 +312,7 @@ FUNCTIONS = {  # name -> its arguments
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", FUNCTIONS)
-@peer.robots(("every_joint", "tiago"), (None, "floating"))
+@peer.robots(("every_joint", "tiago", "ball_joints"), (None, "floating"))
 def test_a_batch_is_its_states(robot, root_joint, name, threads):
     pair = peer.pair(robot, root_joint)
     model, data, function = pair.model, pair.data, getattr(dyn_ros, name)

@@ -82,7 +82,8 @@ def test_rnea_second_order_is_pinocchios(robot, root_joint, name):
 
 
 @pytest.mark.parametrize("robot, root_joint", [
-    ("every_joint", None), ("every_joint", "planar"), ("solo12", "floating")])
+    ("every_joint", None), ("every_joint", "planar"), ("solo12", "floating"),
+    ("ball_joints", None), ("every_joint_on_balls", "floating")])
 def test_directions_of_one_joint_do_not_commute(robot, root_joint):
     """X_k X_j - X_j X_k is the direction [X_k, X_j]: that of the velocity S_k x S_j."""
     pair = peer.pair(robot, root_joint)
@@ -93,7 +94,8 @@ def test_directions_of_one_joint_do_not_commute(robot, root_joint):
     difference = np.zeros((n, n, n))
     for i, joint in enumerate(pair.model.tree.joints):
         at = pair.model.idx_v[i]
-        S = np.eye(6)[{"floating": range(6), "planar": [0, 1, 5]}.get(joint.kind, [])]
+        S = np.eye(6)[{"floating": range(6), "planar": [0, 1, 5],
+                       "spherical": [3, 4, 5]}.get(joint.kind, [])]
         for j, k in np.ndindex(len(S), len(S)):
             bracket = np.r_[np.cross(S[k, 3:], S[j, :3]) + np.cross(S[k, :3], S[j, 3:]),
                             np.cross(S[k, 3:], S[j, 3:])]
@@ -197,7 +199,8 @@ def test_no_result_depends_on_an_earlier_call(robot, root_joint, call, names):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("count", [1, 8, 21])
 @pytest.mark.parametrize("robot, root_joint", [
-    ("every_joint", "floating"), ("ur5", None), ("baxter", None), ("solo12", "floating")])
+    ("every_joint", "floating"), ("ur5", None), ("baxter", None), ("solo12", "floating"),
+    ("ball_joints", "floating")])
 def test_batch_is_state_after_state(robot, root_joint, count, threads, call, names):
     pair = peer.pair(robot, root_joint)
     q, v, a, _ = pair.states(count)

@@ -122,7 +122,7 @@ def test_one_singular_state_among_regular_ones():
     peer.close(found[:40], inverses[:40], 1e-14)
 
 
-@peer.robots(("every_joint", "panda", "solo12"), (None, "floating", "planar"))
+@peer.robots(("every_joint", "panda", "solo12", "ball_joints"), (None, "floating", "planar"))
 def test_roots_of_the_inertia_matrix_are_those_of_crba(robot, root_joint):
     pair = peer.new_pair(robot, root_joint)
     model, q = pair.model, pair.states(5)[0]

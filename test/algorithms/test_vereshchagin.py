@@ -40,6 +40,8 @@ TASKS = [
         "right_hand_index_1_link": 6, "torso_link": 2, "left_hand_thumb_2_link": 3,
         "right_hand_thumb_2_link": 3, "left_hand_middle_1_link": 2,
         "right_hand_middle_1_link": 2}),                                        # 36 in all
+    ("ball_joints", None, {"hand/claw": 6, "leg/tip": 3}),
+    ("every_joint_on_balls", "floating", {"hand/claw": 3, "leg/claw": 3, "slider": 1}),
 ]
 tasks = pytest.mark.parametrize("robot, root_joint, tips", TASKS, ids=[
     f"{robot}-{root_joint or 'fixed'}" for robot, root_joint, _ in TASKS])

@@ -35,8 +35,9 @@ def wrapped(v, model):
 
 
 def turning(model):
-    """Slices of v that turn: the angular part of floating joints."""
-    return [slice(v + 3, v + 6) for v, nv in zip(model.idx_v, model.nvs, strict=True) if nv == 6]
+    """Slices of v that turn: the angular part of floating joints, and spherical joints."""
+    return [slice(v + nv - 3, v + nv) for v, nv, nq in zip(model.idx_v, model.nvs, model.nqs,
+                                                           strict=True) if nq > nv]
 
 
 def same_configuration(model, actual, expected, rtol=1e-12):
@@ -53,7 +54,7 @@ def same_configuration(model, actual, expected, rtol=1e-12):
 
 
 def quaternions(model):
-    return [q + 3 for q, nq in zip(model.idx_q, model.nqs, strict=True) if nq == 7]
+    return [q + nq - 4 for q, nq in zip(model.idx_q, model.nqs, strict=True) if nq in (4, 7)]
 
 
 def planar_angles(model):
@@ -120,12 +121,14 @@ def test_neutral_is_zeros_and_no_turn():
     start = model.idx_q[model.joint_index("satellite_free")]
     assert q[start:start + 7].tolist() == [0, 0, 0, 0, 0, 0, 1]
     assert q.sum() == 2.0 and np.count_nonzero(q) == 2  # the w of both floating joints
+    assert peer.pair("ball_joints").model.neutral().tolist() == [
+        0, 0, *[0, 0, 0, 1, 0, 0] * 3]
 
 
 @EVERY
 @pytest.mark.parametrize("size", STEPS + (math.pi - 1e-3, math.pi - 1e-6, math.pi - 1e-9))
 def test_difference_undoes_integrate(root_joint, size):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     for seed in range(5):
         q, v = pair.state(seed)[0], step(pair, size, seed)
         back = pair.model.difference(q, pair.model.integrate(q, v))
@@ -144,7 +147,7 @@ def test_small_steps_from_neutral_keep_their_digits(size):
 
 @EVERY
 def test_integrate_undoes_difference(root_joint):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     for seed in range(20):
         q0, q1 = pair.state(seed)[0], pair.state(seed + 100)[0]
         same_configuration(pair.model, pair.model.integrate(q0, pair.model.difference(q0, q1)), q1)
@@ -153,7 +156,7 @@ def test_integrate_undoes_difference(root_joint):
 @EVERY
 def test_half_turns(root_joint):
     """At a half turn, where the logarithm has two answers, either leads to the place."""
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     for axis in np.vstack([np.eye(3), -np.eye(3), [[1, 2, 3], [-1, 2, -3]]]):
         q, v = pair.state()[0], step(pair, 0.5)
         for part in turning(pair.model):
@@ -167,7 +170,7 @@ def test_half_turns(root_joint):
 
 @EVERY
 def test_difference_goes_the_short_way(root_joint):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     q, v = pair.state()[0], step(pair, math.pi + 0.5)
     back = pair.model.difference(q, pair.model.integrate(q, v))
     for part in turning(pair.model):
@@ -176,7 +179,7 @@ def test_difference_goes_the_short_way(root_joint):
 
 @EVERY
 def test_nothing_moves_nothing(root_joint):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     q = pair.state()[0]
     peer.close(pair.model.integrate(q, np.zeros(pair.model.nv)), q, 1e-15)
     peer.close(pair.model.difference(q, q), np.zeros(pair.model.nv), 1e-15, scale=math.pi)
@@ -184,7 +187,7 @@ def test_nothing_moves_nothing(root_joint):
 
 @EVERY
 def test_steps_along_one_velocity_add_up(root_joint):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     q, v = pair.state()[0], step(pair, 1.0)
     two = pair.model.integrate(pair.model.integrate(q, 0.3 * v), 0.7 * v)
     same_configuration(pair.model, two, pair.model.integrate(q, v))
@@ -192,7 +195,7 @@ def test_steps_along_one_velocity_add_up(root_joint):
 
 @EVERY
 def test_both_signs_of_a_quaternion_are_one_place(root_joint):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     q0, q1 = pair.state(0)[0], pair.state(1)[0]
     other = q1.copy()
     for k in quaternions(pair.model):
@@ -220,11 +223,193 @@ def test_velocity_is_that_of_the_engine():
     peer.close(power, gravity @ v, 1e-7, scale=np.abs(gravity) @ np.abs(v))
 
 
+# ---------------------------------------------------------------------------- derivatives
+
+ROUNDS = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, math.pi - 1e-3)     # where Pinocchio has all digits
+ALL = STEPS + (9.9e-3, 1.01e-2, 0.999, 1.001, math.pi - 1e-3, math.pi - 1e-6, math.pi - 1e-9)
+
+
+def turned_by(pair, size, seed=0):
+    """As `step`; linear velocities and those of all other joints are of size 1."""
+    v = step(pair, 1.0, seed)
+    for part in turning(pair.model):
+        v[part] *= size
+    for joint, start in zip(pair.model.tree.joints, pair.model.idx_v):
+        if joint.kind == "planar":
+            v[start + 2] = size
+    return v
+
+
+@peer.robots(("every_joint", "ball_joints", "every_joint_on_balls", "solo12", "kinova"),
+             (None, "floating", "planar"))
+def test_derivatives_are_pinocchios(robot, root_joint):
+    pair = free_pair(robot, root_joint)
+    ends = pinocchio.ARG0, pinocchio.ARG1
+    for seed, size in enumerate(ROUNDS):
+        q, v = pair.state(seed)[0], turned_by(pair, size, seed)
+        q1 = pair.model.integrate(q, v)
+        for end, found in zip(ends, pair.model.d_integrate(q, v)):
+            peer.close(found, pinocchio.dIntegrate(pair.pin, pair.to_pin_q(q), v, end), 1e-12)
+        for end, found in zip(ends, pair.model.d_difference(q, q1)):
+            peer.close(found, pinocchio.dDifference(
+                pair.pin, pair.to_pin_q(q), pair.to_pin_q(q1), end), 1e-12)
+
+
+def group_of(joint):
+    """The numbers of a twist that a joint has."""
+    return {"floating": [0, 1, 2, 3, 4, 5], "planar": [0, 1, 5], "spherical": [3, 4, 5]}[joint.kind]
+
+
+def series(twist, shift):
+    """The sum of (-ad)^k / (k + shift)!, accurate for twists of any size here."""
+    w, v = (np.cross(x, np.eye(3)).T for x in (twist[3:], twist[:3]))
+    ad = np.block([[w, v], [np.zeros((3, 3)), w]])
+    total, power = np.zeros((6, 6)), np.eye(6)
+    for k in range(60):
+        total += power / math.factorial(k + shift)
+        power = -ad @ power
+    return total
+
+
+@EVERY
+@pytest.mark.parametrize("size", ALL)
+def test_derivatives_keep_their_digits(root_joint, size):
+    """By the series of the group, where Pinocchio's formulas cancel as well."""
+    pair = free_pair("every_joint_on_balls", root_joint)
+    model, q, v = pair.model, pair.state(3)[0], turned_by(pair, size, 4)
+    expected_q, expected_v = np.eye(model.nv), np.eye(model.nv)
+    for joint, start, nv in zip(model.tree.joints, model.idx_v, model.nvs):
+        if nv > 1:
+            own, at = group_of(joint), slice(start, start + nv)
+            twist = np.zeros(6)
+            twist[own] = v[at]
+            expected_q[at, at] = series(twist, 0)[np.ix_(own, own)]
+            expected_v[at, at] = series(twist, 1)[np.ix_(own, own)]
+    dq, dv = model.d_integrate(q, v)
+    peer.close(dq, expected_q, 1e-14)
+    peer.close(dv, expected_v, 1e-14)
+    d0, d1 = model.d_difference(q, model.integrate(q, v))
+    peer.close(d1, np.linalg.inv(expected_v), 1e-13)
+    peer.close(d0, -np.linalg.solve(expected_v, expected_q), 1e-13)
+
+
+@EVERY
+@pytest.mark.parametrize("size", [0.0, 1e-3, 0.7, 3.0])
+def test_derivatives_by_differences(root_joint, size):
+    pair = peer.pair("every_joint_on_balls", root_joint)
+    model, q, v = pair.model, pair.state(5)[0], turned_by(pair, size, 6)
+    there = model.integrate(q, v)
+
+    def slope(function, h=1e-3):
+        """Along each velocity, to the fourth order."""
+        return np.array([(8.0 * (function(h * way) - function(-h * way))
+                          - (function(2.0 * h * way) - function(-2.0 * h * way))) / (12.0 * h)
+                         for way in np.eye(model.nv)]).T
+
+    dq, dv = model.d_integrate(q, v)
+    peer.close(dq, slope(lambda x: model.difference(
+        there, model.integrate(model.integrate(q, x), v))), 1e-10)
+    peer.close(dv, slope(lambda y: model.difference(there, model.integrate(q, v + y))), 1e-10)
+    d0, d1 = model.d_difference(q, there)
+    peer.close(d0, slope(lambda x: model.difference(model.integrate(q, x), there)), 1e-10)
+    peer.close(d1, slope(lambda y: model.difference(q, model.integrate(there, y))), 1e-10)
+
+
+def test_derivatives_of_joints_with_one_coordinate():
+    pair = peer.pair("panda")                       # with a mimic joint
+    q, v, _, _ = pair.state()
+    one = np.eye(pair.model.nv)
+    assert pair.has_mimics
+    for found, expected in zip((*pair.model.d_integrate(q, v), *pair.model.d_difference(q, q)),
+                               (one, one, -one, one)):
+        np.testing.assert_array_equal(found, expected)
+
+
+# ---------------------------------------------------------------------------- distance and norm
+
+@peer.robots(("every_joint", "ball_joints", "solo12", "ur5"), (None, "floating", "planar"))
+def test_distance_is_pinocchios(robot, root_joint):
+    pair = free_pair(robot, root_joint)
+    for seed in range(5):
+        q0, q1 = pair.state(seed)[0], pair.state(seed + 100)[0]
+        for k in angles(pair.model):                # Pinocchio wraps them
+            at = pair.model.idx_q[pair.model.idx_v.index(k)]
+            q1[at] = q0[at] + math.remainder(q1[at] - q0[at], 2.0 * math.pi)
+        expected = pinocchio.distance(pair.pin, pair.to_pin_q(q0), pair.to_pin_q(q1))
+        found = pair.model.distance(q0, q1)
+        assert isinstance(found, float)
+        peer.close(found, expected, 1e-12)
+        peer.close(pair.model.distance(q1, q0), expected, 1e-12)
+        assert pair.model.distance(q0, q0) < 1e-14
+
+
+@EVERY
+@pytest.mark.parametrize("length", [1.0, 0.3, 1e-200, 5e-324, 1e300])
+def test_normalize(root_joint, length):
+    model = peer.pair("every_joint_on_balls", root_joint).model
+    q = model.random_configuration(np.random.default_rng(0))
+    scaled = q.copy()
+    for k in quaternions(model):
+        scaled[k:k + 4] *= length
+    given = scaled.copy()
+    found = model.normalize(scaled)
+    np.testing.assert_array_equal(scaled, given)
+    for k in quaternions(model):
+        peer.close(np.linalg.norm(found[k:k + 4]), 1.0, 1e-15)
+        if length != 5e-324:                        # of which few digits are left
+            peer.close(found[k:k + 4], q[k:k + 4], 1e-14)
+            found[k:k + 4] = q[k:k + 4]
+    if length != 5e-324:
+        np.testing.assert_array_equal(found, q)
+    assert model.is_normalized(model.normalize(scaled), 1e-14)
+    np.testing.assert_array_equal(model.normalize([scaled, q])[0], model.normalize(scaled))
+
+
+def test_normalize_is_pinocchios():
+    pair = free_pair("ball_joints", "floating")
+    q = pair.state(1)[0] * 1.3
+    peer.close(pair.to_pin_q(pair.model.normalize(q)),
+               pinocchio.normalize(pair.pin, pair.to_pin_q(q)), 1e-15)
+
+
+def test_is_normalized():
+    pair = peer.pair("every_joint_on_balls", "floating")
+    model, q = pair.model, pair.state()[0]
+    assert model.is_normalized(q) is True
+    for k in quaternions(model):
+        near, far = q.copy(), q.copy()
+        near[k:k + 4] *= 1.0 + 4e-7
+        far[k:k + 4] *= 1.0 - 6e-7
+        assert model.is_normalized(near) is True and model.is_normalized(far) is False
+        assert model.is_normalized(near, 1e-7) is False and model.is_normalized(far, 2e-6) is True
+        assert model.is_normalized([q, far, near]).tolist() == [True, False, True]
+        assert model.integrate(near, np.zeros(model.nv)).shape == q.shape
+    assert not model.is_normalized(0.0 * q) and not model.is_normalized(1e200 * q)
+    assert peer.pair("ur5").model.is_normalized(np.zeros((3, 6))).tolist() == [True] * 3
+
+
+def test_a_quaternion_of_zeros():
+    model = peer.pair("ball_joints", "floating").model
+    q = model.neutral()
+    q[3:7] = 0.0
+    with pytest.raises(ValueError, match=r"q: expected.*q\[3:7\] \(joint 'root_joint'\), got 0 0"):
+        model.normalize(q)
+    with pytest.raises(ValueError, match=r"q: expected.*q\[1, 3:7\] \(joint 'root_joint'\)"):
+        model.normalize([model.neutral(), q])
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, np.nan, np.inf, "small", None, [1e-6]])
+def test_bad_tolerance(tolerance):
+    model = peer.pair("ball_joints").model
+    with pytest.raises(ValueError, match=r"tolerance: expected.*got"):
+        model.is_normalized(model.neutral(), tolerance)
+
+
 # ---------------------------------------------------------------------------- interpolate
 
 @EVERY
 def test_interpolate_from_one_end_to_the_other(root_joint):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     q0, q1 = pair.state(0)[0], pair.state(1)[0]
     same_configuration(pair.model, pair.model.interpolate(q0, q1, 0.0), q0)
     same_configuration(pair.model, pair.model.interpolate(q0, q1, 1.0), q1)
@@ -245,7 +430,7 @@ def test_fractions_between_two_configurations_make_a_path():
 def test_random_configurations_are_inside_the_limits():
     rng = np.random.default_rng(0)
     for root_joint in (None, "floating", "planar"):
-        model = peer.pair("every_joint", root_joint).model
+        model = peer.pair("every_joint_on_balls", root_joint).model
         many = np.array([model.random_configuration(rng) for _ in range(500)])
         assert many.shape == (500, model.nq)
         assert (many >= model.lower).all() and (many <= model.upper).all()
@@ -345,7 +530,7 @@ def test_random_configuration_with_odd_limits(kind, lower, upper):
 @EVERY
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_batch_is_one_after_the_other(root_joint, count):
-    pair = peer.pair("every_joint", root_joint)
+    pair = peer.pair("every_joint_on_balls", root_joint)
     model = pair.model
     q0, q1 = np.zeros((2, count, model.nq))
     v, u = np.zeros((count, model.nv)), np.linspace(0.0, 1.0, count)
@@ -354,6 +539,15 @@ def test_batch_is_one_after_the_other(root_joint, count):
         v[row] = step(pair, STEPS[row], row)
     moved, way = model.integrate(q0, v), model.difference(q0, q1)
     between = model.interpolate(q0, q1, u)
+    several = [*model.d_integrate(q0, v), *model.d_difference(q0, q1), model.distance(q0, q1),
+               model.normalize(q0), model.is_normalized(q0)]
+    assert [x.shape[1:] for x in several] == [(model.nv, model.nv)] * 4 + [(), (model.nq,), ()]
+    for row in range(count):
+        alone = [*model.d_integrate(q0[row], v[row]), *model.d_difference(q0[row], q1[row]),
+                 model.distance(q0[row], q1[row]), model.normalize(q0[row]),
+                 model.is_normalized(q0[row])]
+        for x, y in zip(several, alone):
+            peer.close(x[row], y, 1e-14)
     assert (moved.shape, way.shape, between.shape) == (q0.shape, v.shape, q0.shape)
     for row in range(count):
         peer.close(moved[row], model.integrate(q0[row], v[row]), 1e-15)
@@ -363,7 +557,9 @@ def test_batch_is_one_after_the_other(root_joint, count):
 
 # ---------------------------------------------------------------------------- bad input
 
-CALLS = {"integrate": ("q", "v"), "difference": ("q0", "q1"), "interpolate": ("q0", "q1", "u")}
+CALLS = {"integrate": ("q", "v"), "difference": ("q0", "q1"), "interpolate": ("q0", "q1", "u"),
+         "d_integrate": ("q", "v"), "d_difference": ("q0", "q1"), "distance": ("q0", "q1")}
+ALONE = {"normalize": ("q",), "is_normalized": ("q",)}      # of any length of quaternions
 SPOILED = {
     "too short": lambda x: x[:-1],
     "too long": lambda x: np.append(x, 0.0),
@@ -379,14 +575,15 @@ SPOILED = {
 
 @pytest.mark.parametrize("how", SPOILED)
 @pytest.mark.parametrize("name, argument", [
-    (name, argument) for name, names in CALLS.items() for argument in names if argument != "u"])
+    (name, argument) for name, names in (CALLS | ALONE).items() for argument in names
+    if argument != "u"])
 def test_bad_array(name, argument, how):
     pair = peer.pair("every_joint", "floating")
     values = {"q": pair.state()[0], "q0": pair.state()[0], "q1": pair.state(1)[0],
               "v": pair.state()[1], "u": 0.5}
     values[argument] = SPOILED[how](values[argument])
     with pytest.raises(ValueError, match=rf"\b{argument}\b.*expected.*got"):
-        getattr(pair.model, name)(*(values[key] for key in CALLS[name]))
+        getattr(pair.model, name)(*(values[key] for key in (CALLS | ALONE)[name]))
 
 
 @pytest.mark.parametrize("u", [np.nan, np.inf, "half", None, 1j, [[0.5]]])

@@ -8,7 +8,7 @@ import dyn_ros
 import peer
 
 WORLD, LOCAL, ALIGNED = dyn_ros.ReferenceFrame
-ROBOTS = "every_joint", "panda", "talos_reduced", "kinova"
+ROBOTS = "every_joint", "panda", "talos_reduced", "kinova", "ball_joints"
 
 
 def torque(pair, q, f_ext):

@@ -87,7 +87,21 @@ def _moves_nothing(joint):
         return inertia.mass == 0.0 or inertia.rotational[2, 2] <= rounding
     if joint.kind == "floating":
         return inertia.mass == 0.0 or np.linalg.eigvalsh(inertia.rotational)[0] <= rounding
+    if joint.kind == "spherical":
+        return _turns_nothing(inertia)
     return _about_axis(inertia, joint.axis) <= 0.0
+
+
+def _turns_nothing(inertia):
+    """Whether the moment of inertia about some axis through the origin is zero.
+
+    Only that of the axis through the center of mass, or one about this center, can be.
+    """
+    distance = np.linalg.norm(inertia.com)
+    if inertia.mass == 0.0 or distance == 0.0:
+        moments = np.linalg.eigvalsh(inertia.rotational)
+        return moments[0] <= _ROUNDING * abs(moments[-1])
+    return _about_axis(inertia, inertia.com / distance) <= 0.0
 
 
 def _about_axis(inertia, axis):

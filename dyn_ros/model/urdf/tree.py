@@ -45,19 +45,22 @@ class Joint:
     Attributes
     ----------
     name : str
-    kind : {"revolute", "continuous", "prismatic", "floating", "planar"}
-        A planar joint translates in the x-y plane of its frame and rotates about z.
+    kind : {"revolute", "continuous", "prismatic", "floating", "planar", "spherical"}
+        A planar joint translates in the x-y plane of its frame and rotates about z. Only models
+        that are built in Python have spherical joints.
     parent : int
         Index in `Tree.joints`, -1 for the universe.
     placement : (4, 4) ndarray
         The joint frame at zero position in the parent joint's frame, homogeneous.
     axis : (3,) ndarray
-        Unit axis in the joint frame; z for planar joints, meaningless for floating joints.
+        Unit axis in the joint frame; z for planar joints, meaningless for floating and spherical
+        joints.
     inertia : Inertia
         Lumped over all links fixed to the joint.
     mimic : Mimic or None
     lower, upper : float
-        Position limits in rad or m; infinite for continuous, floating and planar joints.
+        Position limits in rad or m; infinite for continuous joints and those with several
+        coordinates.
     velocity, effort : float
         Limits in rad/s or m/s, and N m or N; infinite if the description has none.
     damping : float
@@ -88,16 +91,17 @@ class Frame:
     Attributes
     ----------
     name : str
-    kind : {"joint", "fixed_joint", "body"}
+    kind : {"joint", "fixed_joint", "body", "frame"}
+        "frame": added to a link in Python.
     parent : int
         The joint that moves it (index in `Tree.joints`), -1 for the universe.
     placement : (4, 4) ndarray
         In the parent joint's frame, homogeneous.
     parent_frame : int
         Index in `Tree.frames`, -1 for the universe: for a joint the link that it is attached to,
-        for a link the joint that connects it.
+        for a link the joint that connects it, for an added frame the link that it is fixed to.
     inertia : Inertia
-        Of a link, in this frame; zero for joints.
+        Of a link, in this frame; zero for others.
     """
 
     name: str
@@ -118,7 +122,8 @@ class Tree:
     joints : tuple of Joint
         In Pinocchio's order: depth first, children by joint name. A parent precedes its children.
     frames : tuple of Frame
-        In Pinocchio's order, without the universe. A parent frame precedes its children.
+        In Pinocchio's order, without the universe; frames that were added come last. A parent
+        frame precedes its children.
     base_inertia : Inertia
         Inertia of the links fixed to the universe, in the world; zero with a root joint.
     warnings : tuple of str
