@@ -21,8 +21,7 @@ import dyn_ros
 import peer
 from dyn_ros import ReferenceFrame
 
-WORLD, LOCAL, ALIGNED = ReferenceFrame.WORLD, ReferenceFrame.LOCAL, (
-    ReferenceFrame.LOCAL_WORLD_ALIGNED)
+WORLD, LOCAL, ALIGNED = ReferenceFrame                  # the last is LOCAL_WORLD_ALIGNED
 REFERENCES = pytest.mark.parametrize("reference", list(ReferenceFrame), ids=lambda x: x.name)
 PINOCCHIOS = pytest.mark.parametrize("reference", [LOCAL, ALIGNED], ids=lambda x: x.name)
 
@@ -81,6 +80,8 @@ PAIRS_OF_BODIES = {
         Spec("FL_FOOT", 3, other="HR_FOOT", other_placement=placed(15), **GAINS), FEET[1])),
     "ur5, nested": ("ur5", None, (
         Spec("tool0", 3, other="shoulder_link", placement=placed(16), **GAINS),)),
+    "panda, from the base": ("panda", None, (
+        Spec("panda_link0", other="panda_leftfinger", placement=placed(20), **GAINS),)),
     "every_joint, branches": ("every_joint", "floating", (
         Spec("tip", 3, other="dish", placement=placed(17), other_placement=placed(18), **GAINS),
         Spec("antenna_link", other="platform", placement=placed(19), kd=2.0))),
@@ -164,13 +165,19 @@ def at(point):
     return pinocchio.SE3(np.eye(3), point).toActionMatrixInverse()
 
 
+def turned(contact, oMc):
+    """Brings a motion of a contact frame from its own axes to those of the contact's rows."""
+    return {
+        LOCAL: np.eye(6),
+        ALIGNED: np.kron(np.eye(2), oMc.rotation),
+        WORLD: oMc.toActionMatrix(),
+    }[contact.reference_frame]
+
+
 def pose_rows(contact, one, two):
     """(K1, K2, error): the rows are K1 V1 - K2 V2 for velocities in WORLD; dimension 6."""
-    K, turn = {
-        LOCAL: (one.oMc.toActionMatrixInverse(), np.eye(6)),
-        ALIGNED: (at(one.oMc.translation), np.kron(np.eye(2), one.oMc.rotation)),
-        WORLD: (np.eye(6), one.oMc.toActionMatrix()),
-    }[contact.reference_frame]
+    turn = turned(contact, one.oMc)
+    K = turn @ one.oMc.toActionMatrixInverse()
     return K, K, turn @ pinocchio.log6(one.oMc.actInv(two.oMc)).vector
 
 

@@ -4,6 +4,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pinocchio
 import pytest
 
 import contacts as dense
@@ -115,6 +116,37 @@ def test_axes_do_not_matter_to_the_motion(robot, root_joint, contacts):
         peer.close(solve(pair, in_axes(contacts, reference), given)[0], expected, 1e-9)
 
 
+@pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, 0.1, 3.0, np.pi - 1e-4, np.pi - 1e-9])
+@REFERENCES
+def test_small_and_large_errors(angle, reference):
+    """A pose error that is known: the contact frame is at exp6 of it from its target."""
+    pair = peer.pair("ur5", None)
+    given = dense.state(pair)
+    dense.update(pair, given["q"], given["v"])
+    frame = dense.side(pair, "tool0", None).oMc
+    error = np.concatenate([[0.3, -0.2, 0.4], angle * np.array([2.0, -3.0, 6.0]) / 7.0])
+    target = (frame * pinocchio.exp6(error)).homogeneous
+    contact = Spec("tool0", reference_frame=reference, other_placement=target, kp=50.0)
+    M, J, force, b = dense.terms(pair, [replace(contact, kp=0.0)], **given)
+    wanted = 50.0 * dense.turned(contact, frame) @ error
+    expected = dense.saddle_point(M, J, force, b + wanted)
+    assert_solved(solve(pair, [contact], given), expected)
+
+
+@REFERENCES
+def test_far_from_the_origin_of_the_world(reference):
+    """A kilometer away, the rows in WORLD are badly scaled, but the motion is the same."""
+    robot, root_joint, contacts = dense.SCENES["solo12, shank"]
+    pair = peer.pair(robot, root_joint)
+    given = dense.state(pair)
+    given["q"][:2] += 1000.0
+    contacts = [replace(contact, kp=0.0) for contact in contacts]
+    expected = dense.dynamics(pair, in_axes(contacts, LOCAL), **given)
+    ddq, forces = solve(pair, in_axes(contacts, reference), given)
+    peer.close(ddq, expected[0], 1e-9)
+    assert forces.rank == 9
+
+
 @pytest.mark.parametrize("dimension", [3, 6])
 @REFERENCES
 def test_gains_close_the_error(dimension, reference):
@@ -122,10 +154,9 @@ def test_gains_close_the_error(dimension, reference):
     pair, rate, step = peer.pair("ur5", None), 8.0, 1e-3
     model, q, v = pair.model, pair.state(2)[0], np.zeros(6)
     dense.update(pair, q, v)
-    frame = pair.pin_data.oMi[6] * pair.pin.frames[model.frame_index("tool0") + 1].placement
-    away = np.eye(4)
-    away[:3, 3] = [0.02, -0.03, 0.01]
-    contact = Spec("tool0", dimension, reference, other_placement=frame.homogeneous @ away,
+    away = pinocchio.SE3(np.eye(3), np.array([0.02, -0.03, 0.01]))
+    target = (dense.side(pair, "tool0", None).oMc * away).homogeneous
+    contact = Spec("tool0", dimension, reference, other_placement=target,
                    kp=rate * rate, kd=2.0 * rate)
 
     def error():
@@ -155,17 +186,6 @@ def test_a_linkage_moves_as_with_mimic_joints():
         peer.close(ddq, driven.G @ driven.aba(q, v, driven.G.T @ tau), 1e-10)
 
 
-def test_links_of_one_body_are_not_in_contact():
-    """They cannot move apart, so the rows between them are zero."""
-    pair = peer.pair("solo12", "floating")
-    given = dense.state(pair)
-    ddq, forces = solve(pair, [Spec("FL_LOWER_LEG", other="FL_FOOT"), FEET[3]], given)
-    expected = dense.dynamics(pair, [FEET[3]], **given)
-    peer.close(ddq, expected[0], 1e-9)
-    peer.close(forces["HR_FOOT"], expected[1], 1e-9)
-    assert np.abs(forces["FL_LOWER_LEG"]).max() < 1e-9 and forces.rank == 3
-
-
 # --- results
 
 def test_forces_by_name():
@@ -174,7 +194,7 @@ def test_forces_by_name():
                 Spec(dense.HANDS[0], 3, placement=dense.placed(1), name="hand")]
     _, forces = solve(pair, contacts, dense.state(pair))
     names = ("left_sole_link", "toe", "hand")
-    assert tuple(forces.names) == names and tuple(forces) == names and len(forces) == 3
+    assert tuple(forces) == names and len(forces) == 3
     assert forces.lambda_c.shape == (12,)
     for name, rows in zip(names, (slice(0, 6), slice(6, 9), slice(9, 12)), strict=True):
         assert np.array_equal(forces[name], forces.lambda_c[rows])
@@ -216,6 +236,23 @@ def test_batch_is_state_after_state(robot, root_joint, contacts, damping, count,
         for name in alone[1]:
             peer.close(forces[name][row], alone[1][name], 1e-9,
                        scale=np.abs(alone[1].lambda_c).max())
+
+
+def test_each_state_of_a_batch_iterates_until_it_is_solved():
+    pair = peer.pair("solo12", "floating")
+    each = [dense.state(pair, seed) for seed in range(20)]
+    together = {name: np.array([given[name] for given in each]) for name in each[0]}
+    torn = (*FEET, replace(FEET[0], name="torn", kp=5.0))
+    for contacts, damping, residual in ((FEET, 1.0, 1e-6), (FEET, 0.1, 20.0), (torn, 1e-2, 1e-6)):
+        options = {"damping": damping, "residual": residual, "max_iterations": 30}
+        ddq, forces = solve(pair, contacts, together, **options)
+        for row, given in enumerate(each):
+            alone = solve(pair, contacts, given, **options)
+            peer.close(ddq[row], alone[0], 1e-9)
+            peer.close(forces.lambda_c[row], alone[1].lambda_c, 1e-9)
+            peer.close(forces.residual[row], alone[1].residual, 1e-6, max(1.0, residual))
+            assert forces.iterations[row] == alone[1].iterations
+            assert forces.rank[row] == alone[1].rank == 12
 
 
 def test_batch_of_one_and_of_none():
@@ -314,7 +351,7 @@ def test_much_damping_releases():
 
 def test_a_contact():
     contact = dyn_ros.Contact("tool0", 3, ALIGNED, placement=dense.placed(1), **GAINS)
-    assert contact.frame == contact.name == "tool0" and contact.dimension == 3
+    assert contact.frame == "tool0" and contact.dimension == 3 and contact.name is None
     assert contact.reference_frame == ALIGNED and contact.other is None
     assert (contact.kp, contact.kd) == (40.0, 9.0)
     with pytest.raises(AttributeError):
@@ -336,7 +373,7 @@ def test_placements_of_both_kinds():
 
 TURNED_BADLY = np.diag([2.0, 1.0, 1.0, 1.0])
 BAD_CONTACTS = {
-    "dimension": ({"dimension": 4}, "dimension.*3.*6.*4"),
+    "dimension": ({"dimension": 4}, "dimension: expected 6 or 3, got 4"),
     "reference frame": ({"reference_frame": 7}, "7"),
     "placement of another shape": ({"placement": np.eye(3)}, r"placement.*\(4, 4\).*\(3, 3\)"),
     "placement that stretches": ({"placement": TURNED_BADLY}, "placement.*rotation"),
@@ -357,6 +394,9 @@ def test_bad_contacts(how):
 BAD_CALLS = {
     "unknown frame": ((Spec("hand", 3),), {}, "no frame named 'hand'"),
     "unknown other frame": ((Spec("tool0", 3, other="hand"),), {}, "no frame named 'hand'"),
+    "links of one body": ((Spec("tool0", 3, other="wrist_3_link"),), {},
+                          "'tool0' and 'wrist_3_link'.*same body.*'wrist_3_joint'"),
+    "root link on the world": ((Spec("base_link", 3),), {}, "no joint moves.*'base_link'"),
     "same name twice": ((ARM, ARM), {}, "tool0"),
     "negative damping": ((ARM,), {"damping": -1.0}, "damping.*-1"),
     "damping that is not finite": ((ARM,), {"damping": np.nan}, "damping.*nan"),
@@ -390,10 +430,38 @@ def test_bad_arrays(name, value, message):
         solve(pair, (ARM,), dense.state(pair) | {name: value})
 
 
-def test_contacts_that_are_no_contacts():
+@pytest.mark.parametrize("collect", [
+    lambda contact: contact, lambda contact: (contact,), lambda contact: iter([contact])],
+    ids=["alone", "tuple", "iterator"])
+def test_contacts_of_any_iterable(collect):
+    pair = peer.new_pair("ur5", None)
+    given = dense.state(pair)
+    state, contact = (given["q"], given["v"], given["tau"]), dense.ours([ARM])[0]
+    expected = dense.dynamics(pair, [ARM], *state)[0]
+    for _ in range(2):
+        found = dyn_ros.contact_dynamics(pair.model, pair.data, *state, collect(contact))
+        peer.close(found[0], expected, 1e-9)
+
+
+def test_at_most_36_rows():
+    """Twelve points of four bodies, of which each has three or fewer: 24 independent rows."""
+    pair = peer.pair("talos_reduced", "floating")
+    given = dense.state(pair)
+    given["v"] *= 0.0
+    points = [Spec(("left_sole_link", "right_sole_link", *dense.HANDS)[k % 4], 3,
+                   placement=dense.placed(k), name=f"point {k}") for k in range(13)]
+    ddq, forces = solve(pair, points[:12], given)
+    expected = dense.least_norm(pair, points[:12], **given)
+    peer.close(ddq, expected[0], 1e-9)
+    peer.close(forces.lambda_c, expected[1], 1e-9)
+    assert forces.rank == 24
+    with pytest.raises(ValueError, match="at most 36 rows.*got 39 in 13 contacts"):
+        solve(pair, points, given)
+
+
+@pytest.mark.parametrize("wrong", [["tool0"], "tool0", None, [None]])
+def test_contacts_of_another_type(wrong):
     pair = peer.pair("ur5", None)
     given = dense.state(pair)
-    for wrong in (["tool0"], "tool0", dense.ours([ARM])[0], None):
-        with pytest.raises((TypeError, ValueError), match="contacts|Contact"):
-            dyn_ros.contact_dynamics(pair.model, pair.data, given["q"], given["v"], given["tau"],
-                                     wrong)
+    with pytest.raises(TypeError, match="contacts: expected a sequence of dyn_ros.Contact, got"):
+        dyn_ros.contact_dynamics(pair.model, pair.data, given["q"], given["v"], given["tau"], wrong)
