@@ -18,7 +18,6 @@ import pinocchio
 import pytest
 
 import dyn_ros
-import peer
 from dyn_ros import ReferenceFrame
 
 WORLD, LOCAL, ALIGNED = ReferenceFrame                  # the last is LOCAL_WORLD_ALIGNED

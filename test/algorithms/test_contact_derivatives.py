@@ -3,13 +3,13 @@
 """Derivatives of contact dynamics: differences, Pinocchio where it is right, identities."""
 from dataclasses import replace
 
+import contacts as dense
 import numpy as np
 import pytest
+from contacts import FEET, PINOCCHIOS, REFERENCES, in_axes, scenes
 
-import contacts as dense
 import dyn_ros
 import peer
-from contacts import FEET, PINOCCHIOS, REFERENCES, in_axes, scenes
 
 DIFFERENCES = 1e-8
 NAMES = ("ddq_dq", "ddq_dv", "ddq_dtau", "dlambda_dq", "dlambda_dv", "dlambda_dtau")

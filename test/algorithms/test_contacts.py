@@ -3,14 +3,14 @@
 """Contact dynamics: agreement with a dense solution and with Pinocchio, physics, bad input."""
 from dataclasses import replace
 
+import contacts as dense
 import numpy as np
 import pinocchio
 import pytest
+from contacts import ALIGNED, ARM, FEET, GAINS, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
 
-import contacts as dense
 import dyn_ros
 import peer
-from contacts import ALIGNED, ARM, FEET, GAINS, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
 
 TWICE = ("solo12", "floating", (FEET[0], replace(FEET[0], name="again"), FEET[3]))
 LOOP = ("four_bar", None, (Spec("pin", 3, other="base_pin"),))
@@ -278,7 +278,7 @@ def singular(which):
 def test_repeated_rows(which, reference):
     pair, contacts, given, rank = singular(which)
     contacts = in_axes(contacts, reference)
-    M, J, force, b = dense.terms(pair, contacts, **given)
+    M, J, force, _ = dense.terms(pair, contacts, **given)
     expected, _ = dense.least_norm(pair, contacts, **given)
     ddq, forces = solve(pair, contacts, given)
     peer.close(ddq, expected, 1e-9)

@@ -3,13 +3,13 @@
 """Impulses of contacts: agreement with a dense solution and with Pinocchio, conservation."""
 from dataclasses import replace
 
+import contacts as dense
 import numpy as np
 import pytest
+from contacts import ALIGNED, FEET, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
 
-import contacts as dense
 import dyn_ros
 import peer
-from contacts import ALIGNED, FEET, LOCAL, PINOCCHIOS, REFERENCES, Spec, in_axes, scenes
 
 NAMES = ("dv_dq", "dv_dv", "dimpulse_dq", "dimpulse_dv")
 RESTITUTION = 0.3
