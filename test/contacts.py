@@ -18,6 +18,7 @@ import pinocchio
 import pytest
 
 import dyn_ros
+import peer
 from dyn_ros import ReferenceFrame
 
 WORLD, LOCAL, ALIGNED = ReferenceFrame                  # the last is LOCAL_WORLD_ALIGNED
@@ -85,6 +86,18 @@ PAIRS_OF_BODIES = {
         Spec("tip", 3, other="dish", placement=placed(17), other_placement=placed(18), **GAINS),
         Spec("antenna_link", other="platform", placement=placed(19), kd=2.0))),
 }
+TWICE = ("solo12", "floating", (FEET[0], replace(FEET[0], name="again"), FEET[3]))
+LOOP = ("four_bar", None, (Spec("pin", 3, other="base_pin"),))
+SINGULAR = {                                        # and the rank of their rows
+    "twice": (*TWICE, 6),
+    "three points of a link": ("talos_reduced", "floating", tuple(
+        Spec("left_sole_link", 3, placement=placed(k), name=f"point {k}")
+        for k in range(4)), 6),
+    "four-bar linkage": (*LOOP, 2),
+    "closed gripper": ("panda", None, (
+        Spec("panda_leftfinger", other="panda_rightfinger"),), 1),
+    "thumb": ("tiago", None, (Spec("hand_palm_link"), Spec("hand_thumb_link")), 7),
+}
 EVERY_SCENE = SCENES | PAIRS_OF_BODIES
 WITHOUT_MIMICS = {name: scene for name, scene in EVERY_SCENE.items()
                   if scene[0] not in ("panda", "every_joint")}
@@ -111,6 +124,14 @@ def state(pair, seed=0):
     """The arguments of contact_dynamics by name, but for the contacts."""
     q, v, _, tau = pair.state(seed)
     return {"q": q, "v": v, "tau": 10.0 * tau, "f_ext": pair.wrenches(seed)}
+
+
+def singular(which):
+    """Of `SINGULAR`: pair, contacts, a state at rest, in which they agree, and the rank."""
+    robot, root_joint, contacts, rank = SINGULAR[which]
+    pair = peer.pair(robot, root_joint, "ignore")
+    given = state(pair)
+    return pair, contacts, given | {"v": 0.0 * given["v"]}, rank
 
 
 # --- differences

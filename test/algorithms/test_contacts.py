@@ -12,19 +12,6 @@ from contacts import ALIGNED, ARM, FEET, GAINS, LOCAL, PINOCCHIOS, REFERENCES, S
 import dyn_ros
 import peer
 
-TWICE = ("solo12", "floating", (FEET[0], replace(FEET[0], name="again"), FEET[3]))
-LOOP = ("four_bar", None, (Spec("pin", 3, other="base_pin"),))
-SINGULAR = {                                        # and the rank of their rows
-    "twice": (*TWICE, 6),
-    "three points of a link": ("talos_reduced", "floating", tuple(
-        Spec("left_sole_link", 3, placement=dense.placed(k), name=f"point {k}")
-        for k in range(4)), 6),
-    "four-bar linkage": (*LOOP, 2),
-    "closed gripper": ("panda", None, (
-        Spec("panda_leftfinger", other="panda_rightfinger"),), 1),
-    "thumb": ("tiago", None, (Spec("hand_palm_link"), Spec("hand_thumb_link")), 7),
-}
-
 
 def solve(pair, contacts, given, **options):
     return dyn_ros.contact_dynamics(pair.model, pair.data, given["q"], given["v"], given["tau"],
@@ -181,7 +168,7 @@ def test_a_linkage_moves_as_with_mimic_joints():
         q, v, _, _ = driven.state(seed)
         tau = np.random.default_rng(seed).normal(size=3)
         given = {"q": driven.to_pin_q(q), "v": driven.G @ v, "tau": tau}
-        ddq, forces = solve(closed, LOOP[2], given)
+        ddq, forces = solve(closed, dense.LOOP[2], given)
         assert forces.rank == 2
         peer.close(ddq, driven.G @ driven.aba(q, v, driven.G.T @ tau), 1e-10)
 
@@ -266,17 +253,10 @@ def test_batch_of_one_and_of_none():
 
 # --- repeated and contradictory rows, damping
 
-def singular(which):
-    robot, root_joint, contacts, rank = SINGULAR[which]
-    pair = peer.new_pair(robot, root_joint, "ignore")
-    given = dense.state(pair)
-    return pair, contacts, given | {"v": 0.0 * given["v"]}, rank      # at rest, rows agree
-
-
-@pytest.mark.parametrize("which", SINGULAR)
+@pytest.mark.parametrize("which", dense.SINGULAR)
 @REFERENCES
 def test_repeated_rows(which, reference):
-    pair, contacts, given, rank = singular(which)
+    pair, contacts, given, rank = dense.singular(which)
     contacts = in_axes(contacts, reference)
     M, J, force, _ = dense.terms(pair, contacts, **given)
     expected, _ = dense.least_norm(pair, contacts, **given)
@@ -287,10 +267,10 @@ def test_repeated_rows(which, reference):
     assert forces.residual < 1e-9 * np.abs(ddq).max()
 
 
-@pytest.mark.parametrize("which", SINGULAR)
+@pytest.mark.parametrize("which", dense.SINGULAR)
 def test_repeated_rows_by_proximal_iterations(which):
     """The forces are those of the least norm."""
-    pair, contacts, given, _ = singular(which)
+    pair, contacts, given, _ = dense.singular(which)
     expected = dense.least_norm(pair, contacts, **given)
     scale = np.abs(expected[0]).max()
     ddq, forces = solve(pair, contacts, given, damping=1e-3, residual=1e-11 * scale)
