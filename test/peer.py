@@ -49,14 +49,14 @@ FILES = {  # what the name says, for the robots whose name does not say it
     "bolt": "bolt_description/robots/bolt.urdf",  # biped
     "talos_reduced": "talos_data/robots/talos_reduced.urdf",  # humanoid
     "g1": "g1_description/urdf/g1_29dof_with_hand_rev_1_0.urdf",  # humanoid with hands
-    "icub_reduced": "icub_description/robots/icub_reduced.urdf",
     "simple_humanoid": "simple_humanoid_description/urdf/simple_humanoid.urdf",
     "centauro": "centauro_description/urdf/centauro.urdf",  # four legs, two arms
     "tiago": "tiago_description/robots/tiago.urdf",  # mobile manipulator with a hand
     "pr2": "pr2_description/urdf/pr2.urdf",  # mobile, two arms
     "iris": "iris_description/robots/iris.urdf",  # quadrotor
 }
-LINKAGES = {  # robots of some tests only
+OTHER_FILES = {  # of some tests only
+    "icub_reduced": "icub_description/robots/icub_reduced.urdf",  # humanoid
     "four_bar": OWN_ROBOTS / "four_bar.urdf",
 }
 ROOT_JOINTS = {
@@ -76,8 +76,8 @@ def robots(names=tuple(FILES), root_joints=(None, "floating")):
 
 @functools.cache
 def urdf(robot):
-    """The URDF text of a robot of `FILES` or `LINKAGES`."""
-    return (EXAMPLE_ROBOTS / (FILES | LINKAGES)[robot]).read_text(encoding="utf-8")
+    """The URDF text of a robot of `FILES` or `OTHER_FILES`."""
+    return (EXAMPLE_ROBOTS / (FILES | OTHER_FILES)[robot]).read_text(encoding="utf-8")
 
 
 def pinocchio_model(xml, root_joint=None, mimic=False):
