@@ -136,6 +136,9 @@ def singular(which):
 
 # --- differences
 
+DIFFERENCES = {LOCAL: 1e-9, ALIGNED: 1e-9, WORLD: 1e-7}     # rows in WORLD are badly scaled
+
+
 def by_configuration(pair, given, function, step=3e-4):
     """Derivatives of function(**given) along each velocity; the function is called for a batch."""
     nv = pair.model.nv
@@ -295,18 +298,27 @@ def dynamics(pair, contacts, q, v, tau, f_ext=None, damping=0.0):
     return saddle_point(*terms(pair, contacts, q, v, tau, f_ext), damping)
 
 
-def least_norm(pair, contacts, q, v, tau, f_ext=None):
-    """(ddq, forces) of contacts that repeat or contradict each other, by a pseudoinverse."""
-    M, J, force, b = terms(pair, contacts, q, v, tau, f_ext)
+def least_norm_point(M, J, force, b):
+    """`saddle_point` of rows that repeat or contradict each other, by a pseudoinverse."""
     coupling = J @ np.linalg.solve(M, J.T)
     forces = np.linalg.pinv(coupling, 1e-9, hermitian=True) @ (b - J @ np.linalg.solve(M, force))
     return np.linalg.solve(M, force + J.T @ forces), forces
 
 
+def least_norm(pair, contacts, q, v, tau, f_ext=None):
+    """(ddq, forces) of contacts that repeat or contradict each other."""
+    return least_norm_point(*terms(pair, contacts, q, v, tau, f_ext))
+
+
+def impulse_terms(pair, contacts, q, v, restitution=0.0):
+    """M, J, the free force and the right side of the rows, of the change of velocity."""
+    J = jacobian(pair, q, contacts)
+    return pair.crba(q), J, 0.0 * v, -(1.0 + restitution) * J @ v
+
+
 def impulses(pair, contacts, q, v, restitution=0.0, damping=0.0):
     """(v_after, impulses)."""
-    J = jacobian(pair, q, contacts)
-    change, found = saddle_point(pair.crba(q), J, 0.0 * v, -(1.0 + restitution) * J @ v, damping)
+    change, found = saddle_point(*impulse_terms(pair, contacts, q, v, restitution), damping)
     return v + change, found
 
 

@@ -445,3 +445,29 @@ def test_contacts_of_another_type(wrong):
     given = dense.state(pair)
     with pytest.raises(TypeError, match="contacts: expected a sequence of dyn_ros.Contact, got"):
         dyn_ros.contact_dynamics(pair.model, pair.data, given["q"], given["v"], given["tau"], wrong)
+
+
+# --- without compiled code
+
+def flat(found):
+    """All arrays of a result."""
+    if isinstance(found, tuple):
+        return [x for part in found for x in flat(part)]
+    return [found.lambda_c if isinstance(found, dyn_ros.ContactForces) else np.array(found)]
+
+
+@pytest.mark.parametrize("scene", ["every_joint, branches", "solo12, shank"])
+def test_without_compiled_code(scene):
+    robot, root_joint, contacts = dense.EVERY_SCENE[scene]
+    pair = peer.pair(robot, root_joint)
+    given = dense.state(pair) | {"contacts": dense.ours(contacts)}
+    impact = {name: given[name] for name in ("q", "v", "contacts")}
+    calls = [("contact_dynamics", given), ("contact_dynamics", given | {"damping": 1e-2}),
+             ("contact_dynamics", given | {"damping": 1e-2, "residual": 1e-6}),
+             ("contact_dynamics_derivatives", given),
+             ("impulse_dynamics", impact | {"restitution": 0.4}),
+             ("impulse_dynamics_derivatives", impact | {"restitution": 0.4})]
+    for (name, arguments), found in zip(calls, peer.uncompiled(robot, calls), strict=True):
+        expected = getattr(dyn_ros, name)(pair.model, pair.data, **arguments)
+        for x, y in zip(flat(found), flat(expected), strict=True):
+            peer.close(x, y, 1e-9)
