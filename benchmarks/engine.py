@@ -22,6 +22,7 @@ import numpy as np
 import pinocchio
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
+import contacts as scenes
 import sizes
 
 import dyn_ros
@@ -82,6 +83,8 @@ CASES = {
     "centroidal_derivatives": Case(pinocchio.computeCentroidalDynamicsDerivatives, "qva"),
 }
 ROBOTS = (("panda", None), ("talos_reduced", "floating"))
+CONTACT_CASES = ("contact_dynamics", "contact_dynamics_derivatives", "impulse_dynamics",
+                 "impulse_dynamics_derivatives", "delassus_matrix")
 
 
 def take_turns(ours, theirs, turns, rounds, repeats):
@@ -136,6 +139,73 @@ def batch(pair, threads):
                f"| {b_ / a_:.1f} |")
 
 
+def contact_cases(pair, contacts):
+    """Return by name the calls of both engines for one state, (q, v, tau) -> None."""
+    model, data, pin, pin_data = pair.model, pair.data, pair.pin, pair.pin_data
+    mine, (models, datas) = scenes.ours(contacts), scenes.rigid(pair, contacts)
+    settings = pinocchio.ProximalSettings()
+
+    def dynamics(q, v, tau):
+        pinocchio.constraintDynamics(pin, pin_data, q, v, tau, models, datas, settings)
+
+    def dynamics_derivatives(q, v, tau):
+        dynamics(q, v, tau)
+        pinocchio.computeConstraintDynamicsDerivatives(pin, pin_data, models, datas, settings)
+
+    def impulses(q, v, tau):
+        pinocchio.impulseDynamics(pin, pin_data, q, v, models, datas, 0.0, settings)
+
+    def impulse_derivatives(q, v, tau):
+        impulses(q, v, tau)
+        pinocchio.computeImpulseDynamicsDerivatives(pin, pin_data, models, datas, 0.0, settings)
+
+    def delassus(q, v, tau):
+        pinocchio.computeDelassusMatrix(pin, pin_data, q, models, datas)
+
+    return {
+        "contact_dynamics": (
+            lambda q, v, tau, **options: dyn_ros.contact_dynamics(
+                model, data, q, v, tau, mine, **options), dynamics),
+        "contact_dynamics_derivatives": (
+            lambda q, v, tau, **options: dyn_ros.contact_dynamics_derivatives(
+                model, data, q, v, tau, mine, **options), dynamics_derivatives),
+        "impulse_dynamics": (
+            lambda q, v, tau, **options: dyn_ros.impulse_dynamics(
+                model, data, q, v, mine, **options), impulses),
+        "impulse_dynamics_derivatives": (
+            lambda q, v, tau, **options: dyn_ros.impulse_dynamics_derivatives(
+                model, data, q, v, mine, **options), impulse_derivatives),
+        "delassus_matrix": (
+            lambda q, v, tau, **options: dyn_ros.delassus_matrix(
+                model, data, q, mine, **options), delassus),
+    }
+
+
+def contacts_one_state(pair, cases):
+    """Yield rows as `one_state`, of robots in contact."""
+    q, v, _, tau = pair.state()
+    for name, (ours, theirs) in cases.items():
+        a_, b_ = take_turns(partial(ours, q, v, tau), partial(theirs, pair.to_pin_q(q), v, tau),
+                            60, 1, 300).min(axis=1)
+        yield f"| `{name}` | {a_:.2f} | {b_:.2f} | {a_ / b_:.2f} |"
+
+
+def contacts_batch(pair, cases, threads):
+    """Yield rows as `batch`, of robots in contact."""
+    q, v, _, tau = pair.states(STATES)
+    theirs = np.array([pair.to_pin_q(x) for x in q]), v, tau
+
+    def each(call):
+        for state in zip(*theirs):
+            call(*state)
+
+    for name, (ours, call) in cases.items():
+        a_, b_ = np.median(take_turns(partial(ours, q, v, tau, threads=threads),
+                                      partial(each, call), 3, 5, 1), axis=1)
+        yield (f"| `{name}` | {a_ / STATES:.3f} | a Python loop, {b_ / STATES:.3f} "
+               f"| {b_ / a_:.1f} |")
+
+
 def memory(pair):
     """Return the time to write one matrix for each state of a batch [us per state]."""
     matrices = np.zeros((STATES, pair.model.nv, pair.model.nv))
@@ -175,6 +245,29 @@ def accuracy():
         yield f"| `{name}` | {e:.1e} | {where} |"
 
 
+def contact_report():
+    """Yield the lines of the section on contacts."""
+    robot, root_joint, contacts = scenes.SCENES["solo12"]
+    pair = peer.new_pair(robot, root_joint, "ignore")
+    cases = contact_cases(pair, contacts)
+    yield ""
+    yield f"## {robot} on {len(contacts)} feet, each a contact of dimension 3"
+    yield ""
+    yield ("Single states, called from Python. The derivatives include the dynamics on both "
+           "sides:")
+    yield ""
+    yield "| | dyn_ros [us] | Pinocchio [us] | ratio |"
+    yield "| --- | --- | --- | --- |"
+    yield from contacts_one_state(pair, cases)
+    for threads in (1, 2):
+        yield ""
+        yield f"Batches of {STATES} states, {threads} thread{'s' * (threads > 1)}, per state:"
+        yield ""
+        yield "| | dyn_ros [us] | Pinocchio [us] | speedup |"
+        yield "| --- | --- | --- | --- |"
+        yield from contacts_batch(pair, cases, threads)
+
+
 def report():
     """Yield the lines of the page."""
     yield "# Performance"
@@ -206,6 +299,7 @@ def report():
                "`minverse` and `coriolis_matrix` return one such matrix per state, "
                "`rnea_derivatives` and `aba_derivatives` three. The loop with Pinocchio does not "
                "store them: each state overwrites the results of the previous one in `Data`.")
+    yield from contact_report()
     yield ""
     yield "## Size"
     yield ""
@@ -232,7 +326,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", type=Path, help="also write the page to this file")
     path = parser.parse_args().write
-    dyn_ros.precompile(list(CASES))
+    dyn_ros.precompile([*CASES, *CONTACT_CASES])
     lines = []
     for line in report():
         print(line, flush=True)

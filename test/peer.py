@@ -55,6 +55,10 @@ FILES = {  # what the name says, for the robots whose name does not say it
     "pr2": "pr2_description/urdf/pr2.urdf",  # mobile, two arms
     "iris": "iris_description/robots/iris.urdf",  # quadrotor
 }
+OTHER_FILES = {  # of some tests only
+    "icub_reduced": "icub_description/robots/icub_reduced.urdf",  # humanoid
+    "four_bar": OWN_ROBOTS / "four_bar.urdf",
+}
 ROOT_JOINTS = {
     None: None,
     "floating": pinocchio.JointModelFreeFlyer,
@@ -76,8 +80,8 @@ def robots(names=(*FILES, *BUILT), root_joints=(None, "floating")):
 
 @functools.cache
 def urdf(robot):
-    """The URDF text of a robot of `FILES` or of the tests."""
-    file = FILES.get(robot, OWN_ROBOTS / f"{robot}.urdf")
+    """The URDF text of a robot of `FILES` or `OTHER_FILES`, or of the tests."""
+    file = (FILES | OTHER_FILES).get(robot, OWN_ROBOTS / f"{robot}.urdf")
     return (EXAMPLE_ROBOTS / file).read_text(encoding="utf-8")
 
 

@@ -162,6 +162,8 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     table = contact_table(model, data, contacts, damping, residual, max_iterations)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
+    if not table.rows:                              # to the last bit
+        return aba(model, data, q, v, tau, f_ext, threads=threads), _no_forces(data, q, v, tau)
     ddq, lambda_c, solution = _contact_dynamics(model, data, threads, table, q, v, tau, f_ext,
                                                 table.zeros)
     return ddq, ContactForces(table.rows, lambda_c, solution)

@@ -101,6 +101,8 @@ class Contact:
         if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
             raise ValueError(f"reference_frame: expected dyn_ros.ReferenceFrame, got "
                              f"{reference_frame!r:.80}")
+        if name is None and isinstance(frame, str):
+            name = frame
         if name is not None and not isinstance(name, str):
             raise ValueError(f"name: expected a string, got {name!r:.80}")
         values = {"frame": frame, "dimension": int(dimension), "other": other, "name": name,
@@ -126,7 +128,7 @@ class Contact:
         other = "" if self.other is None else f", other={self.other!r}"
         return (f"Contact({self.frame!r}, dimension={self.dimension}, "
                 f"{self.reference_frame.name}{other}"
-                f"{'' if self.name is None else f', name={self.name!r}'})")
+                f"{'' if self.name in (None, self.frame) else f', name={self.name!r}'})")
 
 
 def _restored(*values: Any) -> Contact:
@@ -165,6 +167,11 @@ class ContactForces(Mapping[str, Array]):
     """
 
     __slots__ = ("_rows", "_solution", "lambda_c")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the contacts."""
+        return tuple(self._rows)
 
     def __init__(self, rows: dict[str, slice], lambda_c: Array, solution: Array) -> None:
         self._rows, self.lambda_c, self._solution = rows, lambda_c, solution
@@ -242,13 +249,15 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         Unknown frames, contacts of the same name, more rows than ``MAX_CONSTRAINTS``, a frame that
         no joint moves, or an invalid setting.
     """
+    if type(contacts) is not tuple:
+        contacts = _as_tuple(contacts)
     try:
         if data.model is model:                     # otherwise the call reports it
-            return data._tables[tuple(contacts), damping, residual, max_iterations, restitution]
+            return data._tables[contacts, damping, residual, max_iterations, restitution]
     except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
         pass
     kept = data._tables if getattr(data, "model", None) is model else {}
-    contacts = _checked(contacts)
+    _require_contacts(contacts)
     settings = _checked_settings(damping, residual, max_iterations, restitution)
     found = _new_table(require_model(model), contacts, settings)
     if len(kept) >= _KEPT:
@@ -258,16 +267,18 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
     return found
 
 
-def _checked(contacts):
+def _as_tuple(contacts):
     try:
-        contacts = tuple(contacts)
+        return tuple(contacts)
     except TypeError:
-        contacts = (None,) if not isinstance(contacts, Contact) else (contacts,)
+        return (contacts,)
+
+
+def _require_contacts(contacts):
     for contact in contacts:
         if not isinstance(contact, Contact):
             raise TypeError(f"contacts: expected a sequence of dyn_ros.Contact, got "
                             f"{type(contact).__name__}: {contact!r:.80}")
-    return contacts
 
 
 def _checked_settings(damping, residual, most, restitution):
