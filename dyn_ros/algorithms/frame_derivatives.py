@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of a frame's velocity and spatial acceleration.
+"""Derivatives of the velocity and acceleration of a frame, or of a point fixed to it.
 
 Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), section
 III, for the joints between the frame and the root (frames.py). If coordinate j moves its subtree
@@ -10,18 +10,23 @@ joint changes by v_p x u, a_p x u, so
     dv = v_p x u,  da = a_p x u + (v_p x u) x (v - v_p)
 
 and with respect to velocity, da = (v_p + v_j - v) x u, with v_j the velocity of joint j's body.
+The classical acceleration, a + (w x v, 0), follows by the product rule.
 """
-from ..model.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
+from ..model.fields import CLASSICAL, FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
 from ..model.frames import ReferenceFrame, frame_selector
-from ..model.layout import clear, idx_column, idx_v, ncolumns, nv, offset, parent
+from ..model.layout import clear, idx_column, idx_v, ncolumns, nv, offset, option, parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
+    Motion,
+    add,
+    cross,
     load_motion,
     motion_add,
     motion_cross,
     motion_scale,
     motion_sub,
     motion_to_parent,
+    zero3,
 )
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load
@@ -67,7 +72,8 @@ def add_joint(r, j, T, v, a, v_j, v_p, a_p):
 
 
 @kernel
-def acceleration_derivatives_kernel(r):
+def spatial_derivatives(r):
+    """Store all derivatives, of the spatial acceleration; return the velocity."""
     X, v, a = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
@@ -84,24 +90,51 @@ def acceleration_derivatives_kernel(r):
                                              motion_scale(v_k, motion_cross(v_j, u))))
         add_joint(r, j, T, v, a, v_j, v_p, a_p)
         j, v_j, a_j = parent(r, j), v_p, a_p
+    return motion_to_parent(T, v)
+
+
+@kernel
+def rate_of_turning(v, dv):
+    """Derivative of (w x v, 0), with v and its derivative dv."""
+    return Motion(add(cross(dv.angular, v.linear), cross(v.angular, dv.linear)),
+                  zero3(v.linear[0]))
+
+
+@kernel
+def add_turning(r, v):
+    """Add the derivatives of (w x v, 0) to those of the spatial acceleration."""
+    for k in range(nv(r)):
+        v_dq = load_motion(r.work, offset(r, V_DQ) + 6 * k)
+        v_dv = load_motion(r.work, offset(r, V_DV) + 6 * k)
+        add_to_row(r, A_DQ, k, rate_of_turning(v, v_dq))
+        add_to_row(r, A_DV, k, rate_of_turning(v, v_dv))
+
+
+@kernel
+def acceleration_derivatives_kernel(r):
+    v = spatial_derivatives(r)
+    if option(r, CLASSICAL):
+        add_turning(r, v)
 
 
 @kernel
 def velocity_derivatives_kernel(r):
     clear(r.work, offset(r, A), nv(r))
-    acceleration_derivatives_kernel(r)
+    spatial_derivatives(r)
 
 
 _velocity_derivatives = Algorithm(
-    "frame_velocity_derivatives", velocity_derivatives_kernel, (Q, V), (V_DQ, V_DV),
-    options=(FRAME, REFERENCE_FRAME)).caller()
+    "frame_velocity_derivatives", velocity_derivatives_kernel, (Q, V, POINT), (V_DQ, V_DV),
+    optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
 _acceleration_derivatives = Algorithm(
-    "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A),
-    (V_DQ, A_DQ, A_DV, A_DA), leaves=(V_DV,), options=(FRAME, REFERENCE_FRAME)).caller()
+    "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A, POINT),
+    (V_DQ, A_DQ, A_DV, A_DA), optional=(POINT,), leaves=(V_DV,),
+    options=(FRAME, REFERENCE_FRAME, CLASSICAL)).caller()
 
 
 def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
-                               frame: str | int, reference_frame: ReferenceFrame | int, *,
+                               frame: str | int, reference_frame: ReferenceFrame | int,
+                               offset: ArrayLike | None = None, *,
                                threads: int = 1) -> tuple[Array, Array]:
     """Derivatives of ``frame_velocity`` with respect to configuration and velocity.
 
@@ -125,6 +158,8 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
     reference_frame : ReferenceFrame
         WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
         origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
     threads : int
         Number of threads for a batch.
 
@@ -146,12 +181,13 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
         and the actual value.
     """
     return _velocity_derivatives(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v)
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset)
 
 
 def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
                                    a: ArrayLike, frame: str | int,
-                                   reference_frame: ReferenceFrame | int, *,
+                                   reference_frame: ReferenceFrame | int,
+                                   offset: ArrayLike | None = None, *, classical: bool = False,
                                    threads: int = 1) -> tuple[Array, Array, Array, Array]:
     """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
 
@@ -161,7 +197,8 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     frame's origin as if it were fixed. The derivatives with respect to configuration are
     Pinocchio's plus (w x u, 0) in each column of v_partial_dq, with the angular velocity w of the
     frame and the velocity u of its origin along the column; in a_partial_dq, with its angular
-    acceleration instead. Also computes ``data.v_partial_dv``.
+    acceleration instead. Pinocchio's a_partial_dq in WORLD lacks a term in the columns of a
+    floating or planar joint whose parent moves. Also computes ``data.v_partial_dv``.
 
     Parameters
     ----------
@@ -179,6 +216,11 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     reference_frame : ReferenceFrame
         WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
         origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+    classical : bool
+        Differentiate the classical acceleration, the one that ``frame_classical_acceleration``
+        returns, instead of the spatial one.
     threads : int
         Number of threads for a batch.
 
@@ -188,8 +230,7 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
         Derivative of the velocity (linear, angular); each column is along one velocity, in the
         tangent space [m/s, rad/s per rad, m].
     a_partial_dq : (6, nv) ndarray
-        Derivative of the spatial acceleration with respect to configuration [m/s2, rad/s2 per
-        rad, m].
+        Derivative of the acceleration with respect to configuration [m/s2, rad/s2 per rad, m].
     a_partial_dv : (6, nv) ndarray
         With respect to velocity [m/s2, rad/s2 per rad/s, m/s].
     a_partial_da : (6, nv) ndarray
@@ -204,5 +245,5 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
         unknown frame or reference frame (lists the valid ones); names the argument, the expected
         and the actual value.
     """
-    return _acceleration_derivatives(
-        model, data, threads, frame_selector(model, frame, reference_frame), q, v, a)
+    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | bool(classical)
+    return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)

@@ -413,6 +413,142 @@ def test_an_unknown_frame_or_reference_frame(name):
         function(pair.model, pair.data, *motions, "panda_link5", 3)
 
 
+# --- points fixed to frames, and classical accelerations
+
+OFFSET = np.array([0.3, -0.2, 0.5])
+
+
+def point_motion(pair, q, v, a, index, reference, classical=False):
+    """Velocity and acceleration of the point at OFFSET, from its Jacobian."""
+    model, data = pair.model, pair.data
+    aligned = reference == ReferenceFrame.LOCAL_WORLD_ALIGNED
+    place = index, ReferenceFrame.LOCAL if aligned else reference, OFFSET
+    dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, *place)
+    J = data.frame_jacobian
+    velocity, acceleration = J @ v, J @ a + dJ @ v
+    if classical:
+        acceleration[:3] += np.cross(velocity[3:], velocity[:3])
+    if aligned:
+        R = np.kron(np.eye(2), dyn_ros.frame_placements(model, data, q)[index][:3, :3])
+        velocity, acceleration = R @ velocity, R @ acceleration
+    return velocity, acceleration
+
+
+@SOME
+@REFERENCES
+@pytest.mark.parametrize("classical", [False, True], ids=["spatial", "classical"])
+def test_derivatives_of_points_are_those_of_their_motion(robot, root_joint, reference, classical):
+    pair = peer.pair(robot, root_joint)
+    model, data = pair.model, pair.data
+    q, v, a, _ = pair.state(25)
+    for index in a_few(pair)[-2:]:
+        def motion(k, q=q, v=v, a=a, index=index):
+            return point_motion(pair, q, v, a, index, reference, classical)[k]
+
+        expected = (by_configuration(pair, q, lambda q: motion(0, q)),
+                    by_configuration(pair, q, lambda q: motion(1, q)),
+                    by_motion(v, lambda v: motion(1, v=v)), by_motion(a, lambda a: motion(1, a=a)))
+        found = dyn_ros.frame_acceleration_derivatives(
+            model, data, q, v, a, index, reference, OFFSET, classical=classical)
+        for x, y in zip(found, expected, strict=True):
+            peer.close(x, y, DIFFERENCES, scale=max(1.0, np.abs(y).max()))
+        found = dyn_ros.frame_velocity_derivatives(model, data, q, v, index, reference, OFFSET)
+        for x, y in zip(found, (expected[0], expected[3]), strict=True):
+            peer.close(x, y, DIFFERENCES, scale=max(1.0, np.abs(y).max()))
+
+
+@SOME
+@REFERENCES
+def test_derivatives_of_the_classical_acceleration_of_a_frame(robot, root_joint, reference):
+    pair = peer.pair(robot, root_joint)
+    model, data = pair.model, pair.data
+    q, v, a, _ = pair.state(26)
+    index = len(model.frame_names) - 1
+
+    def acceleration(q=q, v=v, a=a):
+        return dyn_ros.frame_classical_acceleration(model, data, q, v, a, index, reference).copy()
+
+    expected = (by_configuration(pair, q, acceleration), by_motion(v, lambda v: acceleration(v=v)),
+                by_motion(a, lambda a: acceleration(a=a)))
+    found = dyn_ros.frame_acceleration_derivatives(
+        model, data, q, v, a, index, reference, classical=True)[1:]
+    for x, y in zip(found, expected, strict=True):
+        peer.close(x, y, DIFFERENCES, scale=max(1.0, np.abs(y).max()))
+
+
+@EVERY
+@pytest.mark.parametrize("reference", [ReferenceFrame.LOCAL, ReferenceFrame.LOCAL_WORLD_ALIGNED],
+                         ids=lambda x: x.name)
+def test_derivatives_of_points_are_pinocchios(robot, root_joint, reference):
+    pair = peer.pair(robot, root_joint)
+    q, v, a, _ = pair.state(27)
+    pinocchio.computeForwardKinematicsDerivatives(*free(pair, q, v, a))
+    for index in a_few(pair):
+        frame = pair.pin.frames[pin_frame(pair, index)]
+        point = frame.placement * pinocchio.SE3(np.eye(3), OFFSET)
+        place = (pair.pin, pair.pin_data, frame.parentJoint, point,
+                 getattr(pinocchio, reference.name))
+        dv_dq, dv_dv = pinocchio.getPointVelocityDerivatives(*place)
+        expected = pinocchio.getPointClassicAccelerationDerivatives(*place)
+        found = dyn_ros.frame_acceleration_derivatives(
+            pair.model, pair.data, q, v, a, index, reference, OFFSET, classical=True)
+        for x, y in zip((*found, pair.data.v_partial_dv), (*expected, dv_dv), strict=True):
+            peer.close(x[:3], y @ pair.G, 1e-11, scale=max(1.0, np.abs(y).max()))
+        found = dyn_ros.frame_velocity_derivatives(
+            pair.model, pair.data, q, v, index, reference, OFFSET)
+        for x, y in zip(found, (dv_dq, dv_dv), strict=True):
+            peer.close(x[:3], y @ pair.G, 1e-11, scale=max(1.0, np.abs(y).max()))
+
+
+@REFERENCES
+def test_an_offset_of_zero_is_the_origin(reference):
+    pair = peer.pair("tiago", "floating")
+    q, v, a, _ = pair.state(28)
+    index = len(pair.model.frame_names) - 1
+    place = pair.model, pair.data, q, v, a, index, reference
+    expected = copies(dyn_ros.frame_acceleration_derivatives(*place))
+    for x, y in zip(dyn_ros.frame_acceleration_derivatives(*place, np.zeros(3)), expected,
+                    strict=True):
+        assert np.array_equal(x, y)
+    if reference == ReferenceFrame.WORLD:           # at the world's origin, whatever the point is
+        for x, y in zip(dyn_ros.frame_acceleration_derivatives(*place, OFFSET), expected,
+                        strict=True):
+            peer.close(x, y, 1e-12, scale=np.abs(y).max(initial=1.0))
+
+
+@pytest.mark.parametrize("offsets", [OFFSET, np.outer(np.arange(9.0), OFFSET)],
+                         ids=["one", "each"])
+@pytest.mark.parametrize("classical", [False, True], ids=["spatial", "classical"])
+@pytest.mark.parametrize("robot", ["tiago", "every_joint"])
+def test_a_batch_of_points(robot, classical, offsets):
+    pair = peer.pair(robot, "floating")
+    model, data = pair.model, pair.data
+    q, v, a, _ = pair.states(9, 29)
+    place = len(model.frame_names) - 1, ReferenceFrame.LOCAL_WORLD_ALIGNED
+    found = dyn_ros.frame_acceleration_derivatives(
+        model, data, q, v, a, *place, offsets, classical=classical, threads=2)
+    velocity = dyn_ros.frame_velocity_derivatives(model, data, q, v, *place, offsets)
+    for n, point in enumerate(np.broadcast_to(offsets, (9, 3))):
+        state = model, data, q[n], v[n]
+        for x, y in zip(found, dyn_ros.frame_acceleration_derivatives(
+                *state, a[n], *place, point, classical=classical), strict=True):
+            peer.close(x[n], y, 1e-13, scale=np.abs(y).max(initial=1.0))
+        for x, y in zip(velocity, dyn_ros.frame_velocity_derivatives(*state, *place, point),
+                        strict=True):
+            peer.close(x[n], y, 1e-13, scale=np.abs(y).max(initial=1.0))
+
+
+@pytest.mark.parametrize("offset, words", [
+    ([0.0, 0.0], r"offset: expected shape \(3,\)"), ([0.0, np.nan, 0.0], "offset: .*nan")])
+def test_a_wrong_point(offset, words):
+    pair = peer.pair("panda")
+    q, v, a, _ = pair.state()
+    with pytest.raises(ValueError, match=words):
+        dyn_ros.frame_velocity_derivatives(pair.model, pair.data, q, v, 3, 0, offset)
+    with pytest.raises(ValueError, match=words):
+        dyn_ros.frame_acceleration_derivatives(pair.model, pair.data, q, v, a, 3, 0, offset)
+
+
 # --- momentum
 
 @EVERY
