@@ -74,8 +74,13 @@ assert_type(dyn_ros.joint_friction(model, v), Floats)
 assert_type(dyn_ros.frame_forces(model, data, q, v, v, {"tool": [0, 0, 1, 0, 0, 0]}), Floats)
 assert_type(dyn_ros.frame_force(model, data, q, v, v, "tool", f_ext, threads=2), Floats)
 com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v)
+upper, diagonal, inverse = dyn_ros.cholesky(model, data, q)
+assert_type(dyn_ros.cholesky_solve(model, data, q, v), Floats)
+dyn_ros.cholesky_U_times(model, data, q)  # error: call-arg
 J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL)
 dyn_ros.frame_jacobian(model, data, q, 3, 2, offset=(0.0, 0.0, 0.1))
+dyn_ros.frame_acceleration_derivatives(model, data, q, v, v, "tool", 1, (0, 0, 1), classical=True)
+dyn_ros.frame_velocity_derivatives(model, data, q, v, "tool", 1, "tip")  # error: arg-type
 dyn_ros.frame_jacobian(model, data, q, "tool", "LOCAL")  # error: arg-type
 found = dyn_ros.vereshchagin(model, data, q, v, np.eye(6), np.zeros(6), ["tool", 3])
 assert_type(found.nu, Floats)

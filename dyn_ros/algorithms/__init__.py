@@ -19,6 +19,13 @@ from .centroidal import (
 from .centroidal import dccrba as dccrba
 from .centroidal_derivatives import centroidal_derivatives as centroidal_derivatives
 from .centroidal_derivatives import com_velocity_derivatives as com_velocity_derivatives
+from .cholesky import cholesky as cholesky
+from .cholesky import cholesky_M_times as cholesky_M_times
+from .cholesky import cholesky_solve as cholesky_solve
+from .cholesky import cholesky_U_solve as cholesky_U_solve
+from .cholesky import cholesky_U_times as cholesky_U_times
+from .cholesky import cholesky_Ut_solve as cholesky_Ut_solve
+from .cholesky import cholesky_Ut_times as cholesky_Ut_times
 from .com import center_of_mass as center_of_mass
 from .com import com_jacobian as com_jacobian
 from .com import subtree_centers_of_mass as subtree_centers_of_mass
@@ -94,8 +101,9 @@ from .rnea_second_order import (
 from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
-    __all__ = [*_ALGORITHMS, "Contact", "ContactDerivatives", "ContactForces", "frame_force",
-               "ImpulseDerivatives", "joint_friction",
+    __all__ = [*_ALGORITHMS, "cholesky_M_times", "cholesky_U_solve", "cholesky_U_times",
+               "cholesky_Ut_solve", "cholesky_Ut_times", "Contact", "ContactDerivatives",
+               "ContactForces", "frame_force", "ImpulseDerivatives", "joint_friction",
                "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
