@@ -80,13 +80,17 @@ def _is_ours(module: str | None, referrer: FunctionType) -> bool:
 
 
 def _python_functions(value: Any, referrer: FunctionType) -> list[FunctionType]:
-    """The Python functions behind a kernel, a function or an intrinsic."""
+    """The Python functions behind a kernel, a function or an intrinsic.
+
+    Kernels of all packages but Numba's, since an algorithm can be declared anywhere.
+    """
+    is_kernel = hasattr(value, "py_func") and _root(value.py_func.__module__) != "numba"
     value = getattr(value, "py_func", None) or getattr(value, "__wrapped__", value)
     try:
         found = list(implementations.get(value, ()))
     except TypeError:                           # cannot be hashed
         found = []
-    if isinstance(value, FunctionType) and _is_ours(value.__module__, referrer):
+    if isinstance(value, FunctionType) and (is_kernel or _is_ours(value.__module__, referrer)):
         found.append(value)
     return found
 

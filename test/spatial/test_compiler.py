@@ -203,6 +203,41 @@ def test_kernels_of_other_packages_are_followed(tmp_path):
     assert len({*found[::2], found[5]}) == 1 and len({*found}) == 4
 
 
+ALGORITHM = """
+from dyn_ros.algorithms.algorithm import ALGORITHMS, Algorithm
+from dyn_ros.model.fields import Q, field
+from dyn_ros.model.layout import offset
+from dyn_ros.spatial.compiler import kernel
+from dyn_ros.spatial.lanes import load, store
+
+FIRST = field("first", ())
+FACTOR = 2.0
+
+
+@kernel
+def first_kernel(r):
+    store(r.work, offset(r, FIRST), FACTOR * load(r.work, offset(r, Q)))
+
+
+Algorithm("first", first_kernel, (Q,), (FIRST,))
+program, = ALGORITHMS["first"].programs
+print([program.one.file_name(), program.batch.file_name()])
+"""
+
+
+def test_a_changed_kernel_of_another_package_is_compiled_again(tmp_path):
+    """Also one that reads fields with other numbers, as after an update."""
+    found = []
+    for old, new in (("FACTOR", "FACTOR"), ("FACTOR = 2.0", "FACTOR = 2.0   # the same"),
+                     ("FACTOR = 2.0", "FACTOR = 3.0"), ("(r, Q)))", "(r, Q)) + 1.0)"),
+                     ("FIRST =", 'field("zeroth", ())\nFIRST =')):
+        (tmp_path / "own.py").write_text(ALGORITHM.replace(old, new))
+        found.append(evaluated("import sys\nsys.dont_write_bytecode = True\n"
+                               f"sys.path.insert(0, {str(tmp_path)!r})\nimport own"))
+    for names in zip(*found, strict=True):
+        assert names[0] == names[1] and len(set(names)) == 4
+
+
 # --- names of entries in this process
 
 FLOAT_TO_FLOAT = numba.types.float64(numba.types.float64)
