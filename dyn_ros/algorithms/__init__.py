@@ -10,6 +10,7 @@ from .aba_second_order import (
 )
 from .algorithm import ALGORITHMS as _ALGORITHMS
 from .all_terms import all_terms as all_terms
+from .articulated_inertias import articulated_inertias as articulated_inertias
 from .bodies import body_momenta as body_momenta
 from .bodies import joint_forces as joint_forces
 from .centroidal import ccrba as ccrba
