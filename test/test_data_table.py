@@ -1,0 +1,132 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""docs/data.md: a row for each field of Pinocchio's Data, with names that exist in dyn_ros."""
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+import pytest
+
+import dyn_ros
+import peer
+from dyn_ros.algorithms.algorithm import ALGORITHMS
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "data.md").read_text()
+VERSION = "4.1"                         # of Pinocchio, whose fields the page lists
+listed = pytest.mark.skipif(not pinocchio.__version__.startswith(f"{VERSION}."),
+                            reason=f"docs/data.md lists the fields of Pinocchio {VERSION}")
+
+
+def rows(text):
+    """The cells of each row of the tables in a text."""
+    return [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in re.findall(r"^\| `.*$", text, re.MULTILINE)]
+
+
+def names(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+IN_PYTHON, IN_CPP = map(rows, PAGE.split("## Only in C++"))
+EVERY = pytest.mark.parametrize("row", [
+    pytest.param(row, id=names(row[0])[0]) for row in IN_PYTHON + IN_CPP])
+
+
+@listed
+def test_there_is_a_row_for_each_field():
+    assert sorted(name for row in IN_PYTHON for name in names(row[0])) == sorted(
+        name for name in dir(pinocchio.Data) if not name.startswith("_"))
+
+
+@listed
+def test_what_python_has_is_not_listed_as_only_in_cpp():
+    found = [name for row in IN_CPP for name in names(row[0])]
+    assert len(found) == len(set(found))
+    assert [name for name in found if hasattr(pinocchio.Data, name)] == []
+
+
+@EVERY
+def test_a_row_is_complete(row):
+    assert len(row) == 5
+    _, function, field, unit, difference = row
+    assert unit or not field or "M = U D U'" in difference
+    assert function or (difference and not field)
+
+
+@EVERY
+def test_the_names_exist(row):
+    model = peer.pair("panda").model
+    places = {"": dyn_ros, "model": model, "data": dyn_ros.Data(model)}
+    missing = []
+    for name in names(row[1]) + names(row[2]):
+        place, _, attribute = name.rpartition(".")
+        if not hasattr(places[place], attribute):
+            missing.append(name)
+    assert missing == []
+
+
+@EVERY
+def test_the_function_writes_the_field(row):
+    functions = [ALGORITHMS[name] for name in names(row[1]) if name in ALGORITHMS]
+    written = {known.name for each in functions for known in (*each.results, *each.leaves)}
+    if functions:
+        assert {name.removeprefix("data.") for name in names(row[2])} <= written
+
+
+# --- the fields contain the same numbers
+
+CALLS = {       # fields -> Pinocchio's function that fills them, and its arguments
+    "oMi liMi v a": (pinocchio.forwardKinematics, "qva"),
+    "ov oa J dJ": (pinocchio.computeForwardKinematicsDerivatives, "qva"),
+    "oMf": (pinocchio.framesForwardKinematics, "q"),
+    "tau f h a_gf": (pinocchio.rnea, "qva"),
+    "nle": (pinocchio.nonLinearEffects, "qv"),
+    "g": (pinocchio.computeGeneralizedGravity, "q"),
+    "ddq": (pinocchio.aba, "qvt"),
+    "oh of oa_gf dFda dFdv dFdq dtau_dq dtau_dv": (pinocchio.computeRNEADerivatives, "qva"),
+    "M": (pinocchio.crba, "q"),
+    "Minv": (pinocchio.computeMinverse, "q"),
+    "Ycrb": (lambda model, data, q: pinocchio.crba(
+        model, data, q, pinocchio.Convention.LOCAL), "q"),
+    "oYcrb Ag hg Ig": (pinocchio.ccrba, "qv"),
+    "dAg": (pinocchio.dccrba, "qv"),
+    "dhg": (pinocchio.computeCentroidalMomentumTimeVariation, "qva"),
+    "Jcom": (pinocchio.jacobianCenterOfMass, "q"),
+    "kinetic_energy": (pinocchio.computeKineticEnergy, "qv"),
+    "potential_energy": (pinocchio.computePotentialEnergy, "q"),
+    "mechanical_energy": (pinocchio.computeMechanicalEnergy, "qv"),
+    "ddq_dq ddq_dv": (pinocchio.computeABADerivatives, "qvt"),
+    "dHdq": (pinocchio.computeCentroidalDynamicsDerivatives, "qva"),
+}
+FIELDS = {name: call for fields, call in CALLS.items() for name in fields.split()}
+
+
+def numbers(x):
+    """A field of Pinocchio's Data as an array, without the universe."""
+    for attribute in ("vector", "homogeneous", "matrix"):
+        if hasattr(x, attribute):
+            found = getattr(x, attribute)
+            return found() if callable(found) else found
+    if type(x).__name__.startswith("StdVec"):
+        return np.array([numbers(each) for each in list(x)[1:]])
+    return np.asarray(x)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_fields_contain_the_same_numbers(name):
+    pair = peer.new_pair("solo12", "floating")
+    state = dict(zip("qvat", pair.state(1)))
+    theirs, data = pair.pin.createData(), dyn_ros.Data(pair.model)
+    compute, arguments = FIELDS[name]
+    compute(pair.pin, theirs, *(state[each] for each in arguments))
+    row, = [row for row in IN_PYTHON if names(row[0]) == [name]]
+    function = getattr(dyn_ros, names(row[1])[0])
+    wanted = inspect.signature(function).parameters
+    function(pair.model, data, **{argument: state[argument[0]] for argument in (
+        "q", "v", "a", "tau") if argument in wanted})
+    expected = numbers(getattr(theirs, name))
+    if name in ("M", "Minv"):
+        expected = np.triu(expected) + np.triu(expected, 1).T
+    peer.close(getattr(data, name), expected, 1e-10)
