@@ -29,9 +29,9 @@ RANK, RESIDUAL, ITERATIONS = range(3)
 
 DAMPING, WANTED_RESIDUAL, MOST_ITERATIONS, RESTITUTION, NCONTACTS = range(5)
 CONTACT = 5                                         # the first contact
-JOINT, OTHER, START, STOP, REFERENCE, KP, KD, PLACEMENT, OTHER_PLACEMENT = (
-    0, 1, 2, 3, 4, 5, 6, 7, 19)
-CONTACT_SIZE = 31
+JOINT, OTHER, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT, OTHER_PLACEMENT = (
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 20)
+CONTACT_SIZE = 32
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
 _KEPT = 64                                          # tables that a Data keeps
 _PLACEMENT = "a 4 x 4 homogeneous matrix or a dyn_ros.SE3"
@@ -240,8 +240,12 @@ class Settings(NamedTuple):
 
 def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
                   damping: float = 0.0, residual: float | None = None,
-                  max_iterations: int = 1, restitution: float = 0.0) -> ContactTable:
+                  max_iterations: int = 1, restitution: float = 0.0,
+                  solving: bool = True) -> ContactTable:
     """The table of some contacts, found in ``Data`` or created.
+
+    If solving, rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from
+    the world's origin; the kernel then moves the forces there.
 
     Raises
     ------
@@ -253,17 +257,17 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         contacts = _as_tuple(contacts)
     try:
         if data.model is model:                     # otherwise the call reports it
-            return data._tables[contacts, damping, residual, max_iterations, restitution]
+            return data._tables[contacts, damping, residual, max_iterations, restitution, solving]
     except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
         pass
     kept = data._tables if getattr(data, "model", None) is model else {}
     _require_contacts(contacts)
     settings = _checked_settings(damping, residual, max_iterations, restitution)
-    found = _new_table(require_model(model), contacts, settings)
+    found = _new_table(require_model(model), contacts, settings, solving)
     if len(kept) >= _KEPT:
         kept.clear()
     with contextlib.suppress(TypeError):            # damping is an array of one number
-        kept[contacts, damping, residual, max_iterations, restitution] = found
+        kept[contacts, damping, residual, max_iterations, restitution, solving] = found
     return found
 
 
@@ -301,7 +305,7 @@ def _checked_settings(damping, residual, most, restitution):
     return Settings(damping, residual, int(most), restitution)
 
 
-def _new_table(model, contacts, settings):
+def _new_table(model, contacts, settings, solving):
     ends = np.cumsum([0, *(contact.dimension for contact in contacts)])
     if ends[-1] > MAX_CONSTRAINTS:
         raise ValueError(f"contacts: expected at most {MAX_CONSTRAINTS} rows, 3 or 6 for each "
@@ -314,7 +318,7 @@ def _new_table(model, contacts, settings):
     rows: dict[str, slice] = {}
     for n, contact in enumerate(contacts):
         row = slice(CONTACT + CONTACT_SIZE * n, CONTACT + CONTACT_SIZE * (n + 1))
-        name = _write_contact(model, contact, ends[n], numbers[row], floats[row])
+        name = _write_contact(model, contact, ends[n], solving, numbers[row], floats[row])
         if name in rows:
             raise ValueError(f"contacts: two are named {name!r}; set the argument name of one")
         rows[name] = slice(int(ends[n]), int(ends[n + 1]))
@@ -324,7 +328,7 @@ def _new_table(model, contacts, settings):
     return found
 
 
-def _write_contact(model, contact, start, numbers, floats):
+def _write_contact(model, contact, start, solving, numbers, floats):
     """Write a contact to its part of the table, as integers and floats; return its name."""
     index = frame_number(model, contact.frame)
     frame, name = model.tree.frames[index], contact.name or model.frame_names[index]
@@ -342,6 +346,9 @@ def _write_contact(model, contact, start, numbers, floats):
     numbers[JOINT], numbers[OTHER] = frame.parent + 1, other_joint + 1
     numbers[START], numbers[STOP] = start, start + contact.dimension
     numbers[REFERENCE] = contact.reference_frame
+    if contact.reference_frame == ReferenceFrame.WORLD and (solving or contact.dimension == 3):
+        numbers[REFERENCE] = ReferenceFrame.LOCAL_WORLD_ALIGNED
+        numbers[AT_ORIGIN] = contact.dimension == 6
     floats[KP], floats[KD] = contact.kp, contact.kd
     for place, X in ((PLACEMENT, frame.placement @ contact.placement.as_homogeneous()),
                      (OTHER_PLACEMENT, other_place @ contact.other_placement.as_homogeneous())):
@@ -422,6 +429,12 @@ def is_point(r, n):
 def axes_of(r, n):
     """The reference frame of contact n, a number of ReferenceFrame."""
     return _integer(r, n, REFERENCE)
+
+
+@kernel
+def is_at_origin(r, n):
+    """Whether the force of contact n, found at c1, is wanted at the world's origin."""
+    return _integer(r, n, AT_ORIGIN) == 1
 
 
 @kernel

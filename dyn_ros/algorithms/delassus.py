@@ -179,7 +179,7 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     ValueError
         An invalid array or contact; names it, the expected and the actual value.
     """
-    table = contact_table(model, data, contacts)
+    table = contact_table(model, data, contacts, solving=False)
     return _jacobian(model, data, threads, table, q, table.zeros)
 
 
@@ -218,7 +218,7 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = contact_table(model, data, contacts, damping)
+    table = contact_table(model, data, contacts, damping, solving=False)
     return _delassus(model, data, threads, table, q, table.zeros)
 
 
@@ -256,7 +256,7 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = contact_table(model, data, contacts, damping)
+    table = contact_table(model, data, contacts, damping, solving=False)
     return _inverse(model, data, threads, table, q, table.zeros)
 
 
@@ -294,5 +294,5 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = contact_table(model, data, contacts, damping)
+    table = contact_table(model, data, contacts, damping, solving=False)
     return _cholesky(model, data, threads, table, q, table.zeros)
