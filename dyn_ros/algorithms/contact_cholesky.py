@@ -212,7 +212,7 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
     ValueError
         An invalid array or contact; names it, the expected and the actual value.
     """
-    table = contact_table(model, data, contacts)
+    table = contact_table(model, data, contacts, solving=False)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     return _right_side(model, data, threads, table, q, v, tau, f_ext, table.zeros)

@@ -26,8 +26,9 @@ from .contact_dynamics import (
     DIFF_LAMBDA_C,
     LAMBDA_C,
     LAMBDA_C_PROX,
-    contact_dynamics_kernel,
-    projected_contact_dynamics_kernel,
+    move_forces,
+    solve_contacts,
+    solve_contacts_projected,
 )
 from .contact_rates import (
     DAC_DA,
@@ -37,7 +38,9 @@ from .contact_rates import (
     add_contact_forces,
     differentiate_contacts,
     differentiate_forces,
+    rates_to_origin,
 )
+from .contact_rows import forces_to_origin
 from .contact_system import TOLERANCE
 from .contacts import CONTACTS, ROWS, Contact, contact_table, damping
 from .minverse import MINV, inverse_after_elimination, inverse_after_factor
@@ -130,11 +133,16 @@ def differentiate(r):
     respond(r)
     solve_derivatives(r, TORQUES_DQ, ROWS_DQ, DDQ_DQ, DLAMBDA_DQ)
     solve_derivatives(r, DTAU_DV, ROWS_DV, DDQ_DV, DLAMBDA_DV)
+    rates_to_origin(r, offset(r, LAMBDA_C), offset(r, DLAMBDA_DQ))
+    for j in range(n):
+        forces_to_origin(r, offset(r, DLAMBDA_DV) + j, n)
+        forces_to_origin(r, offset(r, DLAMBDA_DTAU) + j, n)
+    move_forces(r)
 
 
 @kernel
 def contact_derivatives_kernel(r):
-    contact_dynamics_kernel(r)
+    solve_contacts(r)
     inverse_after_elimination(r)
     differentiate(r)
 
@@ -142,7 +150,7 @@ def contact_derivatives_kernel(r):
 @kernel
 def projected_contact_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
-    projected_contact_dynamics_kernel(r)
+    solve_contacts_projected(r)
     inverse_after_factor(r)
     differentiate(r)
 
@@ -179,7 +187,8 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     bodies in dimension 3 on a fixed base. External forces are constant in the joint frames. If
     contacts are redundant, the derivatives of the forces are the solution of least norm. Also
     computes ``data.ddq``, ``data.lambda_c``, ``data.lambda_c_prox``, ``data.diff_lambda_c``,
-    ``data.Minv``, ``data.dac_dq``, ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.
+    ``data.Minv`` and, for contacts in WORLD at the origin of c1, ``data.dac_dq``,
+    ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.
 
     Parameters
     ----------

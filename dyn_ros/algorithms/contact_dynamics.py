@@ -9,6 +9,8 @@ principle), by the sweeps of Popov and Vereshchagin (1989), which ``vereshchagin
 """
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ..model.fields import F_EXT, TAU_IN, Q, V, field
 from ..model.layout import increase, nconstraints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
@@ -17,6 +19,7 @@ from ..spatial.lanes import load, store
 from .aba import (
     BIAS_TORQUE,
     DDQ,
+    aba,
     accelerate_root,
     inward_inertias,
     outward_accelerations,
@@ -31,10 +34,11 @@ from .constraint_forces import (
     eliminate_projected,
     eliminated_times,
 )
-from .contact_rows import couple_contacts, propagate_contacts
+from .contact_rows import couple_contacts, forces_to_origin, propagate_contacts
 from .contact_system import solve_forces
 from .contacts import (
     CONTACTS,
+    ITERATIONS,
     ROWS,
     SOLUTION,
     Contact,
@@ -67,7 +71,14 @@ def constrain(r):
 
 
 @kernel
-def contact_dynamics_kernel(r):
+def move_forces(r):
+    """Move the forces of contacts in WORLD to the world's origin."""
+    for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
+        forces_to_origin(r, offset(r, forces), 1)
+
+
+@kernel
+def solve_contacts(r):
     outward_velocities(r)
     accelerate_root(r)
     inward_inertias(r)
@@ -77,8 +88,8 @@ def contact_dynamics_kernel(r):
 
 
 @kernel
-def projected_contact_dynamics_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
+def solve_contacts_projected(r):
+    """The same with the factor of M, if mimic joints couple branches."""
     crba_kernel(r)
     factor(r)
     outward_velocities(r)
@@ -88,6 +99,18 @@ def projected_contact_dynamics_kernel(r):
     eliminate_columns(r)
     constrain(r)
     accelerate_projected(r)
+
+
+@kernel
+def contact_dynamics_kernel(r):
+    solve_contacts(r)
+    move_forces(r)
+
+
+@kernel
+def projected_contact_dynamics_kernel(r):
+    solve_contacts_projected(r)
+    move_forces(r)
 
 
 _contact_dynamics = Algorithm(
@@ -162,8 +185,20 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
     table = contact_table(model, data, contacts, damping, residual, max_iterations)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
-    if not table.rows:                              # to the last bit
-        return aba(model, data, q, v, tau, f_ext, threads=threads), _no_forces(data, q, v, tau)
+    if not table.rows:                              # the same machine code, the same bits
+        ddq = aba(model, data, q, v, tau, f_ext, threads=threads)
+        return ddq, _no_forces(data, ddq.shape[:-1])
     ddq, lambda_c, solution = _contact_dynamics(model, data, threads, table, q, v, tau, f_ext,
                                                 table.zeros)
     return ddq, ContactForces(table.rows, lambda_c, solution)
+
+
+def _no_forces(data: Data, lead: tuple[int, ...]) -> ContactForces:
+    """The forces of no contacts."""
+    if not lead:
+        for known in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
+            data._array(known)
+            data._publish(known, 0)
+    solution = np.zeros((*lead, 3))
+    solution[..., ITERATIONS] = 1.0
+    return ContactForces({}, np.zeros((*lead, 0)), solution)

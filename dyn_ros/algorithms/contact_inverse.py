@@ -31,7 +31,7 @@ from ..spatial.lanes import lift, load, select_above, store
 from .algorithm import Algorithm
 from .constraint_forces import ELIMINATED, WIDTH
 from .contact_dynamics import LAMBDA_C
-from .contact_rows import propagate_contacts
+from .contact_rows import forces_to_origin, propagate_contacts
 from .contact_system import TOLERANCE
 from .contacts import (
     CONTACTS,
@@ -141,6 +141,7 @@ def contact_inverse_dynamics_kernel(r):
     rank = carry_base(r)
     subtract_forces(r, offset(r, TAU))
     report(r, rank, violation(r, offset(r, TAU), nbase(r)))
+    forces_to_origin(r, offset(r, LAMBDA_C), 1)
 
 
 # --- the forces that measured torques reveal
@@ -178,6 +179,7 @@ def contact_forces_kernel(r):
     rank = fit_forces(r)
     subtract_forces(r, offset(r, REST))
     report(r, rank, violation(r, offset(r, REST), nv(r)))
+    forces_to_origin(r, offset(r, LAMBDA_C), 1)
 
 
 _inverse = Algorithm(

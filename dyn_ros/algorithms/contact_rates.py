@@ -52,11 +52,22 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load
 from ..spatial.logarithm import log6_rate
-from .contact_rows import ERRORS, LEVERS, LOCAL, POSES, WORLD, Pair, arm, row_force
+from .contact_rows import (
+    ERRORS,
+    LEVERS,
+    LOCAL,
+    POSES,
+    WORLD,
+    Pair,
+    arm,
+    forces_to_origin,
+    row_force,
+)
 from .contacts import (
     axes_of,
     first_body,
     gains,
+    is_at_origin,
     is_point,
     ncontacts,
     row_start,
@@ -322,6 +333,30 @@ def differentiate_forces(r, forces, target):
             bodies, f = Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
             add_force_rates(r, n, bodies, 0, f, target)
             add_force_rates(r, n, bodies, 1, f, target)
+
+
+@kernel
+def move_force_rates(r, n, forces, target):
+    """Add u.linear x f to the derivative of the moment of contact n about the world's origin."""
+    k, i = forces + row_start(r, n), first_body(r, n)
+    f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
+    p, row = add(position(r, i), arm(r, n, 0)), target + nv(r) * (row_start(r, n) + 3)
+    while i > 0:
+        for c in range(ncolumns(r, i)):
+            m = cross(motion_moved(p, load_column(r, J, i, c)).linear, f)
+            for x in range(3):
+                increase(r.work, row + nv(r) * x + idx_v(r, i) + c, m[x])
+        i = parent(r, i)
+
+
+@kernel
+def rates_to_origin(r, forces, d_dq):
+    """Move derivatives of forces with respect to q to the origin, as ``forces_to_origin``."""
+    for j in range(nv(r)):
+        forces_to_origin(r, d_dq + j, nv(r))
+    for n in range(ncontacts(r)):
+        if is_at_origin(r, n):
+            move_force_rates(r, n, forces, d_dq)
 
 
 @kernel

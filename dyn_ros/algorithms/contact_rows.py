@@ -10,7 +10,7 @@ from collections import namedtuple
 
 from ..model.fields import MAX_CONSTRAINTS, field
 from ..model.frames import ReferenceFrame
-from ..model.layout import offset, parent
+from ..model.layout import increase, offset, parent
 from ..spatial.algebra import (
     SE3,
     Force,
@@ -60,6 +60,7 @@ from .contacts import (
     first_body,
     first_placement,
     gains,
+    is_at_origin,
     is_point,
     ncontacts,
     row_start,
@@ -75,6 +76,7 @@ AXES = field("_contact_axes", (MAX_CONTACTS, 9))        # rotation of the rows
 POSES = field("_contact_poses", (MAX_CONTACTS, 21))     # rotations of c1 and c2, c2 minus c1
 ARMS = field("_contact_arms", (MAX_CONTACTS, 6))        # of the forces, from the joints' origins
 LEVERS = field("_contact_levers", (MAX_CONTACTS, 3))    # from the reference point to c1
+POINTS = field("_contact_points", (MAX_CONTACTS, 3))    # from the world's origin to c1
 ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))    # motion from c1 to c2, at c1
 
 Pair = namedtuple("Pair", "first second")               # of motions, one for each body
@@ -131,6 +133,9 @@ def set_contact(r, n):
         axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), gap[0])
     store9(r.work, offset(r, AXES) + 9 * n, axes)
     store_arms(r, n, X1.translation, X2.translation)
+    if is_at_origin(r, n):
+        store3(r.work, offset(r, POINTS) + 3 * n,
+               add(relative_position(r, 0, i), X1.translation))
 
 
 @kernel
@@ -247,6 +252,18 @@ def propagate_contacts(r, eliminating, moving):
         if moving:
             set_excess(r, n)
         propagate_contact(r, n, eliminating, moving)
+
+
+@kernel
+def forces_to_origin(r, forces, step):
+    """Move the forces of contacts in WORLD from c1 to the world's origin; row k is k steps on."""
+    for n in range(ncontacts(r)):
+        if is_at_origin(r, n):
+            k = forces + step * row_start(r, n)
+            m = cross(load3(r.work, offset(r, POINTS) + 3 * n),
+                      (load(r.work, k), load(r.work, k + step), load(r.work, k + 2 * step)))
+            for c in range(3):
+                increase(r.work, k + step * (3 + c), m[c])
 
 
 @kernel

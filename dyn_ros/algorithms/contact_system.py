@@ -16,8 +16,10 @@ from .contacts import (
     wanted_residual,
 )
 from .semidefinite import (
+    FACTOR,
     RELATIVE,
     absolute,
+    factor_cholesky,
     factor_semidefinite,
     solve_factored,
     solve_semidefinite,
@@ -85,9 +87,8 @@ def iterate(r, forces, previous, n):
 def solve_damped(r, forces, previous):
     """Damped forces; further iterations approach those without damping."""
     solution = offset(r, SOLUTION)
-    store_wanted(r, forces)
-    store(r.work, solution + RANK, solve_semidefinite(
-        r, nconstraints(r), offset(r, COUPLING), forces, RELATIVE, TOLERANCE))
+    store(r.work, solution + RANK, factor_cholesky(
+        r, nconstraints(r), offset(r, COUPLING), offset(r, FACTOR), TOLERANCE))
     factor_semidefinite(r, nconstraints(r), offset(r, COUPLING), damping(r))
     for k in range(nconstraints(r)):
         store(r.work, forces + k, 0.0)

@@ -4,11 +4,11 @@
 from collections.abc import Sequence
 
 from ..model.fields import Q, field
-from ..model.layout import clear, increase, nconstraints, njoints, nv, offset
+from ..model.layout import increase, nconstraints, njoints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import store_inertia
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, select_above, sqrt, store
+from ..spatial.lanes import load, store
 from .aba import eliminate_all
 from .algorithm import Algorithm
 from .constraint_forces import COUPLING, ELIMINATED, WIDTH, eliminate_columns, store_pivots
@@ -18,7 +18,7 @@ from .contacts import CONTACTS, ROWS, Contact, contact_table, damping
 from .crba import COMPOSITE, crba_kernel
 from .factor import factor
 from .root_axes import place_body, set_root
-from .semidefinite import invert_semidefinite
+from .semidefinite import factor_cholesky, invert_semidefinite
 
 CONTACT_JACOBIAN = field("contact_jacobian", ("constraints", "nv"), "Jacobian of contacts, in "
                                                                     "their axes.")
@@ -110,19 +110,8 @@ def projected_inverse_kernel(r):
 
 @kernel
 def factor_delassus(r):
-    """L with L L' = J M^-1 J'; a column is zero if it depends on those before."""
-    m, G, L = nconstraints(r), offset(r, COUPLING), offset(r, DELASSUS_CHOLESKY)
-    clear(r.work, L, m * m)
-    for k in range(m):
-        for i in range(k, m):
-            x = load(r.work, G + m * i + k)
-            for j in range(k):
-                x = x - load(r.work, L + m * i + j) * load(r.work, L + m * k + j)
-            store(r.work, L + m * i + k, x)
-        d, cut = load(r.work, L + m * k + k), TOLERANCE * load(r.work, G + m * k + k)
-        scale = select_above(d, cut, 1.0 / sqrt(select_above(d, cut, d, 1.0)), 0.0)
-        for i in range(k, m):
-            store(r.work, L + m * i + k, scale * load(r.work, L + m * i + k))
+    factor_cholesky(r, nconstraints(r), offset(r, COUPLING), offset(r, DELASSUS_CHOLESKY),
+                    TOLERANCE)
 
 
 @kernel

@@ -46,8 +46,15 @@ from .contact_rates import (
     add_contact_forces,
     differentiate_contacts,
     differentiate_forces,
+    rates_to_origin,
 )
-from .contact_rows import contact_velocities, couple_contacts, propagate_contacts, row_force
+from .contact_rows import (
+    contact_velocities,
+    couple_contacts,
+    forces_to_origin,
+    propagate_contacts,
+    row_force,
+)
 from .contact_system import solve_forces
 from .contacts import (
     CONTACTS,
@@ -112,7 +119,7 @@ def add_change(r):
 
 
 @kernel
-def impulse_kernel(r):
+def solve_impulses(r):
     outward_velocities(r)
     eliminate_all(r)
     propagate_contacts(r, True, False)
@@ -124,8 +131,8 @@ def impulse_kernel(r):
 
 
 @kernel
-def projected_impulse_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
+def solve_impulses_projected(r):
+    """The same with the factor of M, if mimic joints couple branches."""
     crba_kernel(r)
     factor(r)
     store_pivots(r)
@@ -135,6 +142,18 @@ def projected_impulse_kernel(r):
     solve_impact(r, offset(r, DDQ))
     solve_outward(r, offset(r, DDQ))
     add_change(r)
+
+
+@kernel
+def impulse_kernel(r):
+    solve_impulses(r)
+    forces_to_origin(r, offset(r, IMPULSE_C), 1)
+
+
+@kernel
+def projected_impulse_kernel(r):
+    solve_impulses_projected(r)
+    forces_to_origin(r, offset(r, IMPULSE_C), 1)
 
 
 # --- its derivatives
@@ -177,11 +196,15 @@ def differentiate(r):
         increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
     add_product(r, square(r, DQ_AFTER_DV), s, transpose(rows(r, DLAMBDA_DTAU)), rows(r, DAC_DA),
                 n, m, n)
+    rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
+    for j in range(n):
+        forces_to_origin(r, offset(r, DIMPULSE_DV) + j, n)
+    forces_to_origin(r, offset(r, IMPULSE_C), 1)
 
 
 @kernel
 def impulse_derivatives_kernel(r):
-    impulse_kernel(r)
+    solve_impulses(r)
     inverse_after_elimination(r)
     differentiate(r)
 
@@ -189,7 +212,7 @@ def impulse_derivatives_kernel(r):
 @kernel
 def projected_impulse_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
-    projected_impulse_kernel(r)
+    solve_impulses_projected(r)
     inverse_after_factor(r)
     differentiate(r)
 

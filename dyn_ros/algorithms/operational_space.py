@@ -38,7 +38,6 @@ from .contacts import (
     Dimension,
     axes_of,
     contact_table,
-    is_point,
 )
 from .crba import crba_kernel
 from .delassus import (
@@ -98,7 +97,7 @@ def set_frame(r):
     propagate_contact(r, 0, False, True)
     store_jacobian(r, offset(r, CONTACT_JACOBIAN))
     v, reference = contact_velocities(r, 0).first, axes_of(r, 0)
-    if reference != LOCAL and (reference != WORLD or is_point(r, 0)):
+    if reference != LOCAL and reference != WORLD:
         a = Motion(cross(v.angular, v.linear), zero3(v.linear[0]))
         for k in range(nconstraints(r)):
             increase(r.work, offset(r, EXCESS) + k, power(row_force(r, 0, k), a))
@@ -213,7 +212,7 @@ _bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, ROWS), (MU, P),
 
 
 def _table(model: Model, data: Data, frame: str | int, reference_frame: ReferenceFrame | int,
-           dimension: int, damping: float) -> ContactTable:
+           dimension: Dimension, damping: float) -> ContactTable:
     """The table of the frame as a contact, found in ``Data`` or created."""
     try:
         if data.model is model:                     # otherwise the call reports it
@@ -221,7 +220,7 @@ def _table(model: Model, data: Data, frame: str | int, reference_frame: Referenc
     except (AttributeError, KeyError, TypeError):
         pass
     contact = Contact(frame, dimension, reference_frame)
-    table = contact_table(model, data, (contact,), damping)
+    table = contact_table(model, data, (contact,), damping, solving=False)
     if getattr(data, "model", None) is model:
         data._tables[frame, reference_frame, dimension, damping] = table
     return table

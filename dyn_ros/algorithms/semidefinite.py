@@ -166,6 +166,24 @@ def solve_singular(r, n, A, x, policy, tolerance):
 
 
 @kernel
+def factor_cholesky(r, n, A, L, tolerance):
+    """L with A = L L'; return the rank. The column of a row that depends on others is 0."""
+    rank = lift(0.0, load(r.work, A))
+    for k in range(n):
+        for i in range(n):
+            x = load(r.work, A + n * i + k)
+            for j in range(k):
+                x = x - load(r.work, L + n * i + j) * load(r.work, L + n * k + j)
+            store(r.work, L + n * i + k, x if i >= k else 0.0 * x)
+        d, cut = load(r.work, L + n * k + k), tolerance * load(r.work, A + n * k + k)
+        rank = rank + select_above(d, cut, 1.0, 0.0)
+        s = select_above(d, cut, 1.0 / sqrt(select_above(d, cut, d, 1.0)), 0.0)
+        for i in range(k, n):
+            store(r.work, L + n * i + k, s * load(r.work, L + n * i + k))
+    return rank
+
+
+@kernel
 def store_inverse(r, n, target):
     """target <- A^-1, after ``factor_semidefinite`` and ``trace_of_inverse``."""
     inverse, D = offset(r, INVERSE), offset(r, PIVOTS)
