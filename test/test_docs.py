@@ -11,13 +11,21 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
             for n, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
             # nodes/test_tutorial.py, nodes/test_contributing.py
-            if page.name not in ("tutorial.md", "CONTRIBUTING.md", "architecture.md")]
+            if page.name not in ("tutorial.md", "CONTRIBUTING.md", "architecture.md",
+                                 "contacts.md")]
 
 
 @pytest.mark.parametrize("page, code", SNIPPETS)
 def test_snippets_run(page, code, monkeypatch):
     monkeypatch.chdir(ROOT)
     exec(compile(code, str(page), "exec"), {"__name__": page.stem})
+
+
+def test_the_snippets_about_contacts_continue_each_other(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    page, names = ROOT / "docs" / "contacts.md", {"__name__": "contacts"}
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(compile(code, str(page), "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

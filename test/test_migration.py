@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import contacts
 import numpy as np
 import pinocchio
 import pytest
@@ -16,7 +17,7 @@ from dyn_ros.algorithms.algorithm import ALGORITHMS
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "migration.md").read_text()
 TABLES = dict(re.findall(r"^##+ (.*?)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 ONE_DOF = 6                          # joints at the end of either robot
-COMPARED = ("Model and configurations", "Algorithms", "Derivatives", "Values")
+COMPARED = ("Model and configurations", "Algorithms", "Derivatives", "Values", "Contacts")
 
 
 def rows(*titles):
@@ -65,6 +66,7 @@ def ours_of(model, state):
         "dyn_ros": dyn_ros, "np": np, "model": model, "data": dyn_ros.Data(model),
         "rng": np.random.default_rng(0), "q": q, "v": v, "a": a, "tau": tau,
         "zero": np.zeros(model.nv), "q1": model.integrate(q, v),
+        "contacts": [dyn_ros.Contact("tool", 3)],
         "frame": "tool", "joint": model.joint_names[2], "x": q[model.idx_q[2]],
         "root": model.frame_names[0], "tip": model.frame_names[-1],
         **{each.name: each for each in dyn_ros.ReferenceFrame},
@@ -91,6 +93,8 @@ def both(request):
     given = spatial(3)
     fixed = [frame.kind for frame in pair.model.tree.frames].index("fixed_joint", 3)
     ours["fixed_joint"] = pair.model.frame_names[fixed]
+    specs = [contacts.Spec(ours["frame"], 3, kp=2.0, kd=3.0)]
+    ours["contacts"] = contacts.ours(specs)
     theirs = {key: ours[key] for key in ("np", "path", "xml", "q", "v", "a", "tau", "q1", "R", "p",
                                          "S", "quaternion")}
     theirs |= {
@@ -101,6 +105,7 @@ def both(request):
         "X": pinocchio.SE3(given.X), "Y": pinocchio.SE3(given.Y), "m": pinocchio.Motion(given.m),
         "f": pinocchio.Force(given.f), "I": pinocchio.Inertia(2.0, given.p, given.S),
     }
+    theirs["contacts"], theirs["datas"] = contacts.rigid(pair, specs)
     return theirs, ours
 
 
@@ -167,6 +172,8 @@ def arm():
 def finite(x):
     if isinstance(x, (tuple, list)):
         return all(map(finite, x))
+    if isinstance(x, dyn_ros.ContactForces):
+        return finite(x.lambda_c)
     return isinstance(x, (dyn_ros.Model, dyn_ros.Data)) or bool(np.isfinite(np.asarray(x)).all())
 
 
