@@ -43,8 +43,15 @@ assert_type(part, dyn_ros.Model)
 assert_type(model.chain("base", 3), dyn_ros.Model)
 model.reduced(["elbow"])  # error: arg-type
 model.reduced({"elbow": "0.3"})  # error: dict-item
+assert_type(model.append(part, "tool", joint="spherical", prefix="hand/"), dyn_ros.Model)
+model.append(part, "tool", SE3(np.eye(3)), "revolute", axis=(0, 0, 1), lower=-1, upper=1.5)
+model.append(part, "tool", joint="ball")  # error: arg-type
+assert_type(model.with_frame("tip", "tool", np.eye(4)), dyn_ros.Model)
+assert_type(model.supports, tuple[tuple[int, ...], ...])
+assert_type(model.row_parents, tuple[int, ...])
 q = model.random_configuration(np.random.default_rng(0))
 v = model.difference(q, model.neutral())
+assert_type(model.d_integrate(q, v), tuple[Floats, Floats])
 f_ext = model.external_forces({"tool": Force(np.zeros(6)), "elbow": [0, 0, -1, 0, 0, 0]})
 model.external_forces({"tool": [0, 0, -1, 0, 0, 0]}, q, "world")
 model.external_forces({"tool": [0, 0, -1, 0, 0, 0]}, q, ReferenceFrame.LOCAL_WORLD_ALIGNED)

@@ -150,7 +150,7 @@ def _number(argument, value):
     """A float that can be infinite."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = np.nan
     if np.isnan(number) or isinstance(value, str):
         raise ValueError(f"{argument}: expected a number, which can be infinite, got {value!r:.80}")

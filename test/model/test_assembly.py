@@ -295,6 +295,8 @@ BAD = {
         "joint": "revolute", "axis": (0, 0, 1), "lower": 1e15, "upper": 1e16},
     "upper: expected a number, which can be infinite, got nan": {
         "joint": "revolute", "axis": (0, 0, 1), "upper": np.nan},
+    "upper: expected a number, which can be infinite, got 1000": {
+        "joint": "revolute", "axis": (0, 0, 1), "upper": 10 ** 400},
     "lower: expected a number, which can be infinite, got 'low'": {
         "joint": "revolute", "axis": (0, 0, 1), "lower": "low"},
     "effort_limit: expected 0 or more, got -1; None is unlimited": {
