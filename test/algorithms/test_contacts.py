@@ -79,6 +79,20 @@ def test_jacobian_and_delassus_matrix(robot, root_joint, contacts, reference):
         assert np.array_equal(coupling, coupling.T)
 
 
+@scenes()
+def test_inverse_and_factor_of_the_delassus_matrix(robot, root_joint, contacts):
+    pair = peer.pair(robot, root_joint)
+    q, found = pair.state(1)[0], dense.ours(contacts)
+    for damping in (0.0, 0.3):
+        given = (pair.model, pair.data, q, found, damping)
+        coupling = dense.delassus(pair, contacts, q, damping)
+        inverse = dyn_ros.delassus_inverse(*given)
+        peer.close(inverse, np.linalg.inv(coupling), 1e-9)
+        factor = dyn_ros.delassus_cholesky(*given)
+        assert np.array_equal(factor, np.tril(factor))
+        peer.close(factor @ factor.T, coupling, 1e-11)
+
+
 # --- physics
 
 @scenes()
