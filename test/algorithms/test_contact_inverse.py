@@ -24,12 +24,13 @@ def base_columns(pair, root_joint):
 
 def least_forces(pair, root_joint, contacts, given, a, weights):
     """(tau, forces): the forces of least weighted norm that carry the base."""
+    contacts, T = dense.at_frames(pair, given["q"], contacts)
     J = dense.jacobian(pair, given["q"], contacts)
     tau = pair.rnea(given["q"], given["v"], a, given["f_ext"])
     base = base_columns(pair, root_joint)
     root = np.sqrt(weights)
     forces = np.linalg.lstsq(J[:, base].T / root, tau[base], 1e-9)[0] / root
-    return tau - J.T @ forces, forces
+    return tau - J.T @ forces, T @ forces
 
 
 @scenes()
@@ -174,6 +175,19 @@ def test_a_standing_robot_is_carried_by_its_feet():
     found = forces_of(pair, contacts, given, v)
     weight = pair.model.total_mass * 9.81
     peer.close(sum(found[name] for name in found), [0.0, 0.0, weight], 1e-9)
+
+
+@REFERENCES
+def test_far_from_the_origin_of_the_world(reference):
+    robot, root_joint, contacts = dense.SCENES["solo12, shank"]
+    pair = peer.pair(robot, root_joint)
+    given = dense.state(pair)
+    given["q"][:2] += 1000.0
+    contacts = in_axes(contacts, reference)
+    ddq, expected = dense.dynamics(pair, contacts, **given)
+    found = forces_of(pair, contacts, given, ddq)
+    assert found.rank == 9
+    peer.close(found.lambda_c, expected, 1e-8)
 
 
 def test_forces_of_a_batch():
