@@ -4,7 +4,9 @@
 
 The rows of a contact of two bodies are J ddq + drift = kp error - kd J v. The dense solution
 assembles them from spatial quantities of the two bodies in the world, with Pinocchio's kinematics,
-and solves one linear system. It holds for every reference frame and with mimic joints.
+and solves one linear system. It holds for every reference frame and with mimic joints. Damping,
+weights and least norms of contacts in WORLD are those of the force at c1, wherever the world's
+origin is: such contacts are solved in LOCAL_WORLD_ALIGNED, and their forces moved.
 
 Pinocchio 4.1 has no contacts in WORLD, no external forces and no mimic joints in contact dynamics.
 Its derivatives with respect to q are wrong in the cases that `derivatives_are_right` excludes,
@@ -16,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pinocchio
 import pytest
+import scipy.linalg
 
 import dyn_ros
 import peer
@@ -264,6 +267,21 @@ def jacobian(pair, q, contacts):
     return rows(pair, q, np.zeros(pair.model.nv), contacts)[0]
 
 
+def at_frames(pair, q, contacts):
+    """The same contacts in LOCAL_WORLD_ALIGNED for WORLD, and T that moves their forces back."""
+    update(pair, q, np.zeros(pair.model.nv))
+    moved, blocks = [], []
+    for contact in contacts:
+        T = np.eye(contact.dimension)
+        if contact.reference_frame == WORLD:
+            p = side(pair, contact.frame, contact.placement).oMc.translation
+            T = at(p).T if contact.dimension == 6 else T
+            contact = replace(contact, reference_frame=ALIGNED)
+        moved.append(contact)
+        blocks.append(T)
+    return moved, scipy.linalg.block_diag(np.zeros((0, 0)), *blocks)
+
+
 def wrenches(pair, q, contacts, forces):
     """The forces of contacts as f_ext, (njoints, 6): on each link in the frame of its joint."""
     update(pair, q, np.zeros(pair.model.nv))
@@ -295,7 +313,9 @@ def terms(pair, contacts, q, v, tau, f_ext=None):
 
 def dynamics(pair, contacts, q, v, tau, f_ext=None, damping=0.0):
     """(ddq, forces)."""
-    return saddle_point(*terms(pair, contacts, q, v, tau, f_ext), damping)
+    contacts, T = at_frames(pair, q, contacts)
+    ddq, forces = saddle_point(*terms(pair, contacts, q, v, tau, f_ext), damping)
+    return ddq, T @ forces
 
 
 def least_norm_point(M, J, force, b):
@@ -307,7 +327,9 @@ def least_norm_point(M, J, force, b):
 
 def least_norm(pair, contacts, q, v, tau, f_ext=None):
     """(ddq, forces) of contacts that repeat or contradict each other."""
-    return least_norm_point(*terms(pair, contacts, q, v, tau, f_ext))
+    contacts, T = at_frames(pair, q, contacts)
+    ddq, forces = least_norm_point(*terms(pair, contacts, q, v, tau, f_ext))
+    return ddq, T @ forces
 
 
 def impulse_terms(pair, contacts, q, v, restitution=0.0):
@@ -318,8 +340,16 @@ def impulse_terms(pair, contacts, q, v, restitution=0.0):
 
 def impulses(pair, contacts, q, v, restitution=0.0, damping=0.0):
     """(v_after, impulses)."""
+    contacts, T = at_frames(pair, q, contacts)
     change, found = saddle_point(*impulse_terms(pair, contacts, q, v, restitution), damping)
-    return v + change, found
+    return v + change, T @ found
+
+
+def least_norm_impulses(pair, contacts, q, v, restitution=0.0):
+    """The same of contacts that repeat each other."""
+    contacts, T = at_frames(pair, q, contacts)
+    change, found = least_norm_point(*impulse_terms(pair, contacts, q, v, restitution))
+    return v + change, T @ found
 
 
 def delassus(pair, contacts, q, damping=0.0):

@@ -79,6 +79,20 @@ def test_jacobian_and_delassus_matrix(robot, root_joint, contacts, reference):
         assert np.array_equal(coupling, coupling.T)
 
 
+@scenes()
+def test_inverse_and_factor_of_the_delassus_matrix(robot, root_joint, contacts):
+    pair = peer.pair(robot, root_joint)
+    q, found = pair.state(1)[0], dense.ours(contacts)
+    for damping in (0.0, 0.3):
+        given = (pair.model, pair.data, q, found, damping)
+        coupling = dense.delassus(pair, contacts, q, damping)
+        inverse = dyn_ros.delassus_inverse(*given)
+        peer.close(inverse, np.linalg.inv(coupling), 1e-9)
+        factor = dyn_ros.delassus_cholesky(*given)
+        assert np.array_equal(factor, np.tril(factor))
+        peer.close(factor @ factor.T, coupling, 1e-11)
+
+
 # --- physics
 
 @scenes()
@@ -121,15 +135,16 @@ def test_small_and_large_errors(angle, reference):
 
 
 @REFERENCES
-def test_far_from_the_origin_of_the_world(reference):
+@pytest.mark.parametrize("damping", [0.0, 1e-2])
+def test_far_from_the_origin_of_the_world(reference, damping):
     """A kilometer away, the rows in WORLD are badly scaled, but the motion is the same."""
     robot, root_joint, contacts = dense.SCENES["solo12, shank"]
     pair = peer.pair(robot, root_joint)
     given = dense.state(pair)
     given["q"][:2] += 1000.0
     contacts = [replace(contact, kp=0.0) for contact in contacts]
-    expected = dense.dynamics(pair, in_axes(contacts, LOCAL), **given)
-    ddq, forces = solve(pair, in_axes(contacts, reference), given)
+    expected = dense.dynamics(pair, in_axes(contacts, LOCAL), **given, damping=damping)
+    ddq, forces = solve(pair, in_axes(contacts, reference), given, damping=damping)
     peer.close(ddq, expected[0], 1e-9)
     assert forces.rank == 9
 
@@ -181,7 +196,7 @@ def test_forces_by_name():
                 Spec(dense.HANDS[0], 3, placement=dense.placed(1), name="hand")]
     _, forces = solve(pair, contacts, dense.state(pair))
     names = ("left_sole_link", "toe", "hand")
-    assert tuple(forces) == names and len(forces) == 3
+    assert forces.names == tuple(forces) == names and len(forces) == 3
     assert forces.lambda_c.shape == (12,)
     for name, rows in zip(names, (slice(0, 6), slice(6, 9), slice(9, 12)), strict=True):
         assert np.array_equal(forces[name], forces.lambda_c[rows])
@@ -331,7 +346,7 @@ def test_much_damping_releases():
 
 def test_a_contact():
     contact = dyn_ros.Contact("tool0", 3, ALIGNED, placement=dense.placed(1), **GAINS)
-    assert contact.frame == "tool0" and contact.dimension == 3 and contact.name is None
+    assert contact.frame == contact.name == "tool0" and contact.dimension == 3
     assert contact.reference_frame == ALIGNED and contact.other is None
     assert (contact.kp, contact.kd) == (40.0, 9.0)
     with pytest.raises(AttributeError):
