@@ -9,7 +9,7 @@ the diagonal D. Then J M^-1 J' = (U^-1 J')' D^-1 (U^-1 J').
 
 The forces of adjacent constraints are propagated together, as a vector.
 """
-from ..model.fields import MAX_CONSTRAINTS, TAU_IN, field
+from ..model.fields import TAU_IN, field
 from ..model.layout import (
     clear,
     coupled,
@@ -42,25 +42,27 @@ from ..spatial.algebra import (
 from ..spatial.compiler import kernel
 from ..spatial.lanes import (
     LANES,
+    holds_lanes,
     lift,
     load,
     load_simd,
     simd_width,
+    sqrt,
     store,
     store_simd,
 )
 from .aba import BIAS, BIAS_FORCE, BIAS_TORQUE, DDQ, DINV, LINK_ACCELERATION, U
 from .crba import COMPOSITE
 from .factor import pivot, solve_inward, solve_outward
+from .products import Matrix
 from .root_axes import add_column, dot_column, from_parent
-
-WIDTH = -(-MAX_CONSTRAINTS // LANES) * LANES
+from .semidefinite import WIDTH, absolute
 
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))     # about the origin of a joint; a column each
 ELIMINATED = field("_eliminated", ("nv", WIDTH))    # U^-1 J'
 EXCESS = field("_excess", ("constraints",))         # error of the free motion
-COUPLING = field("delassus", ("constraints", "constraints"), "J M^-1 J' of contacts, in their "
-                                                            "axes.")
+SCALED = field("_scaled", ("nv", WIDTH))            # the same times D^-1/2
+COUPLING = field("_coupling", (WIDTH, WIDTH))       # J M^-1 J'; rows are written by threes
 COLUMN = field("_column", ("nv",))
 FORCE = field("_force_root", ("rows", 6))
 
@@ -207,47 +209,80 @@ def is_common(r, j, other):
 
 
 @kernel
-def couple(r, start, stop, first, other):
-    """Add the velocities of a path to some rows of J M^-1 J', left of the diagonal and on it.
+def scale_eliminated(r):
+    """D^-1/2 U^-1 J', which makes J M^-1 J' symmetric to the last bit."""
+    X, Y = offset(r, ELIMINATED), offset(r, SCALED)
+    for j in range(nv(r)):
+        s = sqrt(absolute(load(r.work, offset(r, DINV) + j)))
+        for k in range(0, nconstraints(r), simd_width(r.work)):
+            at = WIDTH * j + k
+            store_simd(r.work, Y + at, LANES, s * load_simd(r.work, X + at, LANES))
+
+
+@kernel
+def add_three(total, a, x):
+    """total + a x, for three numbers each."""
+    return total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x
+
+
+@kernel
+def add_path(r, x, y, A, step, B, count, first, other):
+    """Add three rows of A B to two vectors of columns, for the velocities of a path.
 
     The path starts at velocity ``first`` and ends at the root, or where it meets that of velocity
-    ``other``, if that is not -1.
+    ``other``, if that is not -1. A is transposed, and its columns are a step apart.
     """
-    m, X, C = nconstraints(r), offset(r, ELIMINATED), offset(r, COUPLING)
     j = first
     while j >= 0 and not is_common(r, j, other):
-        d, row = load(r.work, offset(r, DINV) + j), X + WIDTH * j
-        for k in range(start, stop):
-            z = d * load(r.work, row + k)
-            for i in range(0, k + 1, simd_width(r.work)):
-                count = k + 1 - i
-                increase_simd(r, C + m * k + i, count, z * load_simd(r.work, row + i, count))
+        k, b = A.start + A.step * j, B.start + B.step * j
+        a = (load(r.work, k), load(r.work, k + step), load(r.work, k + 2 * step))
+        x = add_three(x, a, load_simd(r.work, b, count))
+        y = add_three(y, a, load_simd(r.work, b + simd_width(r.work), count - simd_width(r.work)))
         j = velocity_parent(r, j)
+    return x, y
 
 
 @kernel
-def mirror_coupling(r):
-    """Copy the lower triangle, which ``couple`` computes."""
-    m, C = nconstraints(r), offset(r, COUPLING)
-    for k in range(m):
-        for i in range(k):
-            store(r.work, C + m * i + k, load(r.work, C + m * k + i))
+def product_along(r, A, step, B, count, first, second):
+    """Three rows of A B in two vectors of columns, for the velocities of one or two bodies."""
+    zero = 0.0 * load_simd(r.work, B.start, count)
+    x = (zero, zero, zero)
+    x, y = add_path(r, x, x, A, step, B, count, first, -1)
+    return add_path(r, x, y, A, step, B, count, second, first)
 
 
 @kernel
-def clear_coupling(r):
-    clear(r.work, offset(r, COUPLING), nconstraints(r) * nconstraints(r))
+def couple(r, start, stop, first, second):
+    """Rows of J M^-1 J' whose constraints act on the bodies that two velocities move, or -1.
+
+    In a batch, only those left of the diagonal, and the others by symmetry.
+    """
+    m, C, Y, some = nconstraints(r), offset(r, COUPLING), offset(r, SCALED), simd_width(r.work)
+    for k in range(start, stop, 3):
+        for i in range(0, stop if holds_lanes(r.work) else m, 2 * some):
+            x, y = product_along(r, Matrix(Y + k, WIDTH), 1, Matrix(Y + i, WIDTH), 2 * LANES,
+                                 first, second)
+            for t in range(3):
+                row = C + WIDTH * (k + t) + i
+                store_simd(r.work, row, LANES, x[t])
+                if i + some < m:
+                    store_simd(r.work, row + some, LANES, y[t])
+                if holds_lanes(r.work) and k + t < m:
+                    store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
+                    if i + some < m:
+                        store_simd(r.work, C + WIDTH * (i + some) + k + t, 1, y[t])
 
 
 @kernel
 def add_free_motion(r, torque):
     """Add J M^-1 tau to the excess, with U^-1 tau at the offset ``torque``."""
-    m, b = nconstraints(r), offset(r, EXCESS)
-    for j in range(nv(r)):
-        x = load(r.work, offset(r, DINV) + j) * load(r.work, torque + j)
-        for k in range(0, m, simd_width(r.work)):
-            row = load_simd(r.work, offset(r, ELIMINATED) + WIDTH * j + k, m - k)
-            increase_simd(r, b + k, m - k, x * row)
+    m, b, X = nconstraints(r), offset(r, EXCESS), offset(r, ELIMINATED)
+    for k in range(0, m, simd_width(r.work)):
+        total = load_simd(r.work, b + k, m - k)
+        for j in range(nv(r)):
+            x = load(r.work, offset(r, DINV) + j) * load(r.work, torque + j)
+            total = total + x * load_simd(r.work, X + WIDTH * j + k, LANES)
+        store_simd(r.work, b + k, m - k, total)
 
 
 @kernel

@@ -13,15 +13,15 @@ with the derivatives dtau of rnea and J' lambda, and drow of the rows, at consta
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
-from ..model.layout import clear, nconstraints, nv, offset
+from ..model.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
+from ..model.layout import increase, nconstraints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, store
+from ..spatial.lanes import load, load_simd, simd_width, store, store_simd
 from .aba import DDQ
 from .aba_derivatives import DDQ_DQ, DDQ_DV
 from .algorithm import Algorithm
-from .constraint_forces import COUPLING
+from .constraint_forces import COUPLING, last_velocity, product_along
 from .contact_dynamics import (
     DIFF_LAMBDA_C,
     LAMBDA_C,
@@ -33,8 +33,7 @@ from .contact_dynamics import (
 from .contact_rates import (
     DAC_DA,
     RATES,
-    ROWS_DQ,
-    ROWS_DV,
+    ROW_RATES,
     add_contact_forces,
     differentiate_contacts,
     differentiate_forces,
@@ -42,17 +41,29 @@ from .contact_rates import (
 )
 from .contact_rows import forces_to_origin
 from .contact_system import TOLERANCE
-from .contacts import CONTACTS, ROWS, Contact, contact_table, damping
+from .contacts import (
+    CONTACTS,
+    ROWS,
+    Contact,
+    contact_table,
+    damping,
+    first_body,
+    ncontacts,
+    row_start,
+    row_stop,
+    second_body,
+)
 from .minverse import MINV, inverse_after_elimination, inverse_after_factor
-from .products import Matrix, add_product, transpose
+from .products import Matrix, combine, multiply
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
     DTAU_DQ,
     DTAU_DV,
     inward,
-    outward,
+    outward_bodies,
+    set_gravity,
 )
-from .semidefinite import invert_semidefinite
+from .semidefinite import WIDTH, invert_semidefinite
 
 DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
                                            "respect to torque [rad/s2, m/s2 per N m, N].")
@@ -65,74 +76,114 @@ DLAMBDA_DV = field("dlambda_dv", ("constraints", "nv"),
 DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
                      "Derivative of the contact forces with respect to torque [N, N m per N m, "
                      "N].")
-TORQUES_DQ = field("_torques_dq", ("nv", "nv"))         # of rnea less J' lambda
+TORQUE_RATES = field("_torque_rates", ("nv", 2, "nv"))  # q and v, of rnea less J' lambda
+MOTION_RATES = field("_motion_rates", ("nv", 2, "nv"))
+FORCE_RATES = field("_force_rates", ("constraints", 2, "nv"))
 RESPONSE = field("_response", ("constraints", "nv"))    # Y'
-INVERSE = field("_coupling_inverse", ("constraints", "constraints"))
+GAIN = field("_gain", ("constraints", "nv"))            # K
+MINUS_GAIN = field("_minus_gain", ("nv", MAX_CONSTRAINTS))          # -K'
+INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))
 
 
 @kernel
-def square(r, known):
-    """An nv x nv matrix."""
-    return Matrix(offset(r, known), nv(r), 1)
+def matrix(r, known):
+    """A matrix with nv columns."""
+    return Matrix(offset(r, known), nv(r))
 
 
 @kernel
-def rows(r, known):
-    """An m x nv matrix."""
-    return Matrix(offset(r, known), nv(r), 1)
+def pair(r, known):
+    """A matrix with nv columns for q and nv columns for v."""
+    return Matrix(offset(r, known), 2 * nv(r))
 
 
 @kernel
 def coupling_inverse(r):
-    return Matrix(offset(r, INVERSE), nconstraints(r), 1)
+    return Matrix(offset(r, INVERSE), WIDTH)
 
 
 @kernel
-def copy(r, source, target, count, sign):
-    for k in range(count):
-        store(r.work, offset(r, target) + k, sign * load(r.work, offset(r, source) + k))
+def copy_rows(r, source, target, sign, rows, columns):
+    """target <- sign source."""
+    for i in range(rows):
+        for k in range(0, columns, simd_width(r.work)):
+            x = load_simd(r.work, source.start + source.step * i + k, columns - k)
+            store_simd(r.work, target.start + target.step * i + k, columns - k, sign * x)
+
+
+@kernel
+def response_of(r, n):
+    """The rows of J M^-1 that belong to contact n."""
+    i, j, columns, some = first_body(r, n), second_body(r, n), nv(r), simd_width(r.work)
+    first = last_velocity(r, i) if i > 0 else -1
+    second = last_velocity(r, j) if j > 0 else -1
+    for k in range(row_start(r, n), row_stop(r, n), 3):
+        J = Matrix(offset(r, DAC_DA) + columns * k, 1)
+        for c in range(0, columns, 2 * some):
+            x, y = product_along(r, J, columns, Matrix(offset(r, MINV) + c, columns), columns - c,
+                                 first, second)
+            for t in range(3):
+                row = offset(r, RESPONSE) + columns * (k + t) + c
+                store_simd(r.work, row, columns - c, x[t])
+                if c + some < columns:
+                    store_simd(r.work, row + some, columns - c - some, y[t])
 
 
 @kernel
 def respond(r):
     """P and K, from M^-1, the rows J and G: how ddq and lambda respond to torques."""
-    n, m, K = nv(r), nconstraints(r), rows(r, DLAMBDA_DTAU)
+    n, m = nv(r), nconstraints(r)
+    K, Y, P = matrix(r, GAIN), matrix(r, RESPONSE), matrix(r, DDQ_DTAU)
     invert_semidefinite(r, m, offset(r, COUPLING), damping(r), TOLERANCE, offset(r, INVERSE))
-    clear(r.work, offset(r, RESPONSE), m * n)
-    add_product(r, rows(r, RESPONSE), 1.0, rows(r, DAC_DA), square(r, MINV), m, n, n)
-    clear(r.work, K.start, m * n)
-    add_product(r, K, -1.0, coupling_inverse(r), rows(r, RESPONSE), m, m, n)
-    copy(r, MINV, DDQ_DTAU, n * n, 1.0)
-    add_product(r, square(r, DDQ_DTAU), 1.0, transpose(rows(r, RESPONSE)), K, n, m, n)
+    for contact in range(ncontacts(r)):
+        response_of(r, contact)
+    multiply(r, K, 1.0, coupling_inverse(r), Y, m, m, n)
+    copy_rows(r, K, matrix(r, DLAMBDA_DTAU), -1.0, m, n)
+    multiply(r, Matrix(offset(r, MINUS_GAIN), MAX_CONSTRAINTS), -1.0, Y, coupling_inverse(r),
+             n, m, m)
+    multiply(r, P, -1.0, Y, K, n, m, n)
+    for k in range(n * n):
+        increase(r.work, P.start + k, load(r.work, offset(r, MINV) + k))
 
 
 @kernel
-def solve_derivatives(r, torques, row, d_ddq, d_lambda):
-    """d(ddq) and d(lambda), after ``respond``, which stores -K."""
-    n, m, K = nv(r), nconstraints(r), rows(r, DLAMBDA_DTAU)
-    clear(r.work, offset(r, d_ddq), n * n)
-    clear(r.work, offset(r, d_lambda), m * n)
-    add_product(r, square(r, d_ddq), -1.0, square(r, DDQ_DTAU), square(r, torques), n, n, n)
-    add_product(r, square(r, d_ddq), 1.0, transpose(K), rows(r, row), n, m, n)
-    add_product(r, rows(r, d_lambda), -1.0, K, square(r, torques), m, n, n)
-    add_product(r, rows(r, d_lambda), -1.0, coupling_inverse(r), rows(r, row), m, m, n)
+def solve_rates(r, columns):
+    """d(ddq) and d(lambda) from those of torques and rows, after ``respond``."""
+    n, m, torques, row = nv(r), nconstraints(r), pair(r, TORQUE_RATES), pair(r, ROW_RATES)
+    combine(r, pair(r, MOTION_RATES), -1.0, matrix(r, DDQ_DTAU), torques, n,
+            matrix(r, GAIN), row, m, n, columns)
+    combine(r, pair(r, FORCE_RATES), -1.0,
+            Matrix(offset(r, MINUS_GAIN), MAX_CONSTRAINTS), torques, n,
+            coupling_inverse(r), row, m, m, columns)
+
+
+@kernel
+def half(A, n):
+    """The columns of a pair for v."""
+    return Matrix(A.start + n, A.step)
 
 
 @kernel
 def differentiate(r):
     """All derivatives, after the dynamics and the inverse of M."""
-    n = nv(r)
+    n, m, torques = nv(r), nconstraints(r), pair(r, TORQUE_RATES)
     for k in range(n):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    outward(r)
+    set_gravity(r)
+    outward_bodies(r, False)
     add_contact_forces(r, offset(r, LAMBDA_C), offset(r, COMPOSITE_FORCE))
     inward(r)
     differentiate_contacts(r)
-    copy(r, DTAU_DQ, TORQUES_DQ, n * n, 1.0)
-    differentiate_forces(r, offset(r, LAMBDA_C), offset(r, TORQUES_DQ))
+    copy_rows(r, matrix(r, DTAU_DQ), torques, 1.0, n, n)
+    copy_rows(r, matrix(r, DTAU_DV), half(torques, n), 1.0, n, n)
+    differentiate_forces(r, offset(r, LAMBDA_C), torques.start, torques.step)
     respond(r)
-    solve_derivatives(r, TORQUES_DQ, ROWS_DQ, DDQ_DQ, DLAMBDA_DQ)
-    solve_derivatives(r, DTAU_DV, ROWS_DV, DDQ_DV, DLAMBDA_DV)
+    solve_rates(r, 2 * n)
+    motions, forces = pair(r, MOTION_RATES), pair(r, FORCE_RATES)
+    copy_rows(r, motions, matrix(r, DDQ_DQ), 1.0, n, n)
+    copy_rows(r, half(motions, n), matrix(r, DDQ_DV), 1.0, n, n)
+    copy_rows(r, forces, matrix(r, DLAMBDA_DQ), 1.0, m, n)
+    copy_rows(r, half(forces, n), matrix(r, DLAMBDA_DV), 1.0, m, n)
     rates_to_origin(r, offset(r, LAMBDA_C), offset(r, DLAMBDA_DQ))
     for j in range(n):
         forces_to_origin(r, offset(r, DLAMBDA_DV) + j, n)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
+from ..model.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
 from ..model.layout import (
     FLOATING,
     PLANAR,
@@ -29,7 +29,7 @@ from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load, select_above, store
 from .algorithm import Algorithm
-from .constraint_forces import ELIMINATED, WIDTH
+from .constraint_forces import ELIMINATED
 from .contact_dynamics import LAMBDA_C
 from .contact_rows import forces_to_origin, propagate_contacts
 from .contact_system import TOLERANCE
@@ -46,12 +46,12 @@ from .contacts import (
 )
 from .delassus import place_robot
 from .rnea import TAU, newton_euler
-from .semidefinite import RELATIVE, absolute, solve_semidefinite
+from .semidefinite import RELATIVE, WIDTH, absolute, solve_semidefinite
 
 WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
-NORMAL = field("_normal", ("constraints", "constraints"))
-BASE = field("_base_system", (6, 6))
+NORMAL = field("_normal", (MAX_CONSTRAINTS, WIDTH))
+BASE = field("_base_system", (6, WIDTH))
 BASE_FORCE = field("_base_force", (6,))
 REST = field("_rest", ("nv",))                          # rnea less tau
 
@@ -122,7 +122,7 @@ def carry_base(r):
             x = lift(0.0, load(r.work, offset(r, TAU)))
             for k in range(m):
                 x = x + compliance(r, k) * (jacobian_entry(r, k, i) * jacobian_entry(r, k, j))
-            store(r.work, N + b * i + j, x)
+            store(r.work, N + WIDTH * i + j, x)
     rank = lift(0.0, load(r.work, offset(r, TAU)))
     if b > 0:
         rank = solve_semidefinite(r, b, N, y, RELATIVE, TOLERANCE)
@@ -158,14 +158,14 @@ def torque_weight(r, j):
 def fit_forces(r):
     """The least squares of J' lambda - rest: J W J' lambda = J W rest."""
     m, n, N = nconstraints(r), nv(r), offset(r, NORMAL)
-    clear(r.work, N, m * m)
+    clear(r.work, N, WIDTH * m)
     clear(r.work, offset(r, LAMBDA_C), m)
     for j in range(n):
         for k in range(m):
             x = torque_weight(r, j) * jacobian_entry(r, k, j)
             increase(r.work, offset(r, LAMBDA_C) + k, x * load(r.work, offset(r, REST) + j))
             for i in range(m):
-                increase(r.work, N + m * k + i, x * jacobian_entry(r, i, j))
+                increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
     return solve_semidefinite(r, m, N, offset(r, LAMBDA_C), RELATIVE, TOLERANCE)
 
 

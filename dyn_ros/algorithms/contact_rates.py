@@ -44,6 +44,7 @@ from ..spatial.algebra import (
     motion_scale,
     motion_sub,
     power,
+    rotate_inverse,
     scale,
     store_spatial,
     transposed,
@@ -53,6 +54,7 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import load
 from ..spatial.logarithm import log6_rate
 from .contact_rows import (
+    AXES,
     ERRORS,
     LEVERS,
     LOCAL,
@@ -87,8 +89,8 @@ DAC_DA = field("dac_da", ("constraints", "nv"), "Derivative of the accelerations
                                                 "respect to acceleration: their Jacobian.")
 DVC_DQ = field("dvc_dq", ("constraints", "nv"), "Derivative of the velocities of contacts with "
                                                 "respect to configuration, in their axes.")
-ROWS_DQ = field("_rows_dq", ("constraints", "nv"))      # dac_dq and that of the stabilization
-ROWS_DV = field("_rows_dv", ("constraints", "nv"))
+# With respect to q and v, of dac less the stabilization
+ROW_RATES = field("_row_rates", ("constraints", 2, "nv"))
 RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
 
 Body = namedtuple("Body", "joint sign point v a")       # of a contact, where the forces act
@@ -222,11 +224,16 @@ def in_axes(r, n, which, u, m, rate):
 
 
 @kernel
-def add_to_rows(r, field, n, k, m):
-    """Add a motion to column k of the rows of contact n."""
-    for row in range(row_start(r, n), row_stop(r, n)):
-        increase(r.work, offset(r, field) + nv(r) * row + k,
-                 power(row_force(r, n, row - row_start(r, n)), m))
+def add_to_rows(r, n, start, step, m):
+    """Add a motion to the rows of contact n; row k is k steps on."""
+    E, row = load9(r.work, offset(r, AXES) + 9 * n), start + step * row_start(r, n)
+    x = rotate_inverse(E, m.linear)
+    for c in range(3):
+        increase(r.work, row + step * c, x[c])
+    if not is_point(r, n):
+        x = rotate_inverse(E, m.angular)
+        for c in range(3):
+            increase(r.work, row + step * (3 + c), x[c])
 
 
 @kernel
@@ -238,25 +245,28 @@ def add_column(r, n, bodies, motion, which, i, c):
     dv, da, da_dv = relative_rates(r, n, bodies, which, x)
     dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
     u = motion_scale(body.sign, x.u)
-    add_to_rows(r, DVC_DQ, n, k, dv)
-    add_to_rows(r, DAC_DQ, n, k, da)
-    add_to_rows(r, DAC_DV, n, k, da_dv)
-    add_to_rows(r, DAC_DA, n, k, u)
+    add_to_rows(r, n, offset(r, DVC_DQ) + k, nv(r), dv)
+    add_to_rows(r, n, offset(r, DAC_DQ) + k, nv(r), da)
+    add_to_rows(r, n, offset(r, DAC_DV) + k, nv(r), da_dv)
+    add_to_rows(r, n, offset(r, DAC_DA) + k, nv(r), u)
     dr = motion_add(da, motion_scale(kd, dv))
     if kp > 0.0:
         m = motion_moved(scale(-1.0, load3(r.work, offset(r, LEVERS) + 3 * n)),
                          load_motion(r.work, offset(r, ERRORS) + 6 * n))
         de = in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u))
         dr = motion_sub(dr, motion_scale(kp, de))
-    add_to_rows(r, ROWS_DQ, n, k, dr)
-    add_to_rows(r, ROWS_DV, n, k, motion_add(da_dv, motion_scale(kd, u)))
+    rates, step = offset(r, ROW_RATES) + k, 2 * nv(r)
+    add_to_rows(r, n, rates, step, dr)
+    add_to_rows(r, n, rates + nv(r), step, motion_add(da_dv, motion_scale(kd, u)))
 
 
 @kernel
 def differentiate_contacts(r):
     """Derivatives of all rows, after the outward sweep of rnea_derivatives."""
-    for rows in (DVC_DQ, DAC_DQ, DAC_DV, DAC_DA, ROWS_DQ, ROWS_DV):
-        clear(r.work, offset(r, rows), nconstraints(r) * nv(r))
+    count = nconstraints(r) * nv(r)
+    for rows in (DVC_DQ, DAC_DQ, DAC_DV, DAC_DA):
+        clear(r.work, offset(r, rows), count)
+    clear(r.work, offset(r, ROW_RATES), 2 * count)
     for n in range(ncontacts(r)):
         bodies = Pair(body_of(r, n, 0), body_of(r, n, 1))
         motion = relative_motion(r, n, bodies)
@@ -305,7 +315,7 @@ def force_rate(r, n, which, of, u, f):
 
 
 @kernel
-def add_force_rates(r, n, bodies, which, f, target):
+def add_force_rates(r, n, bodies, which, f, target, step):
     """Subtract the derivative of J' lambda, less that of forces fixed to both bodies."""
     body = bodies[0] if which == 0 else bodies[1]
     i = body.joint
@@ -319,20 +329,23 @@ def add_force_rates(r, n, bodies, which, f, target):
                 while j > 0:
                     for d in range(ncolumns(r, j)):
                         S = motion_moved(other.point, load_column(r, J, j, d))
-                        increase(r.work, target + nv(r) * (idx_v(r, j) + d) + idx_v(r, i) + c,
+                        increase(r.work, target + step * (idx_v(r, j) + d) + idx_v(r, i) + c,
                                  -power(df, S))
                     j = parent(r, j)
         i = parent(r, i)
 
 
 @kernel
-def differentiate_forces(r, forces, target):
-    """Subtract the derivative of J' lambda from a matrix, less that of forces fixed to bodies."""
+def differentiate_forces(r, forces, target, step):
+    """Subtract the derivative of J' lambda from a matrix, less that of forces fixed to bodies.
+
+    The rows of the matrix start at the offset ``target`` and are a step apart.
+    """
     for n in range(ncontacts(r)):
         if second_body(r, n) > 0 or axes_of(r, n) != LOCAL:
             bodies, f = Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
-            add_force_rates(r, n, bodies, 0, f, target)
-            add_force_rates(r, n, bodies, 1, f, target)
+            add_force_rates(r, n, bodies, 0, f, target, step)
+            add_force_rates(r, n, bodies, 1, f, target, step)
 
 
 @kernel

@@ -47,12 +47,11 @@ from ..spatial.logarithm import log6
 from .aba import LINK_ACCELERATION
 from .constraint_forces import (
     EXCESS,
-    clear_coupling,
     clear_eliminated,
     couple,
     last_velocity,
-    mirror_coupling,
     propagate,
+    scale_eliminated,
     store_unit_force,
 )
 from .contacts import (
@@ -269,13 +268,9 @@ def forces_to_origin(r, forces, step):
 @kernel
 def couple_contacts(r):
     """J M^-1 J' from U^-1 J'."""
-    clear_coupling(r)
+    scale_eliminated(r)
     for n in range(ncontacts(r)):
         i, j = first_body(r, n), second_body(r, n)
-        other = -1
-        if i > 0:
-            couple(r, row_start(r, n), row_stop(r, n), last_velocity(r, i), -1)
-            other = last_velocity(r, i)
-        if j > 0:
-            couple(r, row_start(r, n), row_stop(r, n), last_velocity(r, j), other)
-    mirror_coupling(r)
+        first = last_velocity(r, i) if i > 0 else -1
+        second = last_velocity(r, j) if j > 0 else -1
+        couple(r, row_start(r, n), row_stop(r, n), first, second)

@@ -4,7 +4,17 @@
 from ..model.fields import field
 from ..model.layout import nconstraints, offset
 from ..spatial.compiler import kernel
-from ..spatial.lanes import all_above, lift, load, select_above, store
+from ..spatial.lanes import (
+    LANES,
+    all_above,
+    lift,
+    load,
+    load_simd,
+    select_above,
+    simd_width,
+    store,
+    store_simd,
+)
 from .constraint_forces import COUPLING, EXCESS
 from .contacts import (
     ITERATIONS,
@@ -18,6 +28,7 @@ from .contacts import (
 from .semidefinite import (
     FACTOR,
     RELATIVE,
+    WIDTH,
     absolute,
     factor_cholesky,
     factor_semidefinite,
@@ -26,6 +37,7 @@ from .semidefinite import (
 )
 
 STEP = field("_step", ("constraints",))
+VIOLATION = field("_violation", (WIDTH,))
 TOLERANCE = 1e-12
 """Eigenvalues of J M^-1 J' up to this fraction of the largest are rounding errors."""
 
@@ -34,11 +46,14 @@ TOLERANCE = 1e-12
 def largest_violation(r, forces):
     """The largest entry of J M^-1 J' lambda + excess."""
     m, largest = nconstraints(r), lift(0.0, load(r.work, offset(r, SOLUTION)))
-    for k in range(m):
-        x = load(r.work, offset(r, EXCESS) + k)
+    for k in range(0, m, simd_width(r.work)):
+        x = load_simd(r.work, offset(r, EXCESS) + k, m - k)
         for i in range(m):
-            x = x + load(r.work, offset(r, COUPLING) + m * k + i) * load(r.work, forces + i)
-        x = absolute(x)
+            x = x + load(r.work, forces + i) * load_simd(
+                r.work, offset(r, COUPLING) + WIDTH * i + k, LANES)
+        store_simd(r.work, offset(r, VIOLATION) + k, LANES, x)
+    for k in range(m):
+        x = absolute(load(r.work, offset(r, VIOLATION) + k))
         largest = select_above(x, largest, x, largest)
     return largest
 

@@ -3,12 +3,12 @@
 """The Jacobian of contacts, the Delassus matrix J M^-1 J', its inverse and its factor."""
 from collections.abc import Sequence
 
-from ..model.fields import Q, field
+from ..model.fields import MAX_CONSTRAINTS, Q, field
 from ..model.layout import increase, nconstraints, njoints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import store_inertia
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, store
+from ..spatial.lanes import LANES, load, load_simd, simd_width, store, store_simd
 from .aba import eliminate_all
 from .algorithm import Algorithm
 from .constraint_forces import COUPLING, ELIMINATED, WIDTH, eliminate_columns, store_pivots
@@ -22,10 +22,13 @@ from .semidefinite import factor_cholesky, invert_semidefinite
 
 CONTACT_JACOBIAN = field("contact_jacobian", ("constraints", "nv"), "Jacobian of contacts, in "
                                                                     "their axes.")
+DELASSUS = field("delassus", ("constraints", "constraints"), "J M^-1 J' of contacts and the "
+                                                            "damping, in their axes.")
 DELASSUS_INVERSE = field("delassus_inverse", ("constraints", "constraints"),
                          "Inverse of J M^-1 J' and the damping.")
 DELASSUS_CHOLESKY = field("delassus_cholesky", ("constraints", "constraints"),
                           "Lower triangular Cholesky factor of J M^-1 J' and the damping.")
+PADDED = field("_padded", (MAX_CONSTRAINTS, WIDTH))
 
 
 @kernel
@@ -71,9 +74,19 @@ def eliminate_contacts_projected(r):
 
 
 @kernel
+def compact(r, source, target):
+    """Copy an m x m matrix without the gaps between its rows."""
+    m = nconstraints(r)
+    for k in range(m):
+        for i in range(0, m, simd_width(r.work)):
+            store_simd(r.work, offset(r, target) + m * k + i, m - i,
+                       load_simd(r.work, offset(r, source) + WIDTH * k + i, LANES))
+
+
+@kernel
 def damp(r):
     for k in range(nconstraints(r)):
-        increase(r.work, offset(r, COUPLING) + k * (nconstraints(r) + 1), damping(r))
+        increase(r.work, offset(r, COUPLING) + (WIDTH + 1) * k, damping(r))
 
 
 @kernel
@@ -81,6 +94,7 @@ def delassus_kernel(r):
     eliminate_contacts(r)
     couple_contacts(r)
     damp(r)
+    compact(r, COUPLING, DELASSUS)
 
 
 @kernel
@@ -88,12 +102,14 @@ def projected_delassus_kernel(r):
     eliminate_contacts_projected(r)
     couple_contacts(r)
     damp(r)
+    compact(r, COUPLING, DELASSUS)
 
 
 @kernel
 def invert_delassus(r):
     invert_semidefinite(r, nconstraints(r), offset(r, COUPLING), 0.0, TOLERANCE,
-                        offset(r, DELASSUS_INVERSE))
+                        offset(r, PADDED))
+    compact(r, PADDED, DELASSUS_INVERSE)
 
 
 @kernel
@@ -110,8 +126,8 @@ def projected_inverse_kernel(r):
 
 @kernel
 def factor_delassus(r):
-    factor_cholesky(r, nconstraints(r), offset(r, COUPLING), offset(r, DELASSUS_CHOLESKY),
-                    TOLERANCE)
+    factor_cholesky(r, nconstraints(r), offset(r, COUPLING), offset(r, PADDED), TOLERANCE)
+    compact(r, PADDED, DELASSUS_CHOLESKY)
 
 
 @kernel
@@ -128,13 +144,13 @@ def projected_cholesky_kernel(r):
 
 _jacobian = Algorithm("contact_jacobian", contact_jacobian_kernel, (Q, ROWS), (CONTACT_JACOBIAN,),
                       options=(CONTACTS,)).caller()
-_delassus = Algorithm("delassus_matrix", delassus_kernel, (Q, ROWS), (COUPLING,),
+_delassus = Algorithm("delassus_matrix", delassus_kernel, (Q, ROWS), (DELASSUS,),
                       options=(CONTACTS,), coupled=projected_delassus_kernel).caller()
 _inverse = Algorithm("delassus_inverse", inverse_kernel, (Q, ROWS), (DELASSUS_INVERSE,),
-                     leaves=(COUPLING,), options=(CONTACTS,),
+                     leaves=(DELASSUS,), options=(CONTACTS,),
                      coupled=projected_inverse_kernel).caller()
 _cholesky = Algorithm("delassus_cholesky", cholesky_kernel, (Q, ROWS), (DELASSUS_CHOLESKY,),
-                      leaves=(COUPLING,), options=(CONTACTS,),
+                      leaves=(DELASSUS,), options=(CONTACTS,),
                       coupled=projected_cholesky_kernel).caller()
 
 

@@ -31,18 +31,21 @@ from .constraint_forces import (
     store_pivots,
 )
 from .contact_derivatives import (
-    DLAMBDA_DTAU,
-    TORQUES_DQ,
-    copy,
+    FORCE_RATES,
+    GAIN,
+    MOTION_RATES,
+    TORQUE_RATES,
+    copy_rows,
     coupling_inverse,
+    matrix,
+    pair,
     respond,
-    rows,
-    solve_derivatives,
-    square,
+    solve_rates,
 )
 from .contact_rates import (
     DAC_DA,
     DVC_DQ,
+    ROW_RATES,
     add_contact_forces,
     differentiate_contacts,
     differentiate_forces,
@@ -72,8 +75,8 @@ from .crba import crba_kernel
 from .factor import factor, solve_outward
 from .kinematics import OA_GF
 from .minverse import inverse_after_elimination, inverse_after_factor
-from .products import add_product, transpose
-from .rnea_derivatives import COMPOSITE_FORCE, DTAU_DQ, inward, outward, outward_bodies
+from .products import multiply
+from .rnea_derivatives import COMPOSITE_FORCE, DTAU_DQ, inward, outward_bodies, set_gravity
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
 IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
@@ -165,7 +168,8 @@ def differentiate_velocities(r):
         v, after = load(r.work, offset(r, V) + k), load(r.work, offset(r, DQ_AFTER) + k)
         store(r.work, offset(r, A) + k, after - v)
         store(r.work, offset(r, V) + k, after + restitution(r) * v)
-    outward(r)
+    set_gravity(r)
+    outward_bodies(r, False)
     differentiate_contacts(r)
 
 
@@ -174,11 +178,12 @@ def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
     clear(r.work, offset(r, V), nv(r))
     clear(r.work, offset(r, OA_GF), 6)
-    outward_bodies(r)
+    outward_bodies(r, False)
     add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
     inward(r)
-    copy(r, DTAU_DQ, TORQUES_DQ, nv(r) * nv(r), 1.0)
-    differentiate_forces(r, offset(r, IMPULSE_C), offset(r, TORQUES_DQ))
+    torques = pair(r, TORQUE_RATES)
+    copy_rows(r, matrix(r, DTAU_DQ), torques, 1.0, nv(r), nv(r))
+    differentiate_forces(r, offset(r, IMPULSE_C), torques.start, torques.step)
 
 
 @kernel
@@ -186,16 +191,16 @@ def differentiate(r):
     """All derivatives, after the impact and the inverse of M."""
     n, m, s = nv(r), nconstraints(r), 1.0 + restitution(r)
     differentiate_velocities(r)
+    copy_rows(r, matrix(r, DVC_DQ), pair(r, ROW_RATES), 1.0, m, n)
     differentiate_momentum(r)
     respond(r)
-    solve_derivatives(r, TORQUES_DQ, DVC_DQ, DQ_AFTER_DQ, DIMPULSE_DQ)
-    clear(r.work, offset(r, DIMPULSE_DV), m * n)
-    add_product(r, rows(r, DIMPULSE_DV), -s, coupling_inverse(r), rows(r, DAC_DA), m, m, n)
-    clear(r.work, offset(r, DQ_AFTER_DV), n * n)
+    solve_rates(r, n)
+    copy_rows(r, pair(r, MOTION_RATES), matrix(r, DQ_AFTER_DQ), 1.0, n, n)
+    copy_rows(r, pair(r, FORCE_RATES), matrix(r, DIMPULSE_DQ), 1.0, m, n)
+    multiply(r, matrix(r, DIMPULSE_DV), -s, coupling_inverse(r), matrix(r, DAC_DA), m, m, n)
+    multiply(r, matrix(r, DQ_AFTER_DV), -s, matrix(r, GAIN), matrix(r, DAC_DA), n, m, n)
     for k in range(n):
         increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
-    add_product(r, square(r, DQ_AFTER_DV), s, transpose(rows(r, DLAMBDA_DTAU)), rows(r, DAC_DA),
-                n, m, n)
     rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
     for j in range(n):
         forces_to_origin(r, offset(r, DIMPULSE_DV) + j, n)

@@ -18,8 +18,8 @@ from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load, store
 from .aba import LINK_ACCELERATION, eliminate_all, outward_velocities
 from .algorithm import Algorithm
-from .constraint_forces import COUPLING, EXCESS, clear_eliminated
-from .contact_derivatives import RESPONSE, rows, square
+from .constraint_forces import COUPLING, ELIMINATED, EXCESS, clear_eliminated
+from .contact_derivatives import RESPONSE
 from .contact_rows import (
     LOCAL,
     WORLD,
@@ -42,6 +42,8 @@ from .contacts import (
 from .crba import crba_kernel
 from .delassus import (
     CONTACT_JACOBIAN,
+    PADDED,
+    compact,
     damp,
     eliminate_contacts,
     eliminate_contacts_projected,
@@ -49,9 +51,9 @@ from .delassus import (
 )
 from .factor import factor
 from .minverse import MINV, inverse_after_elimination, inverse_after_factor
-from .products import Matrix, add_product, transpose
+from .products import Matrix, multiply
 from .rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
-from .semidefinite import invert_semidefinite
+from .semidefinite import WIDTH, invert_semidefinite
 
 OSIM = field("osim", ("constraints", "constraints"), "Operational-space inertia of one frame [kg, "
                                                      "kg m, kg m2].")
@@ -67,10 +69,17 @@ P = field("operational_gravity", ("constraints",), "Gravity forces at one frame 
 # --- Lambda
 
 @kernel
+def invert_padded(r):
+    invert_semidefinite(r, nconstraints(r), offset(r, COUPLING), 0.0, TOLERANCE,
+                        offset(r, PADDED))
+    compact(r, PADDED, OSIM)
+
+
+@kernel
 def invert_coupling(r):
     couple_contacts(r)
     damp(r)
-    invert_semidefinite(r, nconstraints(r), offset(r, COUPLING), 0.0, TOLERANCE, offset(r, OSIM))
+    invert_padded(r)
 
 
 @kernel
@@ -106,21 +115,15 @@ def set_frame(r):
 @kernel
 def invert_jacobian(r):
     """Lambda and M^-1 J' Lambda, after ``set_frame`` and the inverse of M."""
-    n, m = nv(r), nconstraints(r)
-    J, Y = rows(r, CONTACT_JACOBIAN), rows(r, RESPONSE)
-    clear(r.work, offset(r, RESPONSE), m * n)
-    add_product(r, Y, 1.0, J, square(r, MINV), m, n, n)
-    for k in range(m):
-        for i in range(m):
-            x = lift(0.0, load(r.work, Y.start))
-            for j in range(n):
-                x = x + load(r.work, Y.start + n * k + j) * load(r.work, J.start + n * i + j)
-            store(r.work, offset(r, COUPLING) + m * k + i, x)
+    n, m, columns = nv(r), nconstraints(r), Matrix(offset(r, ELIMINATED), WIDTH)
+    Y, lambda_ = Matrix(offset(r, RESPONSE), m), Matrix(offset(r, PADDED), WIDTH)
+    multiply(r, Y, 1.0, Matrix(offset(r, MINV), n), columns, n, n, m)
+    multiply(r, Matrix(offset(r, COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
     damp(r)
-    invert_semidefinite(r, m, offset(r, COUPLING), 0.0, TOLERANCE, offset(r, OSIM))
-    clear(r.work, offset(r, JBAR), n * m)
-    add_product(r, Matrix(offset(r, JBAR), m, 1), 1.0, transpose(Y),
-                Matrix(offset(r, OSIM), m, 1), n, m, m)
+    invert_padded(r)
+    for j in range(n):
+        multiply(r, Matrix(offset(r, JBAR) + m * j, m), 1.0, Matrix(Y.start + m * j, 1), lambda_,
+                 1, m, m)
 
 
 @kernel

@@ -1,26 +1,18 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Products of dense matrices in a workspace, six rows and one vector of columns at a time."""
+"""Products of dense matrices in a workspace: six rows and two vectors of columns at a time."""
 from collections import namedtuple
 
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, load_simd, simd_width, store_simd
 
-Matrix = namedtuple("Matrix", "start row column")    # offset, and steps between rows and columns
+Matrix = namedtuple("Matrix", "start step")          # offset of the first row, and between rows
 
 
 @kernel
-def transpose(A):
-    return Matrix(A.start, A.column, A.row)
-
-
-@kernel
-def load_six(r, A, i, rows, j):
-    """Column j of rows i to i + 5; the last row is repeated."""
-    k, last = A.start + A.column * j, rows - 1
-    return (load(r.work, k + A.row * i), load(r.work, k + A.row * min(i + 1, last)),
-            load(r.work, k + A.row * min(i + 2, last)), load(r.work, k + A.row * min(i + 3, last)),
-            load(r.work, k + A.row * min(i + 4, last)), load(r.work, k + A.row * min(i + 5, last)))
+def load_six(r, k):
+    return (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2), load(r.work, k + 3),
+            load(r.work, k + 4), load(r.work, k + 5))
 
 
 @kernel
@@ -31,23 +23,55 @@ def add_six(total, a, x):
 
 
 @kernel
-def add_product(r, C, sign, A, B, rows, inner, columns):
-    """C <- C + sign A B for rows x inner and inner x columns; their rows are contiguous.
+def add_block(r, x, A, B, inner, i, k, count):
+    """x plus rows i to i + 5 of A' B, in a vector of columns."""
+    for j in range(inner):
+        x = add_six(x, load_six(r, A.start + A.step * j + i),
+                    load_simd(r.work, B.start + B.step * j + k, count))
+    return x
 
-    The rows of A need not be.
+
+@kernel
+def add_blocks(r, x, y, A, B, inner, i, k, count):
+    """The same in two vectors of columns."""
+    some = simd_width(r.work)
+    for j in range(inner):
+        a, b = load_six(r, A.start + A.step * j + i), B.start + B.step * j + k
+        x = add_six(x, a, load_simd(r.work, b, count))
+        y = add_six(y, a, load_simd(r.work, b + some, count - some))
+    return x, y
+
+
+@kernel
+def store_six(r, C, sign, x, i, rows, k, count):
+    for t in range(6):
+        if i + t < rows:
+            store_simd(r.work, C.start + C.step * (i + t) + k, count, sign * x[t])
+
+
+@kernel
+def combine(r, C, sign, A, B, inner, A2, B2, inner2, rows, columns):
+    """C <- sign (A' B + A2' B2).
+
+    A is inner x rows, B is inner x columns; kernels may read five numbers behind A and A2.
     """
-    if inner == 0:
-        return
+    some = simd_width(r.work)
     for i in range(0, rows, 6):
-        for k in range(0, columns, simd_width(r.work)):
-            count, c = columns - k, C.start + C.row * i + k
+        for k in range(0, columns, 2 * some):
+            count = columns - k
             zero = 0.0 * load_simd(r.work, B.start + k, count)
             x = (zero, zero, zero, zero, zero, zero)
-            for j in range(inner):
-                x = add_six(x, load_six(r, A, i, rows, j),
-                            load_simd(r.work, B.start + B.row * j + k, count))
-            for t in range(6):
-                if i + t < rows:
-                    row = c + C.row * t
-                    store_simd(r.work, row, count,
-                               load_simd(r.work, row, count) + sign * x[t])
+            if count > some:
+                x, y = add_blocks(r, x, x, A, B, inner, i, k, count)
+                x, y = add_blocks(r, x, y, A2, B2, inner2, i, k, count)
+                store_six(r, C, sign, y, i, rows, k + some, count - some)
+            else:
+                x = add_block(r, x, A, B, inner, i, k, count)
+                x = add_block(r, x, A2, B2, inner2, i, k, count)
+            store_six(r, C, sign, x, i, rows, k, count)
+
+
+@kernel
+def multiply(r, C, sign, A, B, rows, inner, columns):
+    """C <- sign A' B."""
+    combine(r, C, sign, A, B, inner, A, B, 0, rows, columns)

@@ -203,12 +203,12 @@ def subtract_external_force(r, i):
 def outward(r):
     """Columns, velocities, accelerations and bodies of all joints."""
     set_gravity(r)
-    outward_bodies(r)
+    outward_bodies(r, not holds_lanes(r.work))
 
 
 @kernel
-def outward_bodies(r):
-    """``outward`` with the given acceleration of the universe."""
+def outward_bodies(r, publishing):
+    """``outward`` with the given acceleration of the universe; publishing stores dAdq."""
     set_relative(r)
     g = constant3(r.floats, GRAVITY)
     for i in range(1, njoints(r) + 1):
@@ -216,7 +216,7 @@ def outward_bodies(r):
         move_columns(r, i)
         velocity_columns(r, i)
         acceleration_columns(r, i, OA_GF, PSIDD)
-        if not holds_lanes(r.work):
+        if publishing:
             for c in range(ncolumns(r, i)):
                 psidd = load_column(r, PSIDD, i, c)
                 turned = cross(g, load_column(r, J, i, c).angular)

@@ -6,14 +6,19 @@ A = L D L' is factored first, and its inverse bounds the smallest eigenvalue. On
 singular are the singular values computed, by one-sided Jacobi rotations (Hestenes 1958; Demmel and
 Veselic 1992): pairs of columns of A are rotated until all are orthogonal; their norms are then the
 singular values. Both methods also run on lanes.
+
+The rows of all matrices are ``WIDTH`` numbers apart, so that a vector that starts at any of their
+numbers ends within the row.
 """
 import math
 
-from ..model.fields import field
-from ..model.layout import increase, offset
+from ..model.fields import MAX_CONSTRAINTS, field
+from ..model.layout import clear, increase, offset
 from ..spatial.compiler import kernel
 from ..spatial.lanes import (
+    LANES,
     all_above,
+    holds_lanes,
     lift,
     load,
     load_simd,
@@ -24,12 +29,13 @@ from ..spatial.lanes import (
     store_simd,
 )
 
+WIDTH = -(-MAX_CONSTRAINTS // LANES) * LANES + LANES
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
-FACTOR = field("_semidefinite_L", ("constraints", "constraints"))
-INVERSE = field("_semidefinite_Linv", ("constraints", "constraints"))
-PIVOTS = field("_semidefinite_Dinv", ("constraints",))
-RIGHT = field("_semidefinite_b", ("constraints",))
+FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))
+INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))
+PIVOTS = field("_semidefinite_Dinv", (WIDTH,))
+RIGHT = field("_semidefinite_b", (WIDTH,))
 ORTHOGONAL = 1e-14                   # largest cosine between columns regarded as orthogonal
 SWEEPS = 40                          # maximum; typically 4 to 9 are sufficient
 TINY = 1e-300
@@ -41,58 +47,90 @@ def absolute(x):
 
 
 @kernel
+def copy_rows(r, n, A, target):
+    for k in range(0, WIDTH * n, simd_width(r.work)):
+        store_simd(r.work, target + k, LANES, load_simd(r.work, A + k, LANES))
+
+
+@kernel
+def subtract_row(r, a, s, b, count):
+    """a <- a - s b for rows at offsets a and b."""
+    for j in range(0, count, simd_width(r.work)):
+        store_simd(r.work, a + j, LANES, load_simd(r.work, a + j, LANES)
+                   - s * load_simd(r.work, b + j, LANES))
+
+
+@kernel
 def factor_semidefinite(r, n, A, shift):
-    """L below the diagonal and the inverse pivots of A + shift I; that of a zero row is 0."""
-    L, D = offset(r, FACTOR), offset(r, PIVOTS)
+    """L, L^-1 and the inverse pivots of A + shift I = L D L'; that of a zero row is 0.
+
+    Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
+    the diagonal of the former.
+    """
+    W, E, D = offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
+    copy_rows(r, n, A, W)
+    clear(r.work, E, WIDTH * n)
     for k in range(n):
-        row = L + k * n
-        for j in range(k):
-            w = load(r.work, A + k * n + j)
-            for p in range(j):
-                w = w - load(r.work, row + p) * load(r.work, L + j * n + p)
-            store(r.work, row + j, w)
-        diagonal = load(r.work, A + k * n + k) + shift
-        d = diagonal
-        for j in range(k):
-            w = load(r.work, row + j)
-            x = w * load(r.work, D + j)
-            d = d - w * x
-            store(r.work, row + j, x)
+        increase(r.work, W + WIDTH * k + k, shift)
+        store(r.work, E + WIDTH * k + k, 1.0)
+    for k in range(n):
+        row = W + WIDTH * k
+        d = load(r.work, row + k)
         d = select_above(absolute(d), TINY, d, TINY)
-        store(r.work, D + k, 1.0 / select_above(diagonal, 0.0, d, math.inf))
+        diagonal = load(r.work, A + WIDTH * k + k) + shift
+        d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
+        store(r.work, D + k, d)
+        for i in range(k + 1, n):
+            w = load(r.work, W + WIDTH * i + k)
+            x = d * w
+            store(r.work, W + WIDTH * i + k, x)
+            if holds_lanes(r.work):                 # the lower triangle
+                for j in range(k + 1, i + 1):
+                    increase(r.work, W + WIDTH * i + j, -w * load(r.work, W + WIDTH * j + k))
+            else:
+                subtract_row(r, W + WIDTH * i + k + 1, x, row + k + 1, n - k - 1)
+            subtract_row(r, E + WIDTH * i, x, E + WIDTH * k, k + 1)
+
+
+@kernel
+def sum_simd(r, x):
+    """The sum of a vector."""
+    store_simd(r.work, offset(r, RIGHT), LANES, x)
+    total = load(r.work, offset(r, RIGHT))
+    for t in range(1, simd_width(r.work)):
+        total = total + load(r.work, offset(r, RIGHT) + t)
+    return total
 
 
 @kernel
 def trace_of_inverse(r, n):
     """Upper bound on the inverse of the smallest eigenvalue, after ``factor_semidefinite``."""
-    L, inverse, D = offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
-    trace = lift(0.0, load(r.work, D))
+    E, D = offset(r, INVERSE), offset(r, PIVOTS)
+    squares = 0.0 * load_simd(r.work, E, LANES)
     for k in range(n):
-        squares = lift(1.0, trace)
-        for j in range(k):
-            x = load(r.work, L + k * n + j)
-            for p in range(j + 1, k):
-                x = x + load(r.work, L + k * n + p) * load(r.work, inverse + p * n + j)
-            store(r.work, inverse + k * n + j, -x)
-            squares = squares + x * x
-        trace = trace + absolute(load(r.work, D + k)) * squares
-    return trace
+        d = absolute(load(r.work, D + k))
+        for j in range(0, k + 1, simd_width(r.work)):
+            x = load_simd(r.work, E + WIDTH * k + j, LANES)
+            squares = squares + d * (x * x)
+    return sum_simd(r, squares)
 
 
 @kernel
 def solve_factored(r, n, x):
     """x <- A^-1 x, after ``factor_semidefinite``."""
-    L, D = offset(r, FACTOR), offset(r, PIVOTS)
+    L, D, y = offset(r, FACTOR), offset(r, PIVOTS), offset(r, RIGHT)
     for k in range(n):
-        x_k = load(r.work, x + k)
+        y_k = load(r.work, x + k)
         for j in range(k):
-            x_k = x_k - load(r.work, L + k * n + j) * load(r.work, x + j)
-        store(r.work, x + k, x_k)
+            y_k = y_k - load(r.work, L + WIDTH * k + j) * load(r.work, x + j)
+        store(r.work, x + k, y_k)
+        store(r.work, y + k, load(r.work, D + k) * y_k)
     for k in range(n - 1, -1, -1):
-        x_k = load(r.work, x + k) * load(r.work, D + k)
-        for j in range(k + 1, n):
-            x_k = x_k - load(r.work, L + j * n + k) * load(r.work, x + j)
+        x_k = load(r.work, y + k)
         store(r.work, x + k, x_k)
+        for j in range(0, k, simd_width(r.work)):
+            store_simd(r.work, y + j, LANES, load_simd(r.work, y + j, LANES)
+                       - x_k * load_simd(r.work, L + WIDTH * k + j, k - j))
 
 
 @kernel
@@ -110,7 +148,7 @@ def orthogonalize(r, n, W):
         finished = True
         for p in range(n - 1):
             for q in range(p + 1, n):
-                a, b = W + p * n, W + q * n
+                a, b = W + WIDTH * p, W + WIDTH * q
                 aa, bb, ab = dot_rows(r, n, a, a), dot_rows(r, n, b, b), dot_rows(r, n, a, b)
                 if all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
                     continue
@@ -132,7 +170,7 @@ def orthogonalize(r, n, W):
 def largest_length(r, n, W):
     largest = lift(0.0, load(r.work, W))
     for k in range(n):
-        square = dot_rows(r, n, W + k * n, W + k * n)
+        square = dot_rows(r, n, W + WIDTH * k, W + WIDTH * k)
         largest = select_above(square, largest, square, largest)
     return sqrt(largest)
 
@@ -141,8 +179,7 @@ def largest_length(r, n, W):
 def solve_singular(r, n, A, x, policy, tolerance):
     """x <- the truncated or damped inverse of A, times x; return the rank."""
     W, b = offset(r, FACTOR), offset(r, RIGHT)
-    for k in range(n * n):
-        store(r.work, W + k, load(r.work, A + k))
+    copy_rows(r, n, A, W)
     orthogonalize(r, n, W)
     cut = lift(tolerance, load(r.work, x))
     if policy != ABSOLUTE:
@@ -152,7 +189,7 @@ def solve_singular(r, n, A, x, policy, tolerance):
         store(r.work, b + k, load(r.work, x + k))
         store(r.work, x + k, 0.0)
     for p in range(n):
-        row = W + p * n
+        row = W + WIDTH * p
         value = sqrt(dot_rows(r, n, row, row))
         rank = rank + select_above(value, cut, 1.0, 0.0)
         if policy == DAMPED:
@@ -171,60 +208,61 @@ def factor_cholesky(r, n, A, L, tolerance):
     rank = lift(0.0, load(r.work, A))
     for k in range(n):
         for i in range(n):
-            x = load(r.work, A + n * i + k)
+            x = load(r.work, A + WIDTH * i + k)
             for j in range(k):
-                x = x - load(r.work, L + n * i + j) * load(r.work, L + n * k + j)
-            store(r.work, L + n * i + k, x if i >= k else 0.0 * x)
-        d, cut = load(r.work, L + n * k + k), tolerance * load(r.work, A + n * k + k)
+                x = x - load(r.work, L + WIDTH * i + j) * load(r.work, L + WIDTH * k + j)
+            store(r.work, L + WIDTH * i + k, x if i >= k else 0.0 * x)
+        d, cut = load(r.work, L + WIDTH * k + k), tolerance * load(r.work, A + WIDTH * k + k)
         rank = rank + select_above(d, cut, 1.0, 0.0)
         s = select_above(d, cut, 1.0 / sqrt(select_above(d, cut, d, 1.0)), 0.0)
         for i in range(k, n):
-            store(r.work, L + n * i + k, s * load(r.work, L + n * i + k))
+            store(r.work, L + WIDTH * i + k, s * load(r.work, L + WIDTH * i + k))
     return rank
 
 
 @kernel
 def store_inverse(r, n, target):
-    """target <- A^-1, after ``factor_semidefinite`` and ``trace_of_inverse``."""
-    inverse, D = offset(r, INVERSE), offset(r, PIVOTS)
+    """target <- A^-1 = L^-T D^-1 L^-1, after ``factor_semidefinite``, whose result it scales."""
+    E = offset(r, INVERSE)
     for k in range(n):
-        row = inverse + k * n
-        store(r.work, row + k, 1.0)
-        for i in range(k + 1):
-            a = load(r.work, D + k) * load(r.work, row + i)
-            for j in range(0, k + 1, simd_width(r.work)):
-                count, t = k + 1 - j, target + i * n + j
-                store_simd(r.work, t, count, load_simd(r.work, t, count)
-                           + a * load_simd(r.work, row + j, count))
+        s = sqrt(absolute(load(r.work, offset(r, PIVOTS) + k)))
+        for j in range(0, k + 1, simd_width(r.work)):
+            row = E + WIDTH * k + j
+            store_simd(r.work, row, LANES, s * load_simd(r.work, row, LANES))
+    for i in range(n):
+        for j in range(0, n, simd_width(r.work)):
+            total = 0.0 * load_simd(r.work, E, LANES)
+            for k in range(max(i, j), n):
+                row = E + WIDTH * k
+                total = total + load(r.work, row + i) * load_simd(r.work, row + j, LANES)
+            store_simd(r.work, target + WIDTH * i + j, LANES, total)
 
 
 @kernel
 def store_pseudoinverse(r, n, A, tolerance, target):
     W = offset(r, FACTOR)
-    for k in range(n * n):
-        store(r.work, W + k, load(r.work, A + k))
+    copy_rows(r, n, A, W)
     orthogonalize(r, n, W)
     cut = tolerance * largest_length(r, n, W)
+    clear(r.work, target, WIDTH * n)
     for p in range(n):
-        row = W + p * n
+        row = W + WIDTH * p
         value = sqrt(dot_rows(r, n, row, row))
         gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
         for i in range(n):
             a = gain * load(r.work, row + i)
             for j in range(n):
-                increase(r.work, target + i * n + j, a * load(r.work, row + j))
+                increase(r.work, target + WIDTH * i + j, a * load(r.work, row + j))
 
 
 @kernel
 def invert_semidefinite(r, n, A, shift, tolerance, target):
     """target <- (A + shift I)^-1; without shift, the pseudoinverse if A is singular."""
-    for k in range(n * n):
-        store(r.work, target + k, 0.0)
     factor_semidefinite(r, n, A, shift)
     bound = tolerance * trace_of_inverse(r, n)
     trace = lift(0.0, bound)
     for k in range(n):
-        trace = trace + load(r.work, A + k * n + k)
+        trace = trace + load(r.work, A + WIDTH * k + k)
     if shift > 0.0 or all_above(1.0, bound * trace):
         store_inverse(r, n, target)
     else:
@@ -246,7 +284,7 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
         bound = tolerance * trace_of_inverse(r, n)
         trace = lift(0.0, bound)
         for k in range(n):
-            diagonal = load(r.work, A + k * n + k)
+            diagonal = load(r.work, A + WIDTH * k + k)
             trace = trace + diagonal
             rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
         if policy == RELATIVE:

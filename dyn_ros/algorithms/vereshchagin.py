@@ -68,15 +68,14 @@ from .constraint_forces import (
     FORCE,
     accelerate_projected,
     add_free_motion,
-    clear_coupling,
     clear_eliminated,
     couple,
     eliminate_columns,
     eliminate_projected,
     eliminated_times,
     last_velocity,
-    mirror_coupling,
     propagate,
+    scale_eliminated,
     store_unit_force,
     transmit_inward,
 )
@@ -206,10 +205,9 @@ def eliminate_unopposed_projected(r):
 def constrain(r):
     """Solve for the constraint forces, and add their effect to the bias torques."""
     torque, w, n = offset(r, BIAS_TORQUE), offset(r, CONSTRAINT_TORQUES), nv(r)
-    clear_coupling(r)
+    scale_eliminated(r)
     for run in range(nruns(r)):
         couple(r, run_start(r, run), run_stop(r, run), last_velocity(r, tip_joint(r, run)), -1)
-    mirror_coupling(r)
     for j in range(n):
         store(r.work, w + j, load(r.work, torque + j) - load(r.work, offset(r, UNOPPOSED) + j))
     add_free_motion(r, w)
