@@ -28,7 +28,7 @@ from .parameters import Spec
 from .robot import RobotContext
 from .services import Service
 from .state import Rejected, State, abbreviated
-from .whole import TOO_LARGE, WHOLE, Whole, moved, whole_robot
+from .whole import TOO_LARGE, Whole, moved, whole_robot
 
 UNKNOWN = (math.nan,) * 6
 

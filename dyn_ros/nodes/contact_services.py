@@ -58,19 +58,18 @@ def get_operational_space(robot: RobotContext, request: Any, response: Any,
     response.name = robot.names
     response.velocity_valid = not state.unknown
     v = np.zeros(model.nv) if state.unknown else state.velocities
-    set_matrix(response.inertia, dyn_ros.operational_space_inertia(model, data, state.q, *where))
     mu, p = dyn_ros.operational_space_bias(model, data, state.q, v, *where)
     response.p = numbers(p)
     response.mu = numbers(mu) if response.velocity_valid else unknown_numbers(len(mu))
-    inverse = dyn_ros.dynamically_consistent_inverse(model, data, state.q, *where)
-    set_matrix(response.dynamically_consistent_inverse, inverse[robot.rows])
-    projector = dyn_ros.null_space_projector(model, data, state.q, *where)
-    set_matrix(response.null_space_projector, projector[robot.block])
+    N = dyn_ros.null_space_projector(model, data, state.q, *where)
+    set_matrix(response.null_space_projector, N[robot.block])
+    set_matrix(response.inertia, data.osim)
+    set_matrix(response.dynamically_consistent_inverse,
+               data.dynamically_consistent_inverse[robot.rows])
 
 
-KERNELS = ("frame_placements", "contact_dynamics", "impulse_dynamics",
-           "operational_space_inertia", "operational_space_bias",
-           "dynamically_consistent_inverse", "null_space_projector")
+KERNELS = ("frame_placements", "contact_dynamics", "impulse_dynamics", "operational_space_bias",
+           "null_space_projector")
 SERVICES = (
     Service("~/get_contact_dynamics", GetContactDynamics, get_contact_dynamics),
     Service("~/get_impulse", GetImpulse, get_impulse),
