@@ -83,6 +83,14 @@ class _Frames(NamedTuple):
     contacts: list[Contact]
 
 
+class _Solved(NamedTuple):
+    """What the efforts of one state result in; fields as in `Support`."""
+
+    acceleration: Array | None
+    forces: dyn_ros.ContactForces
+    residual: float
+
+
 class Feet:
     """The forces of the ground on the feet of a robot.
 
@@ -173,8 +181,6 @@ class Feet:
         return robot.once(state, "support", lambda: self._support(robot, state, terms))
 
     def _support(self, robot: RobotContext, state: State, terms: Terms) -> Support | None:
-        if state.effort is None:
-            return None
         try:
             frames = self._used(robot)
             active = self._states(robot, frames)
@@ -188,27 +194,18 @@ class Feet:
 
     def _solve(self, robot: RobotContext, state: State, terms: Terms, frames: _Frames,
                active: Array) -> Support | None:
-        model, data, q, v, tau = robot.model, robot.data, state.q, state.v, state.effort
+        values = self._node.parameters.values
         contacts = [each for each, holds in zip(frames.contacts, active) if holds]
-        source = self._node.parameters.values["acceleration_source"]
-        a: Array | None = None
-        if source == "forward_dynamics":
-            if v is None or tau is None:
-                return None
-            a, solved = dyn_ros.contact_dynamics(model, data, q, v, tau, contacts)
-            a, residual = a.copy(), 0.0
-        else:
-            a = state.acceleration if source == "finite_difference" else None
-            zero = np.zeros(model.nv)
-            solved = dyn_ros.contact_forces(
-                model, data, q, zero if v is None else v, zero if a is None else a, tau, contacts)
-            residual = solved.residual
-        forces = np.zeros((len(active), 6))
-        dimension = self._node.parameters.values["contact_dimension"]
-        forces[active, :dimension] = solved.lambda_c.reshape(-1, dimension)
-        if not (np.isfinite(forces).all() and (a is None or np.isfinite(a).all())):
+        solved = _solved(robot, state, values["acceleration_source"], contacts)
+        if solved is None:
+            return None
+        a, lambda_c = solved.acceleration, solved.forces.lambda_c
+        if not (np.isfinite(lambda_c).all() and (a is None or np.isfinite(a).all())):
             raise Rejected(TOO_LARGE)
-        return Support(active, terms.oMf[frames.indices, :3, 3], forces, a, solved.rank, residual)
+        forces, dimension = np.zeros((len(active), 6)), values["contact_dimension"]
+        forces[active, :dimension] = lambda_c.reshape(-1, dimension)
+        return Support(active, terms.oMf[frames.indices, :3, 3], forces, a, solved.forces.rank,
+                       solved.residual)
 
     # Outputs
 
@@ -272,6 +269,25 @@ class Feet:
             return None
         self._undefined.pop(topic, None)
         return point
+
+
+def _solved(robot: RobotContext, state: State, source: str,
+            contacts: Sequence[Contact]) -> _Solved | None:
+    """Solve for the contact forces, given the acceleration_source; None if an input is missing."""
+    model, data, q, v, tau = robot.model, robot.data, state.q, state.v, state.effort
+    if tau is None:
+        return None
+    if source == "forward_dynamics":
+        if v is None:
+            return None
+        a, forces = dyn_ros.contact_dynamics(model, data, q, v, tau, contacts)
+        return _Solved(a.copy(), forces, 0.0)
+    known, still = state.acceleration, np.zeros(model.nv)
+    if source == "none":
+        known = None
+    forces = dyn_ros.contact_forces(model, data, q, still if v is None else v,
+                                    still if known is None else known, tau, contacts)
+    return _Solved(known, forces, forces.residual)
 
 
 def reads(values: Mapping[str, Any]) -> tuple[str, ...]:
