@@ -80,10 +80,9 @@ def support_polygon(node: CentroidalNode, robot: RobotContext, look: Look) -> Dr
             lines.show([])
             return [lines]
         corners = convex_hull(support.points[support.active] @ across)
-        closed = np.resize(corners, (len(corners) + 1, 2))
-        rest = np.repeat(closed[-1:], count - len(closed), axis=0)
+        closing = np.linspace(corners[-1], corners[0], count - len(corners) + 1)[1:]
         height = node.parameters.values["ground_height"]
-        points = np.concatenate([closed, rest]) @ across.T + height * up
+        points = np.concatenate([corners, closing]) @ across.T + height * up
         lines.lines([0], points[None])
         return [lines]
     return draw
