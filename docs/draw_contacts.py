@@ -14,10 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
 import draw_markers
-import dyn_ros
+import numpy as np
 from draw_markers import (
     Solid,
     View,
@@ -28,6 +26,8 @@ from draw_markers import (
     sheet_of,
     view_of,
 )
+
+import dyn_ros
 
 FIGURE = Path(__file__).parent / "images" / "contacts.png"
 ROBOT = importlib.metadata.distribution("example-robot-data").locate_file(

@@ -40,8 +40,8 @@ SHARED_INPUTS = {
 }
 INPUTS = {
     "~/constraints": "the constraints, if the parameter `constraints` is `topic`",
-    "~/contacts": "which of `contact_frames` touch the ground, if the parameter `contact_source` is "
-                  "`topic`",
+    "~/contacts": "which of `contact_frames` touch the ground, if the parameter `contact_source` "
+                  "is `topic`",
     "~/feedforward": "feed-forward torques, if the parameter `feedforward` is `topic`",
     "wrench": "wrenches that act on the robot, on the topics in the parameter {}",
 }

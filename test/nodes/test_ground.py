@@ -42,7 +42,7 @@ def test_of_forces_on_the_ground_it_is_the_mean_and_inside_their_hull():
 
 
 @pytest.mark.parametrize("force, weight, why", [
-    ([5.0, 0.0, 0.0], 20.0, "a vertical force of 0 N, expected more than 0.001 of the weight, 20 N"),
+    ([5.0, 0.0, 0.0], 20.0, "force of 0 N, expected more than 0.001 of the weight, 20 N"),
     ([0.0, 0.0, -1.0], 20.0, "a vertical force of -1 N"),
     ([0.0, 0.0, 0.02], 20.0, "a vertical force of 0.02 N"),
     ([0.0, 0.0, 0.0], 0.0, "a vertical force of 0 N"),
