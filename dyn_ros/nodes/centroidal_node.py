@@ -178,9 +178,10 @@ class CentroidalNode(RobotNode):
     def _missing_points(self) -> str:
         assert self.robot is not None
         subscribed = self.dispatch.subscribed()
+        reasons = [self.feet.waiting_for(self.robot, subscribed)]
         if "~/zmp" in subscribed and self.parameters.values["acceleration_source"] == "none":
-            return "no ~/zmp: the rates are unknown, because acceleration_source is none"
-        return self.feet.waiting_for(self.robot, subscribed)
+            reasons.append("no ~/zmp: the rates are unknown, because acceleration_source is none")
+        return "; ".join(filter(None, reasons))
 
 
 class _Writer:
