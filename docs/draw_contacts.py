@@ -5,10 +5,9 @@
     python docs/draw_contacts.py            writes docs/images/contacts.png
 
 It starts centroidal_node with a quadruped that accelerates on three feet, receives the MarkerArray
-on its ~/markers, and draws it with the robot by ray casting. It requires Pillow and
-example-robot-data (requirements-test.txt).
+on its ~/markers, and draws it with the robot by ray casting. It requires Pillow
+(requirements-test.txt).
 """
-import importlib.metadata
 import os
 import sys
 import time
@@ -16,25 +15,16 @@ from pathlib import Path
 
 import draw_markers
 import numpy as np
-from draw_markers import (
-    Solid,
-    View,
-    add_view,
-    ball,
-    between,
-    legend_of,
-    sheet_of,
-    view_of,
-)
+from draw_markers import View, add_view, legend_of, robot_solids, sheet_of, view_of
 
 import dyn_ros
 
 FIGURE = Path(__file__).parent / "images" / "contacts.png"
-ROBOT = importlib.metadata.distribution("example-robot-data").locate_file(
-    "cmeel.prefix/share/example-robot-data/robots/solo_description/robots/solo12.urdf")
-FEET = ["FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"]
-LIFTED = "FL_FOOT"
-STANCE = np.array([0.05, 1.15, -2.3, -0.05, 0.75, -1.5, 0.05, 0.75, -1.5, -0.05, 0.75, -1.5])
+ROBOT = Path(dyn_ros.__file__).parent / "robots" / "quadruped.urdf"
+FEET = [f"{end}_{side}_foot" for end in ("front", "hind") for side in ("left", "right")]
+LIFTED = "front_left_foot"
+RADIUS = 0.02                       # of a foot [m]
+LEG, FOLDED = [0.0, 0.75, -1.5], [0.1, 1.15, -2.3]      # hips and knee
 ACCELERATION = [2.6, 0.8, 0.0, 0.0, 0.0, 0.0]           # of the base [m/s2, rad/s2]
 WHAT = {
     "contact_force": "force on each foot",
@@ -48,23 +38,23 @@ WHAT = {
 PARAMETERS = {
     "root_joint": "floating", "base_source": "parameter", "contact_frames": FEET,
     "contact_source": "topic", "input_timeout": 0.0, "acceleration_source": "forward_dynamics",
-    "markers.width": 0.006, "markers.com.scale": 0.025, "markers.com_projection.scale": 0.03,
-    "markers.contact_force.scale": 0.35, "markers.friction_cone.scale": 0.06,
-    "markers.friction_cone.coefficient": 0.45, "markers.support_polygon.scale": 0.004,
-    "markers.center_of_pressure.scale": 0.035, "markers.zmp.scale": 0.018,
+    "markers.width": 0.008, "markers.com.scale": 0.035, "markers.com_projection.scale": 0.045,
+    "markers.contact_force.scale": 0.55, "markers.friction_cone.scale": 0.085,
+    "markers.friction_cone.coefficient": 0.45, "markers.support_polygon.scale": 0.006,
+    "markers.center_of_pressure.scale": 0.05, "markers.zmp.scale": 0.026,
     "markers.linear_momentum.show": False, "markers.angular_momentum.show": False,
 }
-EYE, AIM, ZOOM = np.array([0.95, -1.0, 0.55]), np.array([0.0, 0.0, 0.115]), 4.3
-BODY = [0.62, 0.66, 0.72, 1.0]
+EYE, AIM, ZOOM = np.array([1.3, -1.4, 0.75]), np.array([0.0, 0.0, 0.16]), 5.0
 PATIENCE = 180.0                    # s; the first start on a machine compiles
 
 
 def standing():
     """Return the model, and the configuration with the feet on the ground."""
     model = dyn_ros.Model.from_urdf_file(ROBOT, root_joint="floating")
-    q = np.concatenate([model.neutral()[:7], STANCE])
+    q = np.concatenate([model.neutral()[:7], *(
+        FOLDED if foot == LIFTED else LEG for foot in FEET)])
     oMf = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)
-    q[2] = -min(oMf[model.frame_index(foot), 2, 3] for foot in FEET)
+    q[2] = RADIUS - min(oMf[model.frame_index(foot), 2, 3] for foot in FEET)
     return model, q
 
 
@@ -121,25 +111,14 @@ def marker_array():
     return arrays[-1]
 
 
-def robot_solids():
-    """Return a body, and a rod from each joint to the next, down to the feet."""
-    model, q = standing()
-    oMf = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)
-    points = {frame.name: oMf[i, :3, 3] for i, frame in enumerate(model.tree.frames)}
-    for leg in ("FL", "FR", "HL", "HR"):
-        chain = [points[f"{leg}_{part}"] for part in ("HFE", "KFE", "FOOT")]
-        yield ball(chain[0], 0.022, BODY)
-        for start, end, radius in zip(chain, chain[1:], (0.016, 0.011)):
-            yield between(start, end, radius, BODY)
-            yield ball(end, radius, BODY)
-    hips = np.array([points[f"{leg}_HAA"] for leg in ("FL", "FR", "HL", "HR")])
-    half = 0.5 * (hips.max(axis=0) - hips.min(axis=0)) + [0.0, 0.0, 0.02]
-    yield Solid("cube", np.diag(half), hips.mean(axis=0), BODY)
+def solids():
+    """Return the shapes of the robot."""
+    return list(robot_solids(ROBOT, *standing()))
 
 
 def picture(array):
     """Return a PIL image of the robot and its markers, and the namespaces drawn."""
-    pixels, drawn = view_of(array, list(robot_solids()), View(EYE, AIM, ZOOM))
+    pixels, drawn = view_of(array, solids(), View(EYE, AIM, ZOOM))
     sheet = sheet_of(1, len(WHAT))
     add_view(sheet, 0, "centroidal/markers", pixels, legend_of(array, WHAT))
     return sheet, drawn

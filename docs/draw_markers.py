@@ -251,23 +251,40 @@ def solids_of(marker):
 
 
 def arm_solids():
-    """Return the visual shapes of the arm, all of which are cylinders."""
-    model = dyn_ros.Model.from_urdf_file(ARM)
-    placements = dyn_ros.frame_placements(model, dyn_ros.Data(model), POSITION)
-    root = ET.parse(ARM).getroot()
-    paint = {each.get("name"): np.fromstring(each.find("color").get("rgba"), sep=" ")
+    """Return the visual shapes of the arm."""
+    return robot_solids(ARM, dyn_ros.Model.from_urdf_file(ARM), POSITION)
+
+
+def robot_solids(path, model, q):
+    """Return the visual shapes of a robot: boxes, cylinders and spheres."""
+    placements = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)
+    root = ET.parse(path).getroot()
+    paint = {each.get("name"): numbers(each.find("color"), "rgba")
              for each in root.iterfind("material")}
     for link in root.iterfind("link"):
         placement = placements[model.frame_index(link.get("name"))]
         for visual in link.iterfind("visual"):
-            origin, shape = visual.find("origin"), visual.find("geometry/cylinder")
-            xyz, (roll, pitch, yaw) = (
-                np.fromstring(origin.get(each, "0 0 0"), sep=" ") for each in ("xyz", "rpy"))
+            origin = visual.find("origin")
+            roll, pitch, yaw = numbers(origin, "rpy")
             R = placement[:3, :3] @ turn(2, yaw) @ turn(1, pitch) @ turn(0, roll)
-            radius, half = float(shape.get("radius")), 0.5 * float(shape.get("length"))
-            yield Solid("frustum", R * [radius, radius, half],
-                        placement[:3, :3] @ xyz + placement[:3, 3],
+            kind, half = half_sizes(visual.find("geometry")[0])
+            yield Solid(kind, R * half,
+                        placement[:3, :3] @ numbers(origin, "xyz") + placement[:3, 3],
                         paint[visual.find("material").get("name")])
+
+
+def half_sizes(shape):
+    """Return the kind of solid of a shape of a URDF, and half its size along each axis."""
+    if shape.tag == "box":
+        return "cube", 0.5 * numbers(shape, "size")
+    radius = float(shape.get("radius"))
+    if shape.tag == "sphere":
+        return "sphere", np.full(3, radius)
+    return "frustum", np.array([radius, radius, 0.5 * float(shape.get("length"))])
+
+
+def numbers(element, attribute):
+    return np.array(element.get(attribute, "0 0 0").split(), float)
 
 
 def turn(axis, angle):

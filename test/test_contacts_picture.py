@@ -44,7 +44,7 @@ def test_every_kind_is_drawn(script, array):
 
 
 def test_each_namespace_is_seen(script, array):
-    robot, view = list(script.robot_solids()), (script.EYE, script.AIM, script.ZOOM)
+    robot, view = script.solids(), (script.EYE, script.AIM, script.ZOOM)
     whole, drawn = script.view_of(array, robot, script.View(*view))
     for ns in dict.fromkeys(drawn):
         rest, _ = script.view_of(SimpleNamespace(
