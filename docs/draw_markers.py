@@ -6,7 +6,7 @@
 
 It starts all nodes with the 7-joint arm, publishes a joint state and a push on the tool, receives
 the MarkerArray messages on their ~/markers, and draws them with the arm by ray casting. It
-requires Pillow (requirements-test.txt).
+requires Pillow (requirements-test.txt). The markers of contacts are in docs/draw_contacts.py.
 """
 import os
 import sys
@@ -96,6 +96,7 @@ def marker_arrays():
     from sensor_msgs.msg import JointState
     from visualization_msgs.msg import MarkerArray
 
+    from dyn_ros.nodes.contact_markers import CONTACT
     from dyn_ros.nodes.dyn_ros_node import DynRosNode
     with tempfile.TemporaryDirectory() as folder:
         parameters = Path(folder) / "parameters.yaml"
@@ -120,7 +121,7 @@ def marker_arrays():
     arrays, kinds = {}, {}
     for node in nodes.members:
         name = node.get_name()
-        kinds[name] = {kind.name for kind in node.markers}
+        kinds[name] = {kind.name for kind in node.markers if kind not in CONTACT}
         client.create_subscription(MarkerArray, f"{name}/markers",
                                    lambda array, name=name: arrays.update({name: array}), 10)
     end = time.monotonic() + PATIENCE
@@ -250,23 +251,40 @@ def solids_of(marker):
 
 
 def arm_solids():
-    """Return the visual shapes of the arm, all of which are cylinders."""
-    model = dyn_ros.Model.from_urdf_file(ARM)
-    placements = dyn_ros.frame_placements(model, dyn_ros.Data(model), POSITION)
-    root = ET.parse(ARM).getroot()
-    paint = {each.get("name"): np.fromstring(each.find("color").get("rgba"), sep=" ")
+    """Return the visual shapes of the arm."""
+    return robot_solids(ARM, dyn_ros.Model.from_urdf_file(ARM), POSITION)
+
+
+def robot_solids(path, model, q):
+    """Return the visual shapes of a robot: boxes, cylinders and spheres."""
+    placements = dyn_ros.frame_placements(model, dyn_ros.Data(model), q)
+    root = ET.parse(path).getroot()
+    paint = {each.get("name"): numbers(each.find("color"), "rgba")
              for each in root.iterfind("material")}
     for link in root.iterfind("link"):
         placement = placements[model.frame_index(link.get("name"))]
         for visual in link.iterfind("visual"):
-            origin, shape = visual.find("origin"), visual.find("geometry/cylinder")
-            xyz, (roll, pitch, yaw) = (
-                np.fromstring(origin.get(each, "0 0 0"), sep=" ") for each in ("xyz", "rpy"))
+            origin = visual.find("origin")
+            roll, pitch, yaw = numbers(origin, "rpy")
             R = placement[:3, :3] @ turn(2, yaw) @ turn(1, pitch) @ turn(0, roll)
-            radius, half = float(shape.get("radius")), 0.5 * float(shape.get("length"))
-            yield Solid("frustum", R * [radius, radius, half],
-                        placement[:3, :3] @ xyz + placement[:3, 3],
+            kind, half = half_sizes(visual.find("geometry")[0])
+            yield Solid(kind, R * half,
+                        placement[:3, :3] @ numbers(origin, "xyz") + placement[:3, 3],
                         paint[visual.find("material").get("name")])
+
+
+def half_sizes(shape):
+    """Return the kind of solid of a shape of a URDF, and half its size along each axis."""
+    if shape.tag == "box":
+        return "cube", 0.5 * numbers(shape, "size")
+    radius = float(shape.get("radius"))
+    if shape.tag == "sphere":
+        return "sphere", np.full(3, radius)
+    return "frustum", np.array([radius, radius, 0.5 * float(shape.get("length"))])
+
+
+def numbers(element, attribute):
+    return np.array(element.get(attribute, "0 0 0").split(), float)
 
 
 def turn(axis, angle):
@@ -293,13 +311,14 @@ GHOST = 0.55                        # how much of the arm is seen
 class View:
     """Rays from the eye through each pixel, and what they have hit so far."""
 
-    def __init__(self):
-        ahead = (AIM - EYE) / np.linalg.norm(AIM - EYE)
+    def __init__(self, eye=EYE, aim=AIM, zoom=ZOOM):
+        self.eye, self.aim = eye, aim
+        ahead = (aim - eye) / np.linalg.norm(aim - eye)
         right = np.cross(ahead, [0.0, 0.0, 1.0])
         right /= np.linalg.norm(right)
         self.axes = np.array([right, np.cross(ahead, right), ahead])
         self.shape = FINE * HEIGHT, FINE * WIDTH
-        self.focus = ZOOM * FINE * WIDTH / 2.0
+        self.focus = zoom * FINE * WIDTH / 2.0
         y, x = np.mgrid[:self.shape[0], :self.shape[1]] + 0.5
         d = np.stack([(x - self.shape[1] / 2.0) / self.focus,
                       (y - self.shape[0] / 2.0) / self.focus, np.ones(self.shape)], -1)
@@ -310,7 +329,7 @@ class View:
     def window(self, solid):
         """Return the rows and columns of the pixels that may show a solid."""
         corners = np.array(np.meshgrid(*3 * [[-1.0, 1.0]])).reshape(3, -1).T
-        seen = (solid.c + corners @ solid.A.T - EYE) @ self.axes.T
+        seen = (solid.c + corners @ solid.A.T - self.eye) @ self.axes.T
         at = self.focus * seen[:, :2] / seen[:, 2:] + [self.shape[1] / 2.0, self.shape[0] / 2.0]
         low = np.clip(np.floor(at.min(0)).astype(int), 0, self.shape[::-1])
         high = np.clip(np.ceil(at.max(0)).astype(int) + 1, 0, self.shape[::-1])
@@ -318,16 +337,16 @@ class View:
 
     def hit(self, solid, window):
         d = self.d[window]
-        t, normal = solid.hit(EYE, d.reshape(-1, 3))
+        t, normal = solid.hit(self.eye, d.reshape(-1, 3))
         return t.reshape(d.shape[:2]), normal.reshape(d.shape)
 
     def floor(self, casters):
         """Draw a floor with a grid and the shadow of the arm, fading with distance."""
-        t = -EYE[2] / self.d[..., 2]
+        t = -self.eye[2] / self.d[..., 2]
         t[t <= 0.0] = np.inf
         seen = np.isfinite(t)
-        p = EYE + t[seen, None] * self.d[seen]
-        far = np.linalg.norm(p[:, :2] - AIM[:2], axis=1)
+        p = self.eye + t[seen, None] * self.d[seen]
+        far = np.linalg.norm(p[:, :2] - self.aim[:2], axis=1)
         fade = np.exp(-(far / 0.95) ** 2)
         cell = abs((p[:, :2] / 0.1 + 0.5) % 1.0 - 0.5).min(1) * 0.1
         line = np.clip(1.5 - cell / (0.0011 * t[seen] / 2.0), 0.0, 1.0)
@@ -382,43 +401,60 @@ class View:
         return np.round(255.0 * fine).astype(np.uint8)
 
 
-def view_of(array):
-    """Draw one node's markers and the arm; return the image and the namespaces drawn."""
-    view, arm = View(), list(arm_solids())
+def view_of(array, robot=None, view=None):
+    """Draw one node's markers and the arm, or another robot, as solids.
+
+    Return the image and the namespaces drawn.
+    """
+    view, robot = view or View(), list(arm_solids()) if robot is None else robot
     solids = [(marker.ns, solid) for marker in shown(array) for solid in solids_of(marker)]
-    view.floor(arm)
+    view.floor(robot)
     view.opaque([solid for _, solid in solids if solid.color[3] >= 0.75])
-    view.ghost(arm)
+    view.ghost(robot)
     clear = [solid for _, solid in solids if solid.color[3] < 0.75]
-    for solid in sorted(clear, key=lambda solid: -np.linalg.norm(solid.c - EYE)):
+    for solid in sorted(clear, key=lambda solid: -np.linalg.norm(solid.c - view.eye)):
         view.clear(solid)
     return view.pixels(), [ns for ns, _ in solids]
 
 
+TOP, LINE = 54, 25                  # height of the title, and of each line below a view [pixels]
+
+
+def sheet_of(views, lines):
+    """Return a PIL image with space for views side by side, and for lines of text below each."""
+    from PIL import Image
+    height = TOP + HEIGHT + 22 + lines * LINE + 14
+    return Image.new("RGB", (views * (WIDTH + 4) - 4, height), (22, 25, 31))
+
+
+def add_view(sheet, column, title, pixels, legend):
+    """Add a view with its title and its legend: for each kind, its color and what it shows."""
+    from PIL import Image, ImageDraw, ImageFont
+    draw, x = ImageDraw.Draw(sheet), column * (WIDTH + 4)
+    large, small = (ImageFont.load_default(size) for size in (23, 15.5))
+    sheet.paste(Image.fromarray(pixels), (x, TOP))
+    draw.text((x + 22, 14), title, (235, 238, 243), large)
+    for row, (kind, (color, what)) in enumerate(legend.items()):
+        y = TOP + HEIGHT + 18 + row * LINE
+        draw.rounded_rectangle((x + 22, y + 3, x + 38, y + 16), 4,
+                               tuple(int(255 * each) for each in (color.r, color.g, color.b)))
+        draw.text((x + 50, y), kind, (235, 238, 243), small)
+        draw.text((x + 205, y), what, (165, 173, 185), small)
+
+
+def legend_of(array, what):
+    """Return the color of each kind in an array, and what it shows."""
+    colors = {marker.ns.split("/")[0]: marker.color for marker in shown(array)}
+    return {kind: (colors[kind], what[kind]) for kind in kinds_of(array)}
+
+
 def picture(arrays):
     """Return the views side by side, with legends, as a PIL image, and what was drawn per node."""
-    from PIL import Image, ImageDraw, ImageFont
-    top, line, gap = 54, 25, 4
-    rows = max(len(kinds_of(array)) for array in arrays.values())
-    height = top + HEIGHT + 22 + rows * line + 14
-    sheet = Image.new("RGB", (len(arrays) * (WIDTH + gap) - gap, height), (22, 25, 31))
-    draw = ImageDraw.Draw(sheet)
-    title, text = (ImageFont.load_default(size) for size in (23, 15.5))
+    sheet = sheet_of(len(arrays), max(len(kinds_of(array)) for array in arrays.values()))
     drawn = {}
     for column, (name, array) in enumerate(arrays.items()):
-        x = column * (WIDTH + gap)
         pixels, drawn[name] = view_of(array)
-        sheet.paste(Image.fromarray(pixels), (x, top))
-        draw.text((x + 22, 14), TITLES[name], (235, 238, 243), title)
-        colors = {marker.ns.split("/")[0]: marker.color for marker in shown(array)}
-        for row, kind in enumerate(kinds_of(array)):
-            y = top + HEIGHT + 18 + row * line
-            color = colors[kind]
-            draw.rounded_rectangle(
-                (x + 22, y + 3, x + 38, y + 16), 4,
-                tuple(int(255 * each) for each in (color.r, color.g, color.b)))
-            draw.text((x + 50, y), kind, (235, 238, 243), text)
-            draw.text((x + 205, y), WHAT[kind], (165, 173, 185), text)
+        add_view(sheet, column, TITLES[name], pixels, legend_of(array, WHAT))
     return sheet, drawn
 
 

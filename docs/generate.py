@@ -29,7 +29,7 @@ PLACE = re.compile(r"(<!-- (\w+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 NODES = {   # for each, its class and the parameters with which it has all its inputs
     "dynamics": (DynamicsNode, {"markers.wrench.topics": ["wrench"]}),
-    "centroidal": (CentroidalNode, {}),
+    "centroidal": (CentroidalNode, {"contact_source": "topic"}),
     "vereshchagin": (VereshchaginNode, {"feedforward": "topic", "wrench_topics": ["wrench"]}),
     "dyn_ros": (DynRosNode, {}),
 }
@@ -40,6 +40,8 @@ SHARED_INPUTS = {
 }
 INPUTS = {
     "~/constraints": "the constraints, if the parameter `constraints` is `topic`",
+    "~/contacts": "which of `contact_frames` touch the ground, if the parameter `contact_source` "
+                  "is `topic`",
     "~/feedforward": "feed-forward torques, if the parameter `feedforward` is `topic`",
     "wrench": "wrenches that act on the robot, on the topics in the parameter {}",
 }
@@ -121,8 +123,9 @@ def shared(node):
 
 def inputs(node):
     """The other topics that a node subscribes to."""
-    [parameter] = [f"`{name}`" for name in NODES[node.get_name()][1] if "topics" in name]
-    descriptions = {topic: text.format(parameter) for topic, text in INPUTS.items()}
+    parameters = [f"`{name}`" for name in NODES[node.get_name()][1] if "topics" in name]
+    descriptions = {topic: text.format(*parameters) for topic, text in INPUTS.items()
+                    if "{}" not in text or parameters}
     known = {*descriptions, *SHARED_INPUTS}
     for each in node.subscriptions:
         if _private_name(node, each) not in known:

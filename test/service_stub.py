@@ -9,15 +9,21 @@ import numpy as np
 from rclpy.parameter import Parameter
 
 from dyn_ros.msg import RobotState
-from dyn_ros.nodes import centroidal_services, derivative_services, dynamics_services
+from dyn_ros.nodes import (
+    centroidal_services,
+    contact_services,
+    derivative_services,
+    dynamics_services,
+)
 from dyn_ros.nodes.base import SPECS
 from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.nodes.services import service_callback
 
 NS = 1_000_000_000
 SERVICES = {each.name.removeprefix("~/"): each for each in (
-    *dynamics_services.SERVICES, *derivative_services.DYNAMICS_SERVICES,
-    *derivative_services.CENTROIDAL_SERVICES, *centroidal_services.SERVICES)}
+    *dynamics_services.SERVICES, *contact_services.SERVICES,
+    *derivative_services.DYNAMICS_SERVICES, *derivative_services.CENTROIDAL_SERVICES,
+    *centroidal_services.SERVICES)}
 VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
           for spec in SPECS}
 

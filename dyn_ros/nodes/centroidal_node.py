@@ -4,57 +4,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import PointStamped
 
 import dyn_ros
 from dyn_ros.model.types import Array
 from dyn_ros.msg import CentroidalState
 
+from . import conversions, feet
 from .base import Output, RobotNode, run
 from .cdr import Template
 from .centroidal_services import KERNELS, SERVICES
+from .contact_markers import CONTACT
 from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dispatch import Compute, Terms
+from .feet import Feet, rate_reads
 from .markers import CENTROIDAL
 from .parameters import Spec
 from .robot import RobotContext
 from .services import Service
 from .state import Rejected, State, abbreviated
-from .whole import TOO_LARGE, WHOLE, Whole, moved, whole_robot
+from .whole import TOO_LARGE, Whole, moved, whole_robot
 
 UNKNOWN = (math.nan,) * 6
 
 
 class CentroidalNode(RobotNode):
-    """Publishes `~/state` and `~/markers`; provides services."""
+    """Publishes the state of the whole robot and what the ground exerts; provides services."""
 
-    kernels: tuple[str, ...] = ("all_terms", "aba", *KERNELS)
+    kernels: tuple[str, ...] = ("all_terms", "aba", "contact_dynamics", "contact_forces", *KERNELS)
     offers: tuple[Service, ...] = SERVICES
-    markers = CENTROIDAL
+    markers = (*CENTROIDAL, *CONTACT)
     specs = (
         Spec("acceleration_source", "none",
              "Source of the accelerations for the rates. finite_difference: backward differences "
              "of the velocities through a first-order low pass, which restarts after a stamp that "
              "goes back, a gap longer than staleness, or a new robot. forward_dynamics: computed "
-             "from the measured effort without contact forces, so a floating base is in free "
-             "flight and a planar base slides.",
+             "from the measured effort while contact_frames do not accelerate; without them, a "
+             "floating base is in free flight and a planar base slides.",
              choices=("none", "finite_difference", "forward_dynamics")),
         Spec("acceleration_cutoff", 10.0,
              "Cutoff frequency of the low pass of finite_difference [Hz]; 0: no low pass.",
              limits=(0.0, 1e5)),
+        *feet.SPECS,
         DERIVATIVES,
     )
 
     def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
-        self.outputs = (Output("~/state", CentroidalState, self._make_state, self._reads),)
+        self.feet = Feet(self)
+        self.outputs = (Output("~/state", CentroidalState, self._make_state, self._reads),
+                        *self.feet.outputs,
+                        Output("~/zmp", PointStamped, self._make_zmp, self._reads))
         super().__init__(name, source, **kwargs)
         if self.parameters.values["derivatives"]:
             self.kernels += CENTROIDAL_KERNELS
             self.offers += CENTROIDAL_SERVICES
+
+    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
+                         changed: Set[str]) -> None:
+        super().accept_for_robot(robot, values, changed)
+        self.feet.check(robot, values, changed)
+
+    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the subscription for the contacts."""
+        return self.feet.wanted_inputs(values)
 
     def parameters_changed(self, changed: Set[str]) -> None:
         super().parameters_changed(changed)
@@ -62,10 +79,7 @@ class CentroidalNode(RobotNode):
             self.robot.state.cutoff = self.parameters.values["acceleration_cutoff"]
 
     def _reads(self) -> Iterable[str]:
-        source = self.parameters.values["acceleration_source"]
-        return {"none": WHOLE,
-                "finite_difference": (*WHOLE, "Ag", "dhg_drift", "acceleration"),
-                "forward_dynamics": (*WHOLE, "Ag", "dhg_drift", "effort")}[source]
+        return rate_reads(self.parameters.values)
 
     def _make_state(self, robot: RobotContext) -> Compute:
         """`~/state`: mass, center of mass and locked inertia; momentum and rates if known."""
@@ -73,23 +87,71 @@ class CentroidalNode(RobotNode):
         made: dict[tuple[str, bool, bool], _Writer] = {}
 
         def compute(state: State, terms: Terms) -> Template:
-            whole, a = whole_robot(robot, state, terms), self._acceleration(robot, state)
-            key = robot.world_frame, whole.momentum is not None, a is not None
+            whole, rate = whole_robot(robot, state, terms), self._rate(robot, state, terms)
+            key = robot.world_frame, whole.momentum is not None, rate is not None
             if key not in made:
                 made.clear()
                 made[key] = _Writer(*key)
-            rate = None if a is None else moved(whole.lever, terms.Ag @ a + terms.dhg_drift)
             return made[key].write(whole, rate)
         return compute
 
-    def _acceleration(self, robot: RobotContext, state: State) -> Array | None:
+    def _make_zmp(self, robot: RobotContext) -> Compute:
+        """`~/zmp`: the zero moment point on the ground, if the rates are known."""
+        message = PointStamped()
+
+        def compute(state: State, terms: Terms) -> PointStamped | None:
+            point = self.zero_moment_point(robot, state, terms)
+            if point is None:
+                return None
+            message.header.frame_id = robot.world_frame
+            conversions.set_vector(message.point, *point.tolist())
+            return message
+        return compute
+
+    def zero_moment_point(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
+        """Return the zero moment point [m], (3,), or None; `waiting_for` states the reason.
+
+        Parameters
+        ----------
+        robot : RobotContext
+        state : State
+        terms : Terms
+            Contain what `rate_reads` returns.
+        """
+        rate = self._rate(robot, state, terms)
+        if rate is None:
+            return None
+        body = whole_robot(robot, state, terms).body
+        force = np.array(rate[:3]) - body.mass * robot.model.gravity
+        moment = np.array(rate[3:]) + np.cross(body.com, force)
+        return self.feet.ground_point("~/zmp", robot, np.concatenate([force, moment]))
+
+    # Rates
+
+    def _rate(self, robot: RobotContext, state: State, terms: Terms) -> Sequence[float] | None:
+        """Return the rate of the momentum about the center of mass, six numbers, or None."""
+        return robot.once(state, "rate", lambda: self._new_rate(robot, state, terms))
+
+    def _new_rate(self, robot: RobotContext, state: State,
+                  terms: Terms) -> Sequence[float] | None:
+        a = self._acceleration(robot, state, terms)
+        if a is None:
+            return None
+        lever = whole_robot(robot, state, terms).lever
+        return moved(lever, terms.Ag @ a + terms.dhg_drift)
+
+    def _acceleration(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
         """Return the joint accelerations, (nv,), or None if they are unknown."""
-        source = self.parameters.values["acceleration_source"]
-        if source == "finite_difference":
+        values = self.parameters.values
+        if values["acceleration_source"] == "finite_difference":
             return state.acceleration
-        if source == "forward_dynamics" and state.v is not None and state.effort is not None:
-            return self._forward_dynamics(robot, state.q, state.v, state.effort)
-        return None
+        if (values["acceleration_source"] != "forward_dynamics" or state.v is None
+                or state.effort is None):
+            return None
+        if values["contact_frames"]:
+            support = self.feet.support(robot, state, terms)
+            return None if support is None else support.acceleration
+        return self._forward_dynamics(robot, state.q, state.v, state.effort)
 
     def _forward_dynamics(self, robot: RobotContext, q: Array, v: Array,
                           effort: Array) -> Array | None:
@@ -103,7 +165,7 @@ class CentroidalNode(RobotNode):
             return None
 
     def waiting_for(self) -> str:
-        return super().waiting_for() or self._missing_effort()
+        return super().waiting_for() or self._missing_effort() or self._missing_points()
 
     def _missing_effort(self) -> str:
         assert self.robot is not None
@@ -112,6 +174,14 @@ class CentroidalNode(RobotNode):
                 and state.collects_effort and not state.effort_known):
             return "no rates: unknown effort of " + abbreviated(state.missing_effort())
         return ""
+
+    def _missing_points(self) -> str:
+        assert self.robot is not None
+        subscribed = self.dispatch.subscribed()
+        reasons = [self.feet.waiting_for(self.robot, subscribed)]
+        if "~/zmp" in subscribed and self.parameters.values["acceleration_source"] == "none":
+            reasons.append("no ~/zmp: the rates are unknown, because acceleration_source is none")
+        return "; ".join(filter(None, reasons))
 
 
 class _Writer:

@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
-from . import command, conversions
+from . import command, contact_services, conversions
 from .base import Output, RobotNode, run
 from .cdr import Template
 from .command import Command
@@ -139,9 +139,10 @@ OUTPUTS = (
 class DynamicsNode(RobotNode):
     """Publishes gravity, nonlinear effects, inertia, all of them at once, and commands."""
 
-    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *KERNELS)
+    kernels: tuple[str, ...] = ("all_terms", "frame_forces", *KERNELS,
+                                *contact_services.KERNELS)
     batch_kernels = BATCH_KERNELS
-    offers: tuple[Service, ...] = SERVICES
+    offers: tuple[Service, ...] = (*SERVICES, *contact_services.SERVICES)
     markers = DYNAMICS
     specs = (*command.specs("gravity", "nle"), DERIVATIVES)
 

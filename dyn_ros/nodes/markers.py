@@ -119,6 +119,8 @@ class Group:
         Appended to the kind's name, after a slash, to form the namespace.
     points : int, optional
         Number of points of each marker of the type LINE_STRIP.
+    width : float, optional
+        Of lines and arrows [m]; default: that of `look`.
 
     Attributes
     ----------
@@ -129,7 +131,8 @@ class Group:
         are not shown now.
     """
 
-    def __init__(self, look: Look, type: int, part: str = "", points: int = 0) -> None:
+    def __init__(self, look: Look, type: int, part: str = "", points: int = 0,
+                 width: float | None = None) -> None:
         if type == Marker.ARROW:
             points = 2
         self.prototype = Marker(
@@ -138,7 +141,8 @@ class Group:
         self._new = {
             "id": np.zeros(1, np.int32), "action": np.zeros(1, np.int32),
             "pose": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
-            "scale": _scale(type, look.width), "color": np.array(look.color)}
+            "scale": _scale(type, look.width if width is None else width),
+            "color": np.array(look.color)}
         if points:
             self._new["points"] = np.zeros(3 * points)
         self.numbers = {name: values[:0].reshape(0, len(values))

@@ -18,7 +18,7 @@ class Spec:
 
     `default` is a value, or a `Parameter.Type` for an array that is empty by default. `limits` are
     the smallest and largest value allowed, also for the elements of an array; `choices` are the
-    strings allowed; `size` is the length of an array. A `read_only` parameter can only be set at
+    values allowed; `size` is the length of an array. A `read_only` parameter can only be set at
     startup; changing a `robot` parameter rebuilds the robot.
     """
 
@@ -26,7 +26,7 @@ class Spec:
     default: Any
     description: str
     limits: tuple[float, ...] = ()
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] | tuple[int, ...] = ()
     size: int = 0
     read_only: bool = False
     robot: bool = False
@@ -37,7 +37,7 @@ class Spec:
 
     def _constraints(self) -> str:
         if self.choices:
-            return "one of: " + ", ".join(self.choices)
+            return "one of: " + ", ".join(map(str, self.choices))
         if self.size and not self.limits:
             return f"{self.size} finite numbers"
         if self._is_array and self.limits:
@@ -67,7 +67,8 @@ class Spec:
     def fault(self, value: Any) -> str:
         """Return what is wrong with a value of the right type, or an empty string."""
         if self.choices and value not in self.choices:
-            return f"{self.name}: expected one of {', '.join(self.choices)}, but got '{value}'"
+            return (f"{self.name}: expected one of {', '.join(map(str, self.choices))}, but got "
+                    f"{value!r}")
         if self.size and len(value) != self.size:
             return f"{self.name}: expected {self.size} numbers, but got {len(value)}"
         numbers = value if isinstance(value, (list, tuple)) else [value]

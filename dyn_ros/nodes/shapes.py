@@ -15,6 +15,8 @@ BOX = 12.0 ** 0.5               # edge of a homogeneous box / spread of its mass
 FULL_ARC = 1.5 * np.pi          # angle of the longest curved arrow [rad]
 ARC_STEPS = 12                  # straight segments of the arc of a curved arrow
 CURVED_POINTS = 3 + 1 + ARC_STEPS       # of a curved arrow, including its head
+CONE_EDGES = 8                  # straight lines from the apex of a cone to its rim
+RIM_STEPS = 4                   # straight segments of the rim between two of them
 FLATTEST = 0.02                 # smallest ratio of the shortest to the longest axis of a force
 #                                 ellipsoid
 
@@ -126,6 +128,35 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
     points[:, 3:] = centers[:, None] + radii[..., None] * (
         np.cos(turned) * first[:, None] + np.sin(turned) * second[:, None])
     return points
+
+
+def cone(up: Array, height: float, radius: float) -> Array:
+    """One line along the edges and the rim of a cone with its apex at the origin.
+
+    Parameters
+    ----------
+    up : (3,) ndarray
+        Unit vector from the apex to the center of the rim.
+    height, radius : float
+        [m]
+
+    Returns
+    -------
+    (CONE_EDGES * (RIM_STEPS + 2), 3) ndarray
+        Between two edges, the line follows the rim, then returns to the apex.
+    """
+    first, second = (each[0] for each in across(up[None]))
+    edges = np.arange(CONE_EDGES)[:, None] + np.linspace(0.0, 1.0, 1 + RIM_STEPS)
+    angles = (2.0 * np.pi / CONE_EDGES * edges)[..., None]
+    rim = height * up + radius * (np.cos(angles) * first + np.sin(angles) * second)
+    return np.concatenate([rim, np.zeros((CONE_EDGES, 1, 3))], axis=1).reshape(-1, 3)
+
+
+def outside_cone(vectors: Array, up: Array, coefficient: float) -> Array:
+    """Whether each of (n, 3) vectors is outside the friction cone of a coefficient about `up`."""
+    along = vectors @ up
+    beside = np.linalg.norm(vectors - np.multiply.outer(along, up), axis=-1)
+    return beside > coefficient * along
 
 
 def on_ground(point: Array, up: Array, height: float) -> Array:

@@ -19,6 +19,7 @@ from .differences import NEVER, Differences
 
 MAX_LAYOUTS = 1000      # bounds the memory if a publisher never repeats its list of names
 LARGEST = 1e12          # doubles resolve larger angles poorly, and results overflow
+QUATERNION_TOLERANCE = 1e-3     # largest deviation of a norm from 1, to allow for rounded digits
 _POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
 _TWIST = ("linear_x", "linear_y", "linear_z", "angular_x", "angular_y", "angular_z")
 
@@ -418,12 +419,11 @@ def check_usable(what: str, names: Iterable[str], values: Sequence[float]) -> No
 def check_pose(pose: Sequence[float]) -> None:
     """Raise `Rejected` for a base's pose (x y z qx qy qz qw) that cannot be used.
 
-    The norm of its quaternion may differ from 1 by 1e-3, to allow for rounded digits; callers
-    normalize it.
+    The norm of its quaternion may differ from 1 by `QUATERNION_TOLERANCE`; callers normalize it.
     """
     check_usable("the base's pose", _POSE, pose)
     norm = math.hypot(*pose[3:])
-    if abs(norm - 1.0) > 1e-3:
+    if abs(norm - 1.0) > QUATERNION_TOLERANCE:
         raise Rejected(f"the norm of the base's quaternion is {norm:g}, expected 1")
 
 

@@ -60,9 +60,10 @@ COMMANDS = [pytest.param(command, id=f"{page.name}: {command[:60]}")
 
 @pytest.fixture(scope="module")
 def graph(client, start_process):
-    """All nodes with the arm of the examples, its tool held, and a publisher of joint states."""
+    """All nodes with the arm of the examples, its tool held or supported, and joint states."""
     graph = Graph(client, start_process(module="dyn_ros.nodes.dyn_ros_node"))
     graph.set("/vereshchagin", tip_frame="tool", constraints="hold_pose")
+    graph.set("/centroidal", contact_frames=["tool"])
     return graph
 
 
@@ -88,7 +89,8 @@ class Graph:
 
     def speak(self):
         from sensor_msgs.msg import JointState
-        message = JointState(name=self.model.joint_names, position=[0.3] * 7, velocity=[0.1] * 7)
+        message = JointState(name=self.model.joint_names, position=[0.3] * 7, velocity=[0.1] * 7,
+                             effort=[1.0] * 7)
         self.client.publisher(JointState, self.name("/joint_states")).publish(message)
 
     def there(self, topic):
@@ -189,6 +191,7 @@ def _there(graph, words):
 def _published(graph, words):
     topic, name, text = options(words, "-r=", "--once")
     graph.set("/vereshchagin", constraints="topic")         # as a node begins
+    graph.set("/centroidal", contact_source="topic")
     try:
         message = fill(interface(name)(), yaml.safe_load(text))
         refused = []
@@ -199,6 +202,7 @@ def _published(graph, words):
         assert len(set(refused)) == 1, graph.process.output()
     finally:
         graph.set("/vereshchagin", constraints="hold_pose")
+        graph.set("/centroidal", contact_source="always")
 
 
 @kind("ros2 service call")
@@ -212,6 +216,8 @@ def _called(graph, words):
 def _set(graph, words):
     node, name, value = words
     graph.set(graph.owner(node, name), **{name: yaml.safe_load(value)})
+    if name == "contact_source":
+        graph.set(node, contact_source="always")            # as other commands expect
 
 
 @kind("ros2 param get", "ros2 param describe")

@@ -139,7 +139,8 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
     every = {"autostart", "max_rate"}
     assert dynamics_alone == every | {"derivatives", "command", "command_scale"}
     assert centroidal_alone == every | {
-        "derivatives", "acceleration_source", "acceleration_cutoff"}
+        "derivatives", "acceleration_source", "acceleration_cutoff", "contact_frames",
+        "contact_dimension", "contact_source", "input_timeout", "ground_height"}
     assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
     assert every | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
     assert not robots & (centroidal | vereshchagin) - every

@@ -11,6 +11,7 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 
 from dyn_ros.nodes import (
     centroidal_node,
+    contact_markers,
     dynamics_node,
     markers,
     vereshchagin_node,
@@ -77,7 +78,8 @@ def test_each_node_with_markers_is_shown():
 
 def test_each_kind_is_documented_on_the_page_of_markers():
     page = (Path(__file__).parents[2] / "docs" / "markers.md").read_text()
-    for kinds in (markers.DYNAMICS, markers.CENTROIDAL, markers.VERESHCHAGIN):
+    for kinds in (markers.DYNAMICS, markers.CENTROIDAL, contact_markers.CONTACT,
+                  markers.VERESHCHAGIN):
         assert [kind.name for kind in kinds if f"`{kind.name}`" not in page] == []
 
 

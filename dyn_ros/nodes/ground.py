@@ -1,0 +1,97 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Points on the ground, as plain arrays: of zero moment, and of the support polygon.
+
+Independent of ROS.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from dyn_ros.model.types import Array
+
+from .state import Rejected
+
+LEAST_SUPPORT = 1e-3    # of the weight: with less vertical force, no point on the ground is known
+
+
+def zero_moment_point(force: Array, moment: Array, up: Array, height: float,
+                      weight: float) -> Array:
+    """Point on the ground about which forces have no horizontal moment.
+
+    For the forces that balance gravity and the rate of the centroidal momentum, it is the zero
+    moment point (Vukobratovic and Borovac 2004); for those of contacts, the center of pressure, if
+    all contacts are on the ground (Sardain and Bessonnet 2004).
+
+    Parameters
+    ----------
+    force : (3,) ndarray
+        Sum of the forces [N].
+    moment : (3,) ndarray
+        Their moment about the origin [N m].
+    up : (3,) ndarray
+        Unit normal of the ground.
+    height : float
+        Of the ground above the origin, along `up` [m].
+    weight : float
+        Of the robot, which the vertical force is compared with [N].
+
+    Returns
+    -------
+    (3,) ndarray
+        [m]
+
+    Raises
+    ------
+    Rejected
+        The forces do not push the robot up, or are not finite.
+    """
+    vertical = float(force @ up)
+    if not vertical > LEAST_SUPPORT * weight:
+        raise Rejected(f"the ground exerts a vertical force of {vertical:.6g} N, expected more "
+                       f"than {LEAST_SUPPORT:g} of the weight, {weight:.6g} N")
+    point = (np.cross(up, moment) + height * force) / vertical
+    if not np.isfinite(point).all():
+        raise Rejected(f"the forces of the ground, {vertical:.6g} N up, are too large to compute "
+                       "with")
+    return point
+
+
+def moment_about_origin(forces: Array, points: Array) -> Array:
+    """Sum of wrenches (n, 6) that act at points (n, 3), about the origin: force and moment (6,)."""
+    total: Array = forces.sum(axis=0)
+    total[3:] += np.cross(points, forces[:, :3]).sum(axis=0)
+    return total
+
+
+def convex_hull(points: Array) -> Array:
+    """Corners of the convex hull of points in a plane, counterclockwise (Andrew 1979).
+
+    Parameters
+    ----------
+    points : (n, 2) ndarray
+
+    Returns
+    -------
+    (k, 2) ndarray
+        Without points on an edge; both ends if all points are on one line.
+    """
+    ordered = np.unique(points, axis=0)         # sorted by x, then by y
+    if len(ordered) < 3:
+        return ordered
+    return np.array(_chain(ordered)[:-1] + _chain(ordered[::-1])[:-1])
+
+
+def _chain(points: Array) -> list[Array]:
+    """Return the corners from the first to the last point, of which none turns right."""
+    corners: list[Array] = []
+    for point in points:
+        while len(corners) > 1 and _turn(corners[-2], corners[-1], point) <= 0.0:
+            corners.pop()
+        corners.append(point)
+    return corners
+
+
+def _turn(a: Array, b: Array, c: Array) -> float:
+    """Twice the area of a triangle; positive if it is counterclockwise."""
+    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
