@@ -7,7 +7,7 @@
 Each engine runs in its own process. Memory is the growth of the process after the import, both
 resident and address space: the model, the results of all calls and their working memory. An engine
 that requires more than 8 GB of address space is reported as such. Time is that of the fastest of
-several calls.
+several calls. The contact of ``contact_dynamics`` holds the pose of the last link.
 """
 import json
 import resource
@@ -22,7 +22,7 @@ import numpy as np
 COUNTS = 10, 100, 1000
 SHAPES: dict[str, Callable[[int], int]] = {  # name -> the parent of link k
     "chain": lambda k: k - 1, "tree": lambda k: (k - 1) // 2}
-CALLS = "rnea", "crba", "aba", "rnea_derivatives"
+CALLS = "rnea", "crba", "aba", "rnea_derivatives", "contact_dynamics"
 LIMIT = 2.0                           # seconds that one call is repeated for
 MEMORY = 8 << 30                      # limit of the address space of each process, in bytes
 
@@ -59,7 +59,7 @@ def fastest(call: Callable[[], object]) -> float:
 
 def prepared(functions, model, data, q, v, a) -> dict[str, Callable[[], object]]:
     """Calls without arguments, by name."""
-    arguments = (q, v, a), (q,), (q, v, a), (q, v, a)
+    arguments = (q, v, a), (q,), (q, v, a), (q, v, a), (q, v, a)
     return {name: partial(function, model, data, *given)
             for name, function, given in zip(CALLS, functions, arguments)}
 
@@ -71,7 +71,12 @@ def ours(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
     model = dyn_ros.Model.from_urdf(xml)
     data, rng = dyn_ros.Data(model), np.random.default_rng(0)
     q, v, a = rng.uniform(-1.0, 1.0, (3, model.nv))
-    calls = (dyn_ros.rnea, dyn_ros.crba, dyn_ros.aba, dyn_ros.rnea_derivatives)
+    contacts = (dyn_ros.Contact(model.frame_names[-1]),)
+
+    def contact_dynamics(model, data, q, v, tau):
+        dyn_ros.contact_dynamics(model, data, q, v, tau, contacts)
+
+    calls = (dyn_ros.rnea, dyn_ros.crba, dyn_ros.aba, dyn_ros.rnea_derivatives, contact_dynamics)
     return before, prepared(calls, model, data, q, v, a)
 
 
@@ -84,7 +89,19 @@ def theirs(xml: str) -> tuple[np.ndarray, dict[str, Callable[[], object]]]:
     angle = rng.uniform(-1.0, 1.0, model.nv)
     q = np.ravel(np.column_stack([np.cos(angle), np.sin(angle)]))
     v, a = rng.uniform(-1.0, 1.0, (2, model.nv))
-    calls = (pinocchio.rnea, pinocchio.crba, pinocchio.aba, pinocchio.computeRNEADerivatives)
+    models = pinocchio.StdVec_RigidConstraintModel()
+    models.append(pinocchio.RigidConstraintModel(
+        pinocchio.ContactType.CONTACT_6D, model, model.njoints - 1, pinocchio.ReferenceFrame.LOCAL))
+    datas = pinocchio.StdVec_RigidConstraintData()
+    datas.append(models[0].createData())
+    pinocchio.initConstraintDynamics(model, data, models, datas)
+    settings = pinocchio.ProximalSettings()
+
+    def contact_dynamics(model, data, q, v, tau):
+        pinocchio.constraintDynamics(model, data, q, v, tau, models, datas, settings)
+
+    calls = (pinocchio.rnea, pinocchio.crba, pinocchio.aba, pinocchio.computeRNEADerivatives,
+             contact_dynamics)
     return before, prepared(calls, model, data, q, v, a)
 
 

@@ -148,7 +148,7 @@ def _choice(name, value, known):
                          f"got {value!r:.80}") from None
 
 
-def _moving_index(model, name, frame):
+def moving_index(model, name, frame):
     index = frame_number(model, frame, name)
     if model.tree.frames[index].parent < 0:
         moving = (known.name for known in model.tree.frames if known.parent >= 0)
@@ -196,7 +196,7 @@ def table(model, name, tip, axes, m, singularity, tolerance, priority):
     opposed = _choice("priority", priority, PRIORITIES)
     if tolerance is not None and tolerance < 0.0:
         raise ValueError(f"tolerance: expected a number >= 0, got {tolerance}")
-    tips = [_moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
+    tips = [moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
     turns = [ROOT_AXES if frame is None else frame_number(model, frame, "axes")
              for frame in _for_each("axes", axes, m)]
     runs: list[tuple[int, ...]] = []

@@ -254,7 +254,7 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         no joint moves, or an invalid setting.
     """
     if type(contacts) is not tuple:
-        contacts = _as_tuple(contacts)
+        contacts = tuple(contacts) if type(contacts) is list else _as_tuple(contacts)
     try:
         if data.model is model:                     # otherwise the call reports it
             return data._tables[contacts, damping, residual, max_iterations, restitution, solving]

@@ -11,6 +11,7 @@ The frame is treated as a contact, by the same elimination along the tree.
 """
 from ..model.fields import Q, V, field
 from ..model.frames import ReferenceFrame
+from ..model.inputs import require_model
 from ..model.layout import clear, increase, nconstraints, nv, offset, zero_unless_input
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import Motion, cross, power, zero3
@@ -19,6 +20,7 @@ from ..spatial.lanes import lift, load, store
 from .aba import LINK_ACCELERATION, eliminate_all, outward_velocities
 from .algorithm import Algorithm
 from .constraint_forces import COUPLING, ELIMINATED, EXCESS, clear_eliminated
+from .constraints import moving_index
 from .contact_derivatives import RESPONSE
 from .contact_rows import (
     LOCAL,
@@ -222,6 +224,7 @@ def _table(model: Model, data: Data, frame: str | int, reference_frame: Referenc
             return data._tables[frame, reference_frame, dimension, damping]
     except (AttributeError, KeyError, TypeError):
         pass
+    moving_index(require_model(model), "frame", frame)
     contact = Contact(frame, dimension, reference_frame)
     table = contact_table(model, data, (contact,), damping, solving=False)
     if getattr(data, "model", None) is model:

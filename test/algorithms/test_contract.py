@@ -66,7 +66,10 @@ def written(data):
 
 def fill_with_nan(data):
     for known in PUBLIC:
-        data._array(known)[...] = np.nan
+        array = getattr(data, known.name)           # empty, or of the size of the last call
+        array[...] = np.nan
+        if known.is_open:
+            data._array(known)[...] = np.nan
 
 
 def declared(algorithm):
