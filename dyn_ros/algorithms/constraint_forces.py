@@ -92,8 +92,8 @@ def increase_simd(r, k, count, x):
 
 
 @kernel
-def propagate(r, joint, start, stop, eliminating, moving):
-    """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to the root.
+def propagate(r, joint, end, start, stop, eliminating, moving):
+    """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to another one.
 
     Each joint stores its component, and the rest is propagated to the parent. If moving, the
     excess is increased by their power on the bias accelerations.
@@ -102,9 +102,9 @@ def propagate(r, joint, start, stop, eliminating, moving):
     for k in range(start, stop, simd_width(r.work)):
         count = stop - k
         f = load_unit_forces(r, k, count)
-        b = load_simd(r.work, b_ + k, count) if moving else 0.0 * f.linear[0]
+        b = load_simd(r.work, b_ + k, count) if moving else lift(0.0, f.linear[0])
         i = joint
-        while i > 0:
+        while i > end:
             for c in range(ncolumns(r, i) - 1, -1, -1):
                 j = idx_v(r, i) + c
                 x = dot_column(r, i, c, f)
@@ -117,8 +117,10 @@ def propagate(r, joint, start, stop, eliminating, moving):
             f = force_moved(from_parent(r, i), f)
             i = parent(r, i)
         if moving:
-            root = load_motion(r.work, offset(r, LINK_ACCELERATION))
-            store_simd(r.work, b_ + k, count, b + power(f, root))
+            last = load_motion(r.work, offset(r, LINK_ACCELERATION))
+            if end == 0:
+                b = b + power(f, last)
+            store_simd(r.work, b_ + k, count, b)
 
 
 @kernel
@@ -245,7 +247,7 @@ def add_path(r, x, y, A, step, B, count, first, other):
 @kernel
 def product_along(r, A, step, B, count, first, second):
     """Three rows of A B in two vectors of columns, for the velocities of one or two bodies."""
-    zero = 0.0 * load_simd(r.work, B.start, count)
+    zero = lift(0.0, load_simd(r.work, B.start, count))
     x = (zero, zero, zero)
     x, y = add_path(r, x, x, A, step, B, count, first, -1)
     return add_path(r, x, y, A, step, B, count, second, first)

@@ -20,7 +20,7 @@ from .aba import LINK_ACCELERATION, outward_velocities
 from .algorithm import Algorithm
 from .cholesky import cholesky
 from .constraint_forces import EXCESS
-from .contact_rows import propagate_contacts
+from .contact_rows import motions_to_origin, propagate_contacts
 from .contacts import CONTACTS, ROWS, Contact, contact_table
 from .crba import crba
 from .delassus import contact_jacobian, delassus_matrix
@@ -43,6 +43,7 @@ def right_side_kernel(r):
     propagate_contacts(r, False, True)
     for k in range(nconstraints(r)):
         store(r.work, offset(r, PRIMAL_RHS) + k, -load(r.work, offset(r, EXCESS) + k))
+    motions_to_origin(r, offset(r, PRIMAL_RHS), 1)
 
 
 _right_side = Algorithm(
@@ -75,7 +76,8 @@ class ContactCholesky:
         """K^-1 b.
 
         For b = (primal_rhs_contact, torque_residual) of ``contact_right_side``, the result is
-        (-lambda_c, ddq) of ``contact_dynamics``.
+        (-lambda_c, ddq) of ``contact_dynamics``; with damping, only if no contact is in WORLD,
+        where the damping acts on the rows at the world's origin.
 
         Parameters
         ----------
@@ -137,7 +139,7 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     contacts : sequence of Contact
         At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
-        As for ``contact_dynamics``.
+        In the axes of each contact [m/s2 per N, rad/s2 per N m], 0 or more.
     threads : int
         Number of threads for a batch.
 
@@ -155,9 +157,10 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     """
     U, D, Dinv = cholesky(model, data, q, threads=threads)
     J = contact_jacobian(model, data, q, contacts, threads=threads)
-    G = delassus_matrix(model, data, q, contacts, damping, threads=threads)
-    U_G, D_G = _upper_factors(G, damping)
+    table = contact_table(model, data, contacts, damping)       # which validates the damping
+    G = delassus_matrix(model, data, q, contacts, threads=threads)
     m, lead = G.shape[-1], G.shape[:-2]
+    U_G, D_G = _upper_factors(G + table.damping * np.eye(m), table.damping)
     size = m + model.nv
     upper, matrix = np.zeros((2, *lead, size, size))
     upper[..., :m, :m], upper[..., m:, m:] = U_G, U
@@ -165,7 +168,7 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
         U, J.swapaxes(-1, -2))).swapaxes(-1, -2)
     matrix[..., m:, m:] = crba(model, data, q, threads=threads)
     matrix[..., :m, m:], matrix[..., m:, :m] = J, J.swapaxes(-1, -2)
-    matrix[..., range(m), range(m)] = -float(damping)
+    matrix[..., range(m), range(m)] = -table.damping
     diagonal = np.concatenate([-D_G, D], -1)
     return ContactCholesky(matrix, upper, diagonal, np.concatenate([-1.0 / D_G, Dinv], -1))
 
@@ -212,7 +215,7 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
     ValueError
         An invalid array or contact; names it, the expected and the actual value.
     """
-    table = contact_table(model, data, contacts, solving=False)
+    table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     return _right_side(model, data, threads, table, q, v, tau, f_ext, table.zeros)

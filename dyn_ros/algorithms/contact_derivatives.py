@@ -17,7 +17,7 @@ from ..model.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
 from ..model.layout import increase, nconstraints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, load_simd, simd_width, store, store_simd
+from ..spatial.lanes import lift, load, simd_width, store, store_simd
 from .aba import DDQ
 from .aba_derivatives import DDQ_DQ, DDQ_DV
 from .algorithm import Algorithm
@@ -40,7 +40,7 @@ from .contact_rates import (
     rates_to_origin,
 )
 from .contact_rows import forces_to_origin
-from .contact_system import TOLERANCE
+from .contact_system import TOLERANCE, damping_above_rounding
 from .contacts import (
     CONTACTS,
     ROWS,
@@ -54,7 +54,7 @@ from .contacts import (
     second_body,
 )
 from .minverse import MINV, inverse_after_elimination, inverse_after_factor
-from .products import Matrix, combine, multiply
+from .products import Matrix, combine, copy_rows, multiply
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
     DTAU_DQ,
@@ -103,15 +103,6 @@ def coupling_inverse(r):
 
 
 @kernel
-def copy_rows(r, source, target, sign, rows, columns):
-    """target <- sign source."""
-    for i in range(rows):
-        for k in range(0, columns, simd_width(r.work)):
-            x = load_simd(r.work, source.start + source.step * i + k, columns - k)
-            store_simd(r.work, target.start + target.step * i + k, columns - k, sign * x)
-
-
-@kernel
 def response_of(r, n):
     """The rows of J M^-1 that belong to contact n."""
     i, j, columns, some = first_body(r, n), second_body(r, n), nv(r), simd_width(r.work)
@@ -134,7 +125,10 @@ def respond(r):
     """P and K, from M^-1, the rows J and G: how ddq and lambda respond to torques."""
     n, m = nv(r), nconstraints(r)
     K, Y, P = matrix(r, GAIN), matrix(r, RESPONSE), matrix(r, DDQ_DTAU)
-    invert_semidefinite(r, m, offset(r, COUPLING), damping(r), TOLERANCE, offset(r, INVERSE))
+    shift = lift(0.0, load(r.work, offset(r, COUPLING)))
+    if damping(r) > 0.0:
+        shift = damping_above_rounding(r)
+    invert_semidefinite(r, m, offset(r, COUPLING), shift, TOLERANCE, offset(r, INVERSE))
     for contact in range(ncontacts(r)):
         response_of(r, contact)
     multiply(r, K, 1.0, coupling_inverse(r), Y, m, m, n)
@@ -236,7 +230,9 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     all reference frames, gains and two-body contacts. Pinocchio's with respect to configuration
     are not: in LOCAL_WORLD_ALIGNED for contacts of dimension 6 with kp, or with damping; for two
     bodies in dimension 3 on a fixed base. External forces are constant in the joint frames. If
-    contacts are redundant, the derivatives of the forces are the solution of least norm. Also
+    contacts are redundant, the derivatives of the motion are exact, and those of the forces the
+    solution of least norm, not the derivatives of the forces of least norm. Contacts that
+    contradict each other require damping. Also
     computes ``data.ddq``, ``data.lambda_c``, ``data.lambda_c_prox``, ``data.diff_lambda_c``,
     ``data.Minv`` and, for contacts in WORLD at the origin of c1, ``data.dac_dq``,
     ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.

@@ -156,7 +156,8 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
         External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
         expressed in it; or as an array as for ``aba``.
     damping : float
-        [m/s2 per N, rad/s2 per N m], 0 or more.
+        [m/s2 per N, rad/s2 per N m], 0 or more; acts on the rows at c1, also in WORLD. Rounding
+        errors of J M^-1 J' are a lower limit.
     residual : float, optional
         Iterate until all rows are satisfied to this number [m/s2, rad/s2]; needs damping.
     max_iterations : int

@@ -26,12 +26,19 @@ from ..model.layout import (
     parent,
 )
 from ..model.types import Array, ArrayLike, Data, Model
+from ..spatial.algebra import dot
 from ..spatial.compiler import kernel
-from ..spatial.lanes import lift, load, select_above, store
+from ..spatial.lanes import lift, load, select_above, sqrt, store
 from .algorithm import Algorithm
 from .constraint_forces import ELIMINATED
 from .contact_dynamics import LAMBDA_C
-from .contact_rows import forces_to_origin, propagate_contacts
+from .contact_rows import (
+    ROUNDING,
+    arm,
+    drop_all_rounding,
+    forces_to_origin,
+    propagate_contacts,
+)
 from .contact_system import TOLERANCE
 from .contacts import (
     CONTACTS,
@@ -43,9 +50,15 @@ from .contacts import (
     Contact,
     ContactForces,
     contact_table,
+    first_body,
+    ncontacts,
+    row_start,
+    row_stop,
+    second_body,
 )
 from .delassus import place_robot
 from .rnea import TAU, newton_euler
+from .root_axes import from_parent
 from .semidefinite import RELATIVE, WIDTH, absolute, solve_semidefinite
 
 WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
@@ -53,6 +66,7 @@ TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
 NORMAL = field("_normal", (MAX_CONSTRAINTS, WIDTH))
 BASE = field("_base_system", (6, WIDTH))
 BASE_FORCE = field("_base_force", (6,))
+ALL_WEIGHTS = field("_all_weights", ("nv",))            # of torques
 REST = field("_rest", ("nv",))                          # rnea less tau
 
 
@@ -113,6 +127,34 @@ def compliance(r, k):
 
 
 @kernel
+def base_size(r, i, lever):
+    """Size that a row of contact forces at a lever on joint i can have in the base."""
+    reach = sqrt(dot(lever, lever)) + lift(1.0, lever[0])
+    while i > 1:
+        p = from_parent(r, i)
+        reach, i = reach + sqrt(dot(p, p)), parent(r, i)
+    return reach * reach
+
+
+@kernel
+def drop_balanced(r, b, N):
+    """Clear rows of the base system that are rounding errors: the contacts are balanced."""
+    size = lift(0.0, load(r.work, offset(r, TAU)))
+    for n in range(ncontacts(r)):
+        for body in range(2):
+            i = first_body(r, n) if body == 0 else second_body(r, n)
+            if i > 0:
+                for k in range(row_start(r, n), row_stop(r, n)):
+                    size = size + compliance(r, k) * base_size(r, i, arm(r, n, body))
+    for i in range(b):
+        x = load(r.work, N + (WIDTH + 1) * i)
+        keep = select_above(x, ROUNDING * size, 1.0, 0.0)
+        for j in range(b):
+            store(r.work, N + WIDTH * i + j, keep * load(r.work, N + WIDTH * i + j))
+            store(r.work, N + WIDTH * j + i, keep * load(r.work, N + WIDTH * j + i))
+
+
+@kernel
 def carry_base(r):
     """lambda = W^-1 J_b y with J_b' W^-1 J_b y = tau_b: of least weighted norm."""
     m, b, N, y = nconstraints(r), nbase(r), offset(r, BASE), offset(r, BASE_FORCE)
@@ -124,6 +166,7 @@ def carry_base(r):
                 x = x + compliance(r, k) * (jacobian_entry(r, k, i) * jacobian_entry(r, k, j))
             store(r.work, N + WIDTH * i + j, x)
     rank = lift(0.0, load(r.work, offset(r, TAU)))
+    drop_balanced(r, b, N)
     if b > 0:
         rank = solve_semidefinite(r, b, N, y, RELATIVE, TOLERANCE)
     for k in range(m):
@@ -166,6 +209,9 @@ def fit_forces(r):
             increase(r.work, offset(r, LAMBDA_C) + k, x * load(r.work, offset(r, REST) + j))
             for i in range(m):
                 increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
+    for j in range(n):
+        store(r.work, offset(r, ALL_WEIGHTS) + j, torque_weight(r, j))
+    drop_all_rounding(r, N, offset(r, ALL_WEIGHTS))
     return solve_semidefinite(r, m, N, offset(r, LAMBDA_C), RELATIVE, TOLERANCE)
 
 
@@ -197,7 +243,7 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
                              threads: int = 1) -> tuple[Array, ContactForces]:
     """Inverse dynamics of a robot whose base is carried by contacts.
 
-    Of all contact forces that make the torques of a floating or planar base zero, those of least
+    Of all contact forces that make the torques of a floating or planar root zero, those of least
     (weighted) norm, and the torques of the joints: rnea(q, v, a) - J' lambda. Righetti et al.
     (2013); O(n + m d). With a fixed base, no force is required and all are zero. Contacts only
     push or pull as ``weights`` say; friction and unilateral contact are not considered.
@@ -241,7 +287,7 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     tau, lambda_c, solution = _inverse(model, data, threads, table, q, v, a, f_ext,
-                                       _positive("weights", weights), table.zeros)
+                                       _positive(weights, len(table.zeros)), table.zeros)
     return tau, ContactForces(table.rows, lambda_c, solution)
 
 
@@ -295,14 +341,18 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
     if f_ext is not None and isinstance(f_ext, Mapping):
         f_ext = model.external_forces(f_ext)
     lambda_c, solution = _forces(model, data, threads, table, q, v, a, tau, f_ext,
-                                 _positive("weights", weights), table.zeros)
+                                 _positive(weights, model.nv), table.zeros)
     return ContactForces(table.rows, lambda_c, solution)
 
 
-def _positive(name: str, weights: ArrayLike | None) -> ArrayLike | None:
-    if weights is not None:
-        array = np.asarray(weights)
-        if array.dtype.kind in "fiub" and not (array > 0.0).all():
-            raise ValueError(f"{name}: expected positive numbers, got "
-                             f"{array[~(array > 0.0)].flat[0]}")
+def _positive(weights: ArrayLike | None, count: int) -> ArrayLike | None:
+    """Validate weights, a number for each of some rows or torques."""
+    if weights is None:
+        return None
+    array = np.asarray(weights)
+    if array.dtype.kind in "fiub" and (array.ndim not in (1, 2) or array.shape[-1] != count):
+        raise ValueError(f"weights: expected shape ({count},), or (B, {count}) for a batch, got "
+                         f"{array.shape}")
+    if array.dtype.kind in "fiub" and not (array > 0.0).all():
+        raise ValueError(f"weights: expected positive numbers, got {array[~(array > 0.0)].flat[0]}")
     return weights

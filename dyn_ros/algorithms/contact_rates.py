@@ -45,7 +45,6 @@ from ..spatial.algebra import (
     motion_sub,
     power,
     rotate_inverse,
-    scale,
     store_spatial,
     transposed,
     zero3,
@@ -56,10 +55,8 @@ from ..spatial.logarithm import log6_rate
 from .contact_rows import (
     AXES,
     ERRORS,
-    LEVERS,
     LOCAL,
     POSES,
-    WORLD,
     Pair,
     arm,
     forces_to_origin,
@@ -199,16 +196,14 @@ def error_rate(r, n, which, u):
         return motion_scale(-1.0 if which == 0 else 1.0, linear_part(u))
     poses = offset(r, POSES) + 21 * n
     R1, R2, gap = load9(r.work, poses), load9(r.work, poses + 9), load3(r.work, poses + 18)
-    lever = load3(r.work, offset(r, LEVERS) + 3 * n)
     m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
-    s = motion_moved(lever, u)
-    d = motion_rotated(transposed(R2), motion_moved(gap, s))
+    d = motion_rotated(transposed(R2), motion_moved(gap, u))
     if which == 0:
         d = motion_scale(-1.0, d)
     rate = motion_rotated(R1, log6_rate(motion_rotated(transposed(R1), m), d))
     if which == 0:
-        rate = motion_add(rate, motion_cross(s, m))
-    return motion_moved(scale(-1.0, lever), rate)
+        rate = motion_add(rate, motion_cross(u, m))
+    return rate
 
 
 @kernel
@@ -218,8 +213,6 @@ def in_axes(r, n, which, u, m, rate):
         return rate
     if axes_of(r, n) == LOCAL:
         return motion_sub(rate, motion_cross(turn(r, n, u), m))
-    if axes_of(r, n) == WORLD:
-        return rate
     return Motion(add(rate.linear, cross(m.angular, u.linear)), rate.angular)
 
 
@@ -251,8 +244,7 @@ def add_column(r, n, bodies, motion, which, i, c):
     add_to_rows(r, n, offset(r, DAC_DA) + k, nv(r), u)
     dr = motion_add(da, motion_scale(kd, dv))
     if kp > 0.0:
-        m = motion_moved(scale(-1.0, load3(r.work, offset(r, LEVERS) + 3 * n)),
-                         load_motion(r.work, offset(r, ERRORS) + 6 * n))
+        m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
         de = in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u))
         dr = motion_sub(dr, motion_scale(kp, de))
     rates, step = offset(r, ROW_RATES) + k, 2 * nv(r)
@@ -300,10 +292,7 @@ def force_rate(r, n, which, of, u, f):
     zero = zero3(u.linear[0])
     rate, fixed = Force(zero, zero), force_cross(u, f)
     if which == 0:
-        if axes_of(r, n) == LOCAL:
-            rate = fixed
-        elif is_point(r, n) or axes_of(r, n) != WORLD:
-            rate = Force(zero, cross(u.linear, f.linear))
+        rate = fixed if axes_of(r, n) == LOCAL else Force(zero, cross(u.linear, f.linear))
     if of == 0:
         return force_sub(rate, fixed) if which == 0 else Force(zero, zero)
     if is_point(r, n):                              # about the point of the second body

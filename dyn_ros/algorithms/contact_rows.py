@@ -3,20 +3,29 @@
 """The rows of contacts: unit forces, drift, and the stabilization of Baumgarte (1972).
 
 All are expressed in the root frame. A contact frame c1 moves with joint 1, c2 with joint 2 or with
-the world. The unit forces of a contact of dimension 6 act on both bodies at one reference point:
-the origin of c1, or of the world; those of dimension 3 at the origins of c1 and c2.
+the world. The unit forces of a contact of dimension 6 act on both bodies at the origin of c1, those
+of dimension 3 at the origins of c1 and c2. Results in WORLD are found at c1 and then moved.
 """
 from collections import namedtuple
 
 from ..model.fields import MAX_CONSTRAINTS, field
 from ..model.frames import ReferenceFrame
-from ..model.layout import increase, offset, parent
+from ..model.layout import (
+    idx_v,
+    increase,
+    ncolumns,
+    nconstraints,
+    nv,
+    offset,
+    parent,
+)
 from ..spatial.algebra import (
     SE3,
     Force,
     Motion,
     add,
     cross,
+    dot,
     force_moved,
     force_scale,
     lift9,
@@ -33,7 +42,6 @@ from ..spatial.algebra import (
     product,
     rotate,
     rotate_inverse,
-    scale,
     store3,
     store9,
     store_spatial,
@@ -42,10 +50,11 @@ from ..spatial.algebra import (
     zero3,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, store
+from ..spatial.lanes import all_above, lift, load, select_above, sqrt, store
 from ..spatial.logarithm import log6
-from .aba import LINK_ACCELERATION
+from .aba import DINV, LINK_ACCELERATION
 from .constraint_forces import (
+    COUPLING,
     EXCESS,
     clear_eliminated,
     couple,
@@ -67,16 +76,20 @@ from .contacts import (
     second_body,
     second_placement,
 )
-from .root_axes import BODY_VELOCITY, ROTATION, from_parent
+from .root_axes import BODY_VELOCITY, ROTATION, from_parent, load_column
+from .semidefinite import WIDTH, absolute
 
-LOCAL, WORLD = int(ReferenceFrame.LOCAL), int(ReferenceFrame.WORLD)
+LOCAL = int(ReferenceFrame.LOCAL)
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
 AXES = field("_contact_axes", (MAX_CONTACTS, 9))        # rotation of the rows
 POSES = field("_contact_poses", (MAX_CONTACTS, 21))     # rotations of c1 and c2, c2 minus c1
 ARMS = field("_contact_arms", (MAX_CONTACTS, 6))        # of the forces, from the joints' origins
-LEVERS = field("_contact_levers", (MAX_CONTACTS, 3))    # from the reference point to c1
 POINTS = field("_contact_points", (MAX_CONTACTS, 3))    # from the world's origin to c1
 ERRORS = field("_contact_errors", (MAX_CONTACTS, 6))    # motion from c1 to c2, at c1
+DOUBTFUL = 1e-12
+"""A smaller diagonal entry of J M^-1 J', relative to the trace of D^-1, may be a rounding error."""
+ROUNDING = 1e-24
+"""The square of a rounding error of J, relative to its entries without cancellation."""
 
 Pair = namedtuple("Pair", "first second")               # of motions, one for each body
 
@@ -105,17 +118,11 @@ def placed(r, i, X):
 @kernel
 def store_arms(r, n, t1, t2):
     """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
-    i, j, arms = first_body(r, n), second_body(r, n), offset(r, ARMS) + 6 * n
-    lever = zero3(t1[0])
+    arms = offset(r, ARMS) + 6 * n
     if not is_point(r, n):
-        t2 = add(t1, relative_position(r, j, i))
-        if axes_of(r, n) == WORLD:
-            lever = add(relative_position(r, 0, i), t1)
-            t1 = sub(t1, lever)
-            t2 = sub(t2, lever)
+        t2 = add(t1, relative_position(r, second_body(r, n), first_body(r, n)))
     store3(r.work, arms, t1)
     store3(r.work, arms + 3, t2)
-    store3(r.work, offset(r, LEVERS) + 3 * n, lever)
 
 
 @kernel
@@ -208,8 +215,7 @@ def stabilization(r, n, v):
     if kp > 0.0:
         m = pose_error(r, n)
         store_spatial(r.work, offset(r, ERRORS) + 6 * n, m)
-        lever = load3(r.work, offset(r, LEVERS) + 3 * n)
-        a = motion_add(a, motion_scale(kp, motion_moved(scale(-1.0, lever), m)))
+        a = motion_add(a, motion_scale(kp, m))
     return a
 
 
@@ -233,13 +239,29 @@ def set_excess(r, n):
 # --- rows and the matrix J M^-1 J'
 
 @kernel
+def common_joint(r, n):
+    """The joint from which on the unit forces of contact n cancel in J, or 0."""
+    i, j = first_body(r, n), second_body(r, n)
+    if is_point(r, n):
+        return 0
+    while i != j:
+        if i > j:
+            i = parent(r, i)
+        else:
+            j = parent(r, j)
+    return i
+
+
+@kernel
 def propagate_contact(r, n, eliminating, moving):
-    if first_body(r, n) > 0:
+    i, j, start, stop = first_body(r, n), second_body(r, n), row_start(r, n), row_stop(r, n)
+    end = 0 if eliminating else common_joint(r, n)
+    if i > 0:
         place_unit_forces(r, n, 0, 1.0)
-        propagate(r, first_body(r, n), row_start(r, n), row_stop(r, n), eliminating, moving)
-    if second_body(r, n) > 0:
+        propagate(r, i, end, start, stop, eliminating, moving)
+    if j > 0:
         place_unit_forces(r, n, 1, -1.0)
-        propagate(r, second_body(r, n), row_start(r, n), row_stop(r, n), eliminating, moving)
+        propagate(r, j, end, start, stop, eliminating, moving)
 
 
 @kernel
@@ -255,7 +277,7 @@ def propagate_contacts(r, eliminating, moving):
 
 @kernel
 def forces_to_origin(r, forces, step):
-    """Move the forces of contacts in WORLD from c1 to the world's origin; row k is k steps on."""
+    """Move the forces of contacts in WORLD to the world's origin; row k is k steps on."""
     for n in range(ncontacts(r)):
         if is_at_origin(r, n):
             k = forces + step * row_start(r, n)
@@ -263,6 +285,70 @@ def forces_to_origin(r, forces, step):
                       (load(r.work, k), load(r.work, k + step), load(r.work, k + 2 * step)))
             for c in range(3):
                 increase(r.work, k + step * (3 + c), m[c])
+
+
+@kernel
+def motions_to_origin(r, motions, step):
+    """Move the rows of contacts in WORLD to the world's origin; row k is k steps on."""
+    for n in range(ncontacts(r)):
+        if is_at_origin(r, n):
+            k = motions + step * row_start(r, n)
+            m = cross(load3(r.work, offset(r, POINTS) + 3 * n),
+                      (load(r.work, k + 3 * step), load(r.work, k + 4 * step),
+                       load(r.work, k + 5 * step)))
+            for c in range(3):
+                increase(r.work, k + step * c, m[c])
+
+
+@kernel
+def row_size(r, i, lever, weights):
+    """Weighted size that the square of a row can have, which acts at a lever on joint i: the sum
+    over velocities without cancellation.
+    """
+    total = lift(0.0, load(r.work, weights))
+    reach = sqrt(dot(lever, lever)) + lift(1.0, total)
+    while i > 0:
+        for c in range(ncolumns(r, i)):
+            S = load_column(r, i, c)
+            square = dot(S.linear, S.linear) + dot(S.angular, S.angular) * (reach * reach)
+            total = total + absolute(load(r.work, weights + idx_v(r, i) + c)) * square
+        p = from_parent(r, i)
+        reach = reach + sqrt(dot(p, p))
+        i = parent(r, i)
+    return total
+
+
+@kernel
+def drop_rounding(r, n, C, weights):
+    """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them."""
+    size = (row_size(r, first_body(r, n), arm(r, n, 0), weights)
+            + row_size(r, second_body(r, n), arm(r, n, 1), weights))
+    for k in range(row_start(r, n), row_stop(r, n)):
+        x = load(r.work, C + (WIDTH + 1) * k)
+        keep = select_above(x, ROUNDING * size, 1.0, 0.0)
+        for i in range(nconstraints(r)):
+            store(r.work, C + WIDTH * k + i, keep * load(r.work, C + WIDTH * k + i))
+            store(r.work, C + WIDTH * i + k, keep * load(r.work, C + WIDTH * i + k))
+
+
+@kernel
+def are_large(r, n, C, scale):
+    """Whether no row of contact n can be a rounding error."""
+    for k in range(row_start(r, n), row_stop(r, n)):
+        if not all_above(load(r.work, C + (WIDTH + 1) * k), scale):
+            return False
+    return True
+
+
+@kernel
+def drop_all_rounding(r, C, weights):
+    """Clear rows of C = J W J' that are rounding errors."""
+    scale = lift(0.0, load(r.work, weights))
+    for j in range(nv(r)):
+        scale = scale + absolute(load(r.work, weights + j))
+    for n in range(ncontacts(r)):
+        if not are_large(r, n, C, DOUBTFUL * scale):
+            drop_rounding(r, n, C, weights)
 
 
 @kernel
@@ -274,3 +360,4 @@ def couple_contacts(r):
         first = last_velocity(r, i) if i > 0 else -1
         second = last_velocity(r, j) if j > 0 else -1
         couple(r, row_start(r, n), row_stop(r, n), first, second)
+    drop_all_rounding(r, offset(r, COUPLING), offset(r, DINV))

@@ -52,10 +52,12 @@ def largest_violation(r, forces):
             x = x + load(r.work, forces + i) * load_simd(
                 r.work, offset(r, COUPLING) + WIDTH * i + k, LANES)
         store_simd(r.work, offset(r, VIOLATION) + k, LANES, x)
+    total = largest
     for k in range(m):
         x = absolute(load(r.work, offset(r, VIOLATION) + k))
+        total = total + x
         largest = select_above(x, largest, x, largest)
-    return largest
+    return largest + 0.0 * total                    # NaN if a violation is
 
 
 @kernel
@@ -77,15 +79,25 @@ def solve_least_norm(r, forces):
 
 
 @kernel
+def damping_above_rounding(r):
+    """The damping, but at least the rounding errors of J M^-1 J'."""
+    trace = lift(0.0, load(r.work, offset(r, COUPLING)))
+    for k in range(nconstraints(r)):
+        trace = trace + load(r.work, offset(r, COUPLING) + (WIDTH + 1) * k)
+    return select_above(damping(r), TOLERANCE * trace, damping(r), TOLERANCE * trace)
+
+
+@kernel
 def iterate(r, forces, previous, n):
     """One proximal iteration. States that have converged keep their forces.
 
     (J M^-1 J' + mu) lambda = mu lambda_prox - excess: Parikh and Boyd (2014), section 4.1.
     """
     m, step, solution = nconstraints(r), offset(r, STEP), offset(r, SOLUTION)
+    mu = damping_above_rounding(r)
     store_wanted(r, step)
     for k in range(m):
-        store(r.work, step + k, load(r.work, step + k) + damping(r) * load(r.work, forces + k))
+        store(r.work, step + k, load(r.work, step + k) + mu * load(r.work, forces + k))
     solve_factored(r, m, step)
     residual, wanted = load(r.work, solution + RESIDUAL), wanted_residual(r)
     for k in range(m):
@@ -104,7 +116,7 @@ def solve_damped(r, forces, previous):
     solution = offset(r, SOLUTION)
     store(r.work, solution + RANK, factor_cholesky(
         r, nconstraints(r), offset(r, COUPLING), offset(r, FACTOR), TOLERANCE))
-    factor_semidefinite(r, nconstraints(r), offset(r, COUPLING), damping(r))
+    factor_semidefinite(r, nconstraints(r), offset(r, COUPLING), damping_above_rounding(r))
     for k in range(nconstraints(r)):
         store(r.work, forces + k, 0.0)
         store(r.work, previous + k, 0.0)

@@ -34,6 +34,7 @@ JOINT, OTHER, START, STOP, REFERENCE, AT_ORIGIN, KP, KD, PLACEMENT, OTHER_PLACEM
 CONTACT_SIZE = 32
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
 _KEPT = 64                                          # tables that a Data keeps
+_MOST_ITERATIONS = 1_000_000
 _PLACEMENT = "a 4 x 4 homogeneous matrix or a dyn_ros.SE3"
 
 Dimension: TypeAlias = Literal[3, 6]
@@ -96,15 +97,24 @@ class Contact:
                  other: str | int | None = None, placement: ArrayLike | SE3 | None = None,
                  other_placement: ArrayLike | SE3 | None = None, kp: float = 0.0,
                  kd: float = 0.0, *, name: str | None = None) -> None:
-        if isinstance(dimension, bool) or dimension not in (3, 6):
+        for what, value in (("frame", frame), ("other", other)):
+            if isinstance(value, bool) or not isinstance(value, (str, int, np.integer, type(None))):
+                raise ValueError(f"{what}: expected the name or the index of a frame, got "
+                                 f"{value!r:.80}")
+        if frame is None:
+            raise ValueError("frame: expected the name or the index of a frame, got None")
+        if (isinstance(dimension, bool) or not isinstance(dimension, (int, np.integer))
+                or dimension not in (3, 6)):
             raise ValueError(f"dimension: expected 6 or 3, got {dimension!r:.80}")
         if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
             raise ValueError(f"reference_frame: expected dyn_ros.ReferenceFrame, got "
                              f"{reference_frame!r:.80}")
         if name is None and isinstance(frame, str):
             name = frame
-        if name is not None and not isinstance(name, str):
-            raise ValueError(f"name: expected a string, got {name!r:.80}")
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ValueError(f"name: expected a name, got {name!r:.80}")
+        if hasattr(self, "frame"):
+            raise TypeError(f"{self!r} is already initialized; create another Contact")
         values = {"frame": frame, "dimension": int(dimension), "other": other, "name": name,
                   "reference_frame": ReferenceFrame(reference_frame),
                   "placement": _placement("placement", placement),
@@ -167,6 +177,8 @@ class ContactForces(Mapping[str, Array]):
     """
 
     __slots__ = ("_rows", "_solution", "lambda_c")
+    __eq__ = object.__eq__                          # not of dicts of arrays
+    __hash__ = object.__hash__
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,7 +191,7 @@ class ContactForces(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         try:
             return self.lambda_c[..., self._rows[name]]
-        except KeyError:
+        except (KeyError, TypeError):
             raise KeyError(f"no contact named {name!r:.80}; available: "
                            f"{', '.join(self._rows) or 'none'}") from None
 
@@ -227,6 +239,7 @@ class ContactTable(int):
     numbers: NDArray[np.int64]
     zeros: Array                        # one for each row
     rows: dict[str, slice]
+    damping: float
 
 
 class Settings(NamedTuple):
@@ -240,12 +253,11 @@ class Settings(NamedTuple):
 
 def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
                   damping: float = 0.0, residual: float | None = None,
-                  max_iterations: int = 1, restitution: float = 0.0,
-                  solving: bool = True) -> ContactTable:
+                  max_iterations: int = 1, restitution: float = 0.0) -> ContactTable:
     """The table of some contacts, found in ``Data`` or created.
 
-    If solving, rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from
-    the world's origin; the kernel then moves the forces there.
+    Rows in WORLD are those in LOCAL_WORLD_ALIGNED, which do not lose accuracy far from the world's
+    origin; kernels then move the results there.
 
     Raises
     ------
@@ -257,17 +269,17 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         contacts = tuple(contacts) if type(contacts) is list else _as_tuple(contacts)
     try:
         if data.model is model:                     # otherwise the call reports it
-            return data._tables[contacts, damping, residual, max_iterations, restitution, solving]
+            return data._tables[contacts, damping, residual, max_iterations, restitution]
     except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
         pass
     kept = data._tables if getattr(data, "model", None) is model else {}
     _require_contacts(contacts)
     settings = _checked_settings(damping, residual, max_iterations, restitution)
-    found = _new_table(require_model(model), contacts, settings, solving)
+    found = _new_table(require_model(model), contacts, settings)
     if len(kept) >= _KEPT:
         kept.clear()
     with contextlib.suppress(TypeError):            # damping is an array of one number
-        kept[contacts, damping, residual, max_iterations, restitution, solving] = found
+        kept[contacts, damping, residual, max_iterations, restitution] = found
     return found
 
 
@@ -300,12 +312,14 @@ def _checked_settings(damping, residual, most, restitution):
     if damping == 0.0:
         raise ValueError("damping: expected a positive number for proximal iterations, got 0; "
                          "set it to about 1e-6, or omit residual")
-    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-        raise ValueError(f"max_iterations: expected a whole number of at least 1, got {most!r:.80}")
+    if (isinstance(most, bool) or not isinstance(most, (int, np.integer))
+            or not 1 <= most <= _MOST_ITERATIONS):
+        raise ValueError(f"max_iterations: expected a whole number from 1 to {_MOST_ITERATIONS}, "
+                         f"got {most!r:.80}")
     return Settings(damping, residual, int(most), restitution)
 
 
-def _new_table(model, contacts, settings, solving):
+def _new_table(model, contacts, settings):
     ends = np.cumsum([0, *(contact.dimension for contact in contacts)])
     if ends[-1] > MAX_CONSTRAINTS:
         raise ValueError(f"contacts: expected at most {MAX_CONSTRAINTS} rows, 3 or 6 for each "
@@ -318,23 +332,23 @@ def _new_table(model, contacts, settings, solving):
     rows: dict[str, slice] = {}
     for n, contact in enumerate(contacts):
         row = slice(CONTACT + CONTACT_SIZE * n, CONTACT + CONTACT_SIZE * (n + 1))
-        name = _write_contact(model, contact, ends[n], solving, numbers[row], floats[row])
+        name = _write_contact(model, contact, ends[n], numbers[row], floats[row])
         if name in rows:
             raise ValueError(f"contacts: two are named {name!r}; set the argument name of one")
         rows[name] = slice(int(ends[n]), int(ends[n + 1]))
     found = ContactTable(numbers.ctypes.data)
     found.contacts, found.numbers, found.rows = contacts, numbers, rows
-    found.zeros = np.zeros(ends[-1])
+    found.zeros, found.damping = np.zeros(ends[-1]), settings.damping
     return found
 
 
-def _write_contact(model, contact, start, solving, numbers, floats):
+def _write_contact(model, contact, start, numbers, floats):
     """Write a contact to its part of the table, as integers and floats; return its name."""
-    index = frame_number(model, contact.frame)
+    index = _frame(model, contact, "frame")
     frame, name = model.tree.frames[index], contact.name or model.frame_names[index]
     other_joint, other_place = -1, np.eye(4)
     if contact.other is not None:
-        other = model.tree.frames[frame_number(model, contact.other, "other")]
+        other = model.tree.frames[_frame(model, contact, "other")]
         other_joint, other_place = other.parent, other.placement
     if frame.parent < 0 and other_joint < 0:
         raise ValueError(f"contacts: no joint moves the frame {model.frame_names[index]!r} of "
@@ -346,7 +360,7 @@ def _write_contact(model, contact, start, solving, numbers, floats):
     numbers[JOINT], numbers[OTHER] = frame.parent + 1, other_joint + 1
     numbers[START], numbers[STOP] = start, start + contact.dimension
     numbers[REFERENCE] = contact.reference_frame
-    if contact.reference_frame == ReferenceFrame.WORLD and (solving or contact.dimension == 3):
+    if contact.reference_frame == ReferenceFrame.WORLD:
         numbers[REFERENCE] = ReferenceFrame.LOCAL_WORLD_ALIGNED
         numbers[AT_ORIGIN] = contact.dimension == 6
     floats[KP], floats[KD] = contact.kp, contact.kd
@@ -354,6 +368,15 @@ def _write_contact(model, contact, start, solving, numbers, floats):
                      (OTHER_PLACEMENT, other_place @ contact.other_placement.as_homogeneous())):
         floats[place:place + 9], floats[place + 9:place + 12] = X[:3, :3].ravel(), X[:3, 3]
     return name
+
+
+def _frame(model, contact, attribute):
+    """Index of the frame of a contact."""
+    try:
+        return frame_number(model, getattr(contact, attribute), attribute)
+    except ValueError as error:
+        raise ValueError(f"contacts: {attribute} of {contact.name or contact.frame!r}: "
+                         f"{error}") from None
 
 
 def _moving_frames(model):
@@ -433,7 +456,7 @@ def axes_of(r, n):
 
 @kernel
 def is_at_origin(r, n):
-    """Whether the force of contact n, found at c1, is wanted at the world's origin."""
+    """Whether results of contact n, found at c1, are wanted at the world's origin."""
     return _integer(r, n, AT_ORIGIN) == 1
 
 

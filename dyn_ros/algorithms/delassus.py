@@ -12,11 +12,17 @@ from ..spatial.lanes import LANES, load, load_simd, simd_width, store, store_sim
 from .aba import eliminate_all
 from .algorithm import Algorithm
 from .constraint_forces import COUPLING, ELIMINATED, WIDTH, eliminate_columns, store_pivots
-from .contact_rows import couple_contacts, propagate_contacts
+from .contact_rows import (
+    couple_contacts,
+    forces_to_origin,
+    motions_to_origin,
+    propagate_contacts,
+)
 from .contact_system import TOLERANCE
 from .contacts import CONTACTS, ROWS, Contact, contact_table, damping
 from .crba import COMPOSITE, crba_kernel
 from .factor import factor
+from .products import Matrix, copy_rows
 from .root_axes import place_body, set_root
 from .semidefinite import factor_cholesky, invert_semidefinite
 
@@ -53,6 +59,8 @@ def contact_jacobian_kernel(r):
     place_robot(r)
     propagate_contacts(r, False, False)
     store_jacobian(r, offset(r, CONTACT_JACOBIAN))
+    for j in range(nv(r)):
+        motions_to_origin(r, offset(r, CONTACT_JACOBIAN) + j, nv(r))
 
 
 @kernel
@@ -84,6 +92,27 @@ def compact(r, source, target):
 
 
 @kernel
+def inertia_to_origin(r, inertia):
+    """Move a compact inertia of contacts to the world's origin, for those in WORLD."""
+    m = nconstraints(r)
+    for k in range(m):
+        forces_to_origin(r, inertia + k, m)
+    for k in range(m):
+        forces_to_origin(r, inertia + m * k, 1)
+
+
+@kernel
+def publish_coupling(r):
+    """Store J M^-1 J' as a public result."""
+    m, G = nconstraints(r), offset(r, DELASSUS)
+    compact(r, COUPLING, DELASSUS)
+    for k in range(m):
+        motions_to_origin(r, G + k, m)
+    for k in range(m):
+        motions_to_origin(r, G + m * k, 1)
+
+
+@kernel
 def damp(r):
     for k in range(nconstraints(r)):
         increase(r.work, offset(r, COUPLING) + (WIDTH + 1) * k, damping(r))
@@ -94,7 +123,7 @@ def delassus_kernel(r):
     eliminate_contacts(r)
     couple_contacts(r)
     damp(r)
-    compact(r, COUPLING, DELASSUS)
+    publish_coupling(r)
 
 
 @kernel
@@ -102,7 +131,7 @@ def projected_delassus_kernel(r):
     eliminate_contacts_projected(r)
     couple_contacts(r)
     damp(r)
-    compact(r, COUPLING, DELASSUS)
+    publish_coupling(r)
 
 
 @kernel
@@ -110,6 +139,7 @@ def invert_delassus(r):
     invert_semidefinite(r, nconstraints(r), offset(r, COUPLING), 0.0, TOLERANCE,
                         offset(r, PADDED))
     compact(r, PADDED, DELASSUS_INVERSE)
+    inertia_to_origin(r, offset(r, DELASSUS_INVERSE))
 
 
 @kernel
@@ -126,7 +156,9 @@ def projected_inverse_kernel(r):
 
 @kernel
 def factor_delassus(r):
-    factor_cholesky(r, nconstraints(r), offset(r, COUPLING), offset(r, PADDED), TOLERANCE)
+    m = nconstraints(r)
+    copy_rows(r, Matrix(offset(r, DELASSUS), m), Matrix(offset(r, COUPLING), WIDTH), 1.0, m, m)
+    factor_cholesky(r, m, offset(r, COUPLING), offset(r, PADDED), TOLERANCE)
     compact(r, PADDED, DELASSUS_CHOLESKY)
 
 
@@ -184,7 +216,7 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     ValueError
         An invalid array or contact; names it, the expected and the actual value.
     """
-    table = contact_table(model, data, contacts, solving=False)
+    table = contact_table(model, data, contacts)
     return _jacobian(model, data, threads, table, q, table.zeros)
 
 
@@ -206,7 +238,7 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     contacts : sequence of Contact
         At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
-        Added to the diagonal, 0 or more.
+        Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
     threads : int
         Number of threads for a batch.
 
@@ -223,7 +255,7 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = contact_table(model, data, contacts, damping, solving=False)
+    table = contact_table(model, data, contacts, damping)
     return _delassus(model, data, threads, table, q, table.zeros)
 
 
@@ -244,7 +276,7 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     contacts : sequence of Contact
         At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
-        Added to the diagonal, 0 or more.
+        Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
     threads : int
         Number of threads for a batch.
 
@@ -261,7 +293,7 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = contact_table(model, data, contacts, damping, solving=False)
+    table = contact_table(model, data, contacts, damping)
     return _inverse(model, data, threads, table, q, table.zeros)
 
 
@@ -282,7 +314,7 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
     contacts : sequence of Contact
         At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
-        Added to the diagonal, 0 or more.
+        Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
     threads : int
         Number of threads for a batch.
 
@@ -299,5 +331,5 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
     """
-    table = contact_table(model, data, contacts, damping, solving=False)
+    table = contact_table(model, data, contacts, damping)
     return _cholesky(model, data, threads, table, q, table.zeros)

@@ -35,7 +35,6 @@ from .contact_derivatives import (
     GAIN,
     MOTION_RATES,
     TORQUE_RATES,
-    copy_rows,
     coupling_inverse,
     matrix,
     pair,
@@ -75,7 +74,7 @@ from .crba import crba_kernel
 from .factor import factor, solve_outward
 from .kinematics import OA_GF
 from .minverse import inverse_after_elimination, inverse_after_factor
-from .products import multiply
+from .products import copy_rows, multiply
 from .rnea_derivatives import COMPOSITE_FORCE, DTAU_DQ, inward, outward_bodies, set_gravity
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")

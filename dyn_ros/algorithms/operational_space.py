@@ -24,9 +24,9 @@ from .constraints import moving_index
 from .contact_derivatives import RESPONSE
 from .contact_rows import (
     LOCAL,
-    WORLD,
     contact_velocities,
     couple_contacts,
+    forces_to_origin,
     propagate_contact,
     row_force,
     set_contact,
@@ -40,6 +40,7 @@ from .contacts import (
     Dimension,
     axes_of,
     contact_table,
+    is_at_origin,
 )
 from .crba import crba_kernel
 from .delassus import (
@@ -49,6 +50,7 @@ from .delassus import (
     damp,
     eliminate_contacts,
     eliminate_contacts_projected,
+    inertia_to_origin,
     store_jacobian,
 )
 from .factor import factor
@@ -88,12 +90,14 @@ def invert_coupling(r):
 def inertia_kernel(r):
     eliminate_contacts(r)
     invert_coupling(r)
+    inertia_to_origin(r, offset(r, OSIM))
 
 
 @kernel
 def projected_inertia_kernel(r):
     eliminate_contacts_projected(r)
     invert_coupling(r)
+    inertia_to_origin(r, offset(r, OSIM))
 
 
 # --- the Jacobian and its inverse
@@ -107,8 +111,8 @@ def set_frame(r):
     set_contact(r, 0)
     propagate_contact(r, 0, False, True)
     store_jacobian(r, offset(r, CONTACT_JACOBIAN))
-    v, reference = contact_velocities(r, 0).first, axes_of(r, 0)
-    if reference != LOCAL and reference != WORLD:
+    v = contact_velocities(r, 0).first
+    if axes_of(r, 0) != LOCAL and not is_at_origin(r, 0):
         a = Motion(cross(v.angular, v.linear), zero3(v.linear[0]))
         for k in range(nconstraints(r)):
             increase(r.work, offset(r, EXCESS) + k, power(row_force(r, 0, k), a))
@@ -161,7 +165,7 @@ def seen_from_frame(r):
 
 
 @kernel
-def inverse_kernel(r):
+def invert(r):
     zero_unless_input(r, V)
     outward_velocities(r)
     eliminate_all(r)
@@ -172,8 +176,8 @@ def inverse_kernel(r):
 
 
 @kernel
-def projected_inverse_kernel(r):
-    """The kernel for models whose mimic joints couple branches."""
+def invert_projected(r):
+    """The same with the factor of M, if mimic joints couple branches."""
     zero_unless_input(r, V)
     crba_kernel(r)
     factor(r)
@@ -185,21 +189,44 @@ def projected_inverse_kernel(r):
 
 
 @kernel
+def move_results(r):
+    """Move the results for a frame in WORLD to the world's origin."""
+    inertia_to_origin(r, offset(r, OSIM))
+    for j in range(nv(r)):
+        forces_to_origin(r, offset(r, JBAR) + nconstraints(r) * j, 1)
+
+
+@kernel
+def inverse_kernel(r):
+    invert(r)
+    move_results(r)
+
+
+@kernel
+def projected_inverse_kernel(r):
+    invert_projected(r)
+    move_results(r)
+
+
+@kernel
 def bias_forces(r):
     nonlinear_effects_kernel(r)
     generalized_gravity_kernel(r)
     seen_from_frame(r)
+    move_results(r)
+    forces_to_origin(r, offset(r, MU), 1)
+    forces_to_origin(r, offset(r, P), 1)
 
 
 @kernel
 def bias_kernel(r):
-    inverse_kernel(r)
+    invert(r)
     bias_forces(r)
 
 
 @kernel
 def projected_bias_kernel(r):
-    projected_inverse_kernel(r)
+    invert_projected(r)
     bias_forces(r)
 
 
@@ -226,7 +253,7 @@ def _table(model: Model, data: Data, frame: str | int, reference_frame: Referenc
         pass
     moving_index(require_model(model), "frame", frame)
     contact = Contact(frame, dimension, reference_frame)
-    table = contact_table(model, data, (contact,), damping, solving=False)
+    table = contact_table(model, data, (contact,), damping)
     if getattr(data, "model", None) is model:
         data._tables[frame, reference_frame, dimension, damping] = table
     return table

@@ -4,9 +4,18 @@
 from collections import namedtuple
 
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load, load_simd, simd_width, store_simd
+from ..spatial.lanes import (
+    all_above,
+    holds_lanes,
+    lift,
+    load,
+    load_simd,
+    simd_width,
+    store_simd,
+)
 
 Matrix = namedtuple("Matrix", "start step")          # offset of the first row, and between rows
+ZERO = 1e-300                        # a smaller square is that of a zero
 
 
 @kernel
@@ -33,12 +42,14 @@ def add_block(r, x, A, B, inner, i, k, count):
 
 @kernel
 def add_blocks(r, x, y, A, B, inner, i, k, count):
-    """The same in two vectors of columns."""
-    some = simd_width(r.work)
+    """The same in two vectors of columns. A batch skips zeros of B."""
     for j in range(inner):
-        a, b = load_six(r, A.start + A.step * j + i), B.start + B.step * j + k
-        x = add_six(x, a, load_simd(r.work, b, count))
-        y = add_six(y, a, load_simd(r.work, b + some, count - some))
+        b = B.start + B.step * j + k
+        u = load_simd(r.work, b, count)
+        w = load_simd(r.work, b + simd_width(r.work), count - simd_width(r.work))
+        if not (holds_lanes(r.work) and all_above(ZERO, u * u + w * w)):
+            a = load_six(r, A.start + A.step * j + i)
+            x, y = add_six(x, a, u), add_six(y, a, w)
     return x, y
 
 
@@ -59,7 +70,7 @@ def combine(r, C, sign, A, B, inner, A2, B2, inner2, rows, columns):
     for i in range(0, rows, 6):
         for k in range(0, columns, 2 * some):
             count = columns - k
-            zero = 0.0 * load_simd(r.work, B.start + k, count)
+            zero = lift(0.0, load_simd(r.work, B.start + k, count))
             x = (zero, zero, zero, zero, zero, zero)
             if count > some:
                 x, y = add_blocks(r, x, x, A, B, inner, i, k, count)
@@ -75,3 +86,12 @@ def combine(r, C, sign, A, B, inner, A2, B2, inner2, rows, columns):
 def multiply(r, C, sign, A, B, rows, inner, columns):
     """C <- sign A' B."""
     combine(r, C, sign, A, B, inner, A, B, 0, rows, columns)
+
+
+@kernel
+def copy_rows(r, source, target, sign, rows, columns):
+    """target <- sign source."""
+    for i in range(rows):
+        for k in range(0, columns, simd_width(r.work)):
+            x = load_simd(r.work, source.start + source.step * i + k, columns - k)
+            store_simd(r.work, target.start + target.step * i + k, columns - k, sign * x)

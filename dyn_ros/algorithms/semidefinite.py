@@ -106,7 +106,7 @@ def sum_simd(r, x):
 def trace_of_inverse(r, n):
     """Upper bound on the inverse of the smallest eigenvalue, after ``factor_semidefinite``."""
     E, D = offset(r, INVERSE), offset(r, PIVOTS)
-    squares = 0.0 * load_simd(r.work, E, LANES)
+    squares = lift(0.0, load_simd(r.work, E, LANES))
     for k in range(n):
         d = absolute(load(r.work, D + k))
         for j in range(0, k + 1, simd_width(r.work)):
@@ -231,7 +231,7 @@ def store_inverse(r, n, target):
             store_simd(r.work, row, LANES, s * load_simd(r.work, row, LANES))
     for i in range(n):
         for j in range(0, n, simd_width(r.work)):
-            total = 0.0 * load_simd(r.work, E, LANES)
+            total = lift(0.0, load_simd(r.work, E, LANES))
             for k in range(max(i, j), n):
                 row = E + WIDTH * k
                 total = total + load(r.work, row + i) * load_simd(r.work, row + j, LANES)
@@ -263,7 +263,7 @@ def invert_semidefinite(r, n, A, shift, tolerance, target):
     trace = lift(0.0, bound)
     for k in range(n):
         trace = trace + load(r.work, A + WIDTH * k + k)
-    if shift > 0.0 or all_above(1.0, bound * trace):
+    if all_above(shift, 0.0) or all_above(1.0, bound * trace):
         store_inverse(r, n, target)
     else:
         store_pseudoinverse(r, n, A, tolerance, target)

@@ -143,8 +143,7 @@ def propagate_constraints(r, eliminating):
         for k in range(run_start(r, n), run_stop(r, n)):
             store_unit_force(r, k, force_moved(p, unit_force(r, k)))
             store(r.work, offset(r, EXCESS) + k, -load(r.work, offset(r, BETA) + k))
-        propagate(r, tip_joint(r, n), run_start(r, n), run_stop(r, n), eliminating,
-                  True)
+        propagate(r, tip_joint(r, n), 0, run_start(r, n), run_stop(r, n), eliminating, True)
     if not eliminating:
         eliminate_columns(r)
 

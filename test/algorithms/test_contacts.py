@@ -73,10 +73,28 @@ def test_jacobian_and_delassus_matrix(robot, root_joint, contacts, reference):
     found = dense.ours(contacts)
     peer.close(dyn_ros.contact_jacobian(pair.model, pair.data, q, found),
                dense.jacobian(pair, q, contacts), 1e-12)
-    for damping in (0.0, 0.3):
-        coupling = dyn_ros.delassus_matrix(pair.model, pair.data, q, found, damping)
-        peer.close(coupling, dense.delassus(pair, contacts, q, damping), 1e-11)
-        assert np.array_equal(coupling, coupling.T)
+    coupling = dyn_ros.delassus_matrix(pair.model, pair.data, q, found).copy()
+    peer.close(coupling, dense.delassus(pair, contacts, q), 1e-11)
+    peer.close(coupling, coupling.T, 1e-15 if reference == dense.WORLD else 0.0)
+    damped = dyn_ros.delassus_matrix(pair.model, pair.data, q, found, 0.3)
+    if reference != dense.WORLD:
+        peer.close(damped, dense.delassus(pair, contacts, q, 0.3), 1e-11)
+    inverse = dyn_ros.delassus_inverse(pair.model, pair.data, q, found, 0.3)
+    peer.close(inverse @ damped, np.eye(len(damped)), 1e-8)
+
+
+def test_damping_in_world_acts_at_the_contact():
+    """It is part of J M^-1 J' before that is moved to the origin of the world."""
+    pair = peer.pair("solo12", "floating")
+    q = pair.state(1)[0]
+    frame, p = "FL_LOWER_LEG", dyn_ros.frame_placements(pair.model, pair.data, q)[
+        pair.model.frame_index("FL_LOWER_LEG"), :3, 3]
+    X = np.eye(6)
+    X[:3, 3:] = [[0.0, -p[2], p[1]], [p[2], 0.0, -p[0]], [-p[1], p[0], 0.0]]
+    at_contact, at_origin = (dyn_ros.delassus_matrix(
+        pair.model, pair.data, q, [dyn_ros.Contact(frame, reference_frame=axes)], 0.3).copy()
+        for axes in (dense.ALIGNED, dense.WORLD))
+    peer.close(at_origin, X @ at_contact @ X.T, 1e-12)
 
 
 @scenes()
