@@ -295,7 +295,7 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
                    tau: ArrayLike, contacts: Sequence[Contact],
                    f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
                    weights: ArrayLike | None = None, *, threads: int = 1) -> ContactForces:
-    """Contact forces from measured torques: what the feet of a legged robot press.
+    """Contact forces from measured torques, such as those of the ground on the feet of a robot.
 
     The least squares of J' lambda = rnea(q, v, a) - tau over all rows; O(n m^2 + m^3) for m rows.
     The torques of a floating or planar base, which has no motors, are usually 0. The forces act on

@@ -97,12 +97,9 @@ class Contact:
                  other: str | int | None = None, placement: ArrayLike | SE3 | None = None,
                  other_placement: ArrayLike | SE3 | None = None, kp: float = 0.0,
                  kd: float = 0.0, *, name: str | None = None) -> None:
-        for what, value in (("frame", frame), ("other", other)):
-            if isinstance(value, bool) or not isinstance(value, (str, int, np.integer, type(None))):
-                raise ValueError(f"{what}: expected the name or the index of a frame, got "
-                                 f"{value!r:.80}")
-        if frame is None:
-            raise ValueError("frame: expected the name or the index of a frame, got None")
+        _require_frame("frame", frame)
+        if other is not None:
+            _require_frame("other", other)
         if (isinstance(dimension, bool) or not isinstance(dimension, (int, np.integer))
                 or dimension not in (3, 6)):
             raise ValueError(f"dimension: expected 6 or 3, got {dimension!r:.80}")
@@ -143,6 +140,11 @@ class Contact:
 
 def _restored(*values: Any) -> Contact:
     return Contact(*values[:-1], name=values[-1])
+
+
+def _require_frame(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
+        raise ValueError(f"{name}: expected the name or the index of a frame, got {value!r:.80}")
 
 
 def _placement(name: str, value: ArrayLike | SE3 | None) -> SE3:

@@ -265,8 +265,8 @@ def operational_space_inertia(model: Model, data: Data, q: ArrayLike, frame: str
                               threads: int = 1) -> Array:
     """Operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
 
-    The inertia that somebody feels who moves the frame while all joints are free: Khatib (1987); by
-    elimination along the tree, O(n + d). At a singularity the pseudoinverse, in which the lost
+    The apparent inertia at the frame while all joints are free: Khatib (1987); by elimination along
+    the tree, O(n + d). At a singularity the pseudoinverse, in which the lost
     directions are 0.
 
     Parameters
