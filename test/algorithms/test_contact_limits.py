@@ -53,7 +53,8 @@ def test_contacts_between_links_do_not_carry_the_base(dimension):
 def test_derivatives_without_contacts():
     pair = peer.pair("solo12", "floating")
     q, v, _, tau = pair.state(0)
-    found = dyn_ros.contact_dynamics_derivatives(pair.model, dyn_ros.Data(pair.model), q, v, tau, [])
+    found = dyn_ros.contact_dynamics_derivatives(
+        pair.model, dyn_ros.Data(pair.model), q, v, tau, [])
     expected = dyn_ros.aba_derivatives(pair.model, dyn_ros.Data(pair.model), q, v, tau)
     for x, y in zip(found, expected):
         peer.close(x, y, 1e-10)

@@ -1,10 +1,10 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Operational space, and the factors of the dynamics in contact, against their definitions."""
+import contacts
 import numpy as np
 import pytest
 
-import contacts
 import dyn_ros
 import peer
 from dyn_ros import ReferenceFrame
@@ -67,7 +67,7 @@ def test_far_from_the_worlds_origin():
     """The projector does not depend on the axes, and the inertia moves as an inertia does."""
     pair = peer.pair("solo12", "floating")
     model, data = pair.model, pair.data
-    q, v, _, tau = pair.state(0)
+    q = pair.state(0)[0]
     q[:2] += 3000.0
     given = model, data, q, "FL_LOWER_LEG"
     N = dyn_ros.null_space_projector(*given, ALIGNED).copy()
