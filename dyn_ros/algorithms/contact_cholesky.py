@@ -21,6 +21,7 @@ from .algorithm import Algorithm
 from .cholesky import cholesky
 from .constraint_forces import EXCESS
 from .contact_rows import motions_to_origin, propagate_contacts
+from .contact_system import TOLERANCE
 from .contacts import CONTACTS, ROWS, Contact, contact_table
 from .crba import crba
 from .delassus import contact_jacobian, delassus_matrix
@@ -111,13 +112,15 @@ class ContactCholesky:
 
 def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
     """U and D of positive definite matrices, U D U'."""
+    message = (f"contact_cholesky: the contacts depend on each other, and damping is {damping:g}; "
+               "remove redundant ones, or set damping to about 1e-6")
     try:
         C = np.linalg.cholesky(G[..., ::-1, ::-1])[..., ::-1, ::-1]
     except np.linalg.LinAlgError:
-        raise np.linalg.LinAlgError(
-            f"contact_cholesky: the contacts depend on each other, and damping is {damping:g}; "
-            "remove redundant ones, or set damping to about 1e-6") from None
+        raise np.linalg.LinAlgError(message) from None
     diagonal = np.diagonal(C, axis1=-2, axis2=-1)
+    if (diagonal * diagonal <= TOLERANCE * np.diagonal(G, axis1=-2, axis2=-1)).any():
+        raise np.linalg.LinAlgError(message)
     return C / diagonal[..., None, :], diagonal * diagonal
 
 

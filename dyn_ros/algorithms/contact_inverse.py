@@ -59,7 +59,7 @@ from .contacts import (
 from .delassus import place_robot
 from .rnea import TAU, newton_euler
 from .root_axes import from_parent
-from .semidefinite import RELATIVE, WIDTH, absolute, solve_semidefinite
+from .semidefinite import WIDTH, absolute, solve_scaled
 
 WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
 TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
@@ -168,7 +168,7 @@ def carry_base(r):
     rank = lift(0.0, load(r.work, offset(r, TAU)))
     drop_balanced(r, b, N)
     if b > 0:
-        rank = solve_semidefinite(r, b, N, y, RELATIVE, TOLERANCE)
+        rank = solve_scaled(r, b, N, y, TOLERANCE)
     for k in range(m):
         x = lift(0.0, rank)
         for i in range(b):
@@ -212,7 +212,7 @@ def fit_forces(r):
     for j in range(n):
         store(r.work, offset(r, ALL_WEIGHTS) + j, torque_weight(r, j))
     drop_all_rounding(r, N, offset(r, ALL_WEIGHTS))
-    return solve_semidefinite(r, m, N, offset(r, LAMBDA_C), RELATIVE, TOLERANCE)
+    return solve_scaled(r, m, N, offset(r, LAMBDA_C), TOLERANCE)
 
 
 @kernel

@@ -26,14 +26,12 @@ from .contacts import (
     wanted_residual,
 )
 from .semidefinite import (
-    FACTOR,
-    RELATIVE,
     WIDTH,
     absolute,
-    factor_cholesky,
     factor_semidefinite,
+    rank_of,
     solve_factored,
-    solve_semidefinite,
+    solve_scaled,
 )
 
 STEP = field("_step", ("constraints",))
@@ -71,8 +69,7 @@ def store_wanted(r, x):
 def solve_least_norm(r, forces):
     """The forces of least norm among those with the least violation."""
     store_wanted(r, forces)
-    rank = solve_semidefinite(r, nconstraints(r), offset(r, COUPLING), forces, RELATIVE,
-                              TOLERANCE)
+    rank = solve_scaled(r, nconstraints(r), offset(r, COUPLING), forces, TOLERANCE)
     store(r.work, offset(r, SOLUTION) + RANK, rank)
     store(r.work, offset(r, SOLUTION) + RESIDUAL, largest_violation(r, forces))
     store(r.work, offset(r, SOLUTION) + ITERATIONS, 1.0)
@@ -114,8 +111,7 @@ def iterate(r, forces, previous, n):
 def solve_damped(r, forces, previous):
     """Damped forces; further iterations approach those without damping."""
     solution = offset(r, SOLUTION)
-    store(r.work, solution + RANK, factor_cholesky(
-        r, nconstraints(r), offset(r, COUPLING), offset(r, FACTOR), TOLERANCE))
+    store(r.work, solution + RANK, rank_of(r, nconstraints(r), offset(r, COUPLING), TOLERANCE))
     factor_semidefinite(r, nconstraints(r), offset(r, COUPLING), damping_above_rounding(r))
     for k in range(nconstraints(r)):
         store(r.work, forces + k, 0.0)

@@ -36,6 +36,7 @@ FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))
 INVERSE = field("_semidefinite_Linv", (MAX_CONSTRAINTS, WIDTH))
 PIVOTS = field("_semidefinite_Dinv", (WIDTH,))
 RIGHT = field("_semidefinite_b", (WIDTH,))
+WEIGHTS = field("_semidefinite_weights", (WIDTH,))
 ORTHOGONAL = 1e-14                   # largest cosine between columns regarded as orthogonal
 SWEEPS = 40                          # maximum; typically 4 to 9 are sufficient
 TINY = 1e-300
@@ -103,16 +104,45 @@ def sum_simd(r, x):
 
 
 @kernel
-def trace_of_inverse(r, n):
-    """Upper bound on the inverse of the smallest eigenvalue, after ``factor_semidefinite``."""
+def trace_of_inverse(r, n, weights):
+    """Sum of the diagonal of A^-1 with weights, after ``factor_semidefinite``.
+
+    With weights 1, an upper bound on the inverse of the smallest eigenvalue; with the diagonal of
+    A, the same of D^-1/2 A D^-1/2, with D that diagonal.
+    """
     E, D = offset(r, INVERSE), offset(r, PIVOTS)
     squares = lift(0.0, load_simd(r.work, E, LANES))
     for k in range(n):
         d = absolute(load(r.work, D + k))
         for j in range(0, k + 1, simd_width(r.work)):
             x = load_simd(r.work, E + WIDTH * k + j, LANES)
-            squares = squares + d * (x * x)
+            squares = squares + d * (x * x * load_simd(r.work, weights + j, LANES))
     return sum_simd(r, squares)
+
+
+@kernel
+def set_weights(r, n, A, scaled):
+    """Weights of ``trace_of_inverse``; return their trace and the number of rows not zero."""
+    w = offset(r, WEIGHTS)
+    clear(r.work, w, WIDTH)
+    trace = lift(0.0, load(r.work, A))
+    rank = trace
+    for k in range(n):
+        diagonal = load(r.work, A + (WIDTH + 1) * k)
+        trace = trace + diagonal
+        rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
+        store(r.work, w + k, diagonal if scaled else lift(1.0, diagonal))
+    return trace, rank
+
+
+@kernel
+def is_regular(r, n, A, tolerance):
+    """Whether no eigenvalue of D^-1/2 A D^-1/2, with D the diagonal of A, is a rounding error.
+
+    After ``factor_semidefinite``. Rows of very different sizes are no reason to drop one.
+    """
+    _, rank = set_weights(r, n, A, True)
+    return all_above(1.0, tolerance * rank * trace_of_inverse(r, n, offset(r, WEIGHTS)))
 
 
 @kernel
@@ -203,6 +233,23 @@ def solve_singular(r, n, A, x, policy, tolerance):
 
 
 @kernel
+def rank_of(r, n, A, tolerance):
+    """Number of eigenvalues that are not rounding errors."""
+    factor_semidefinite(r, n, A, 0.0)
+    if is_regular(r, n, A, tolerance):
+        return set_weights(r, n, A, True)[1]
+    W = offset(r, FACTOR)
+    copy_rows(r, n, A, W)
+    orthogonalize(r, n, W)
+    cut = tolerance * largest_length(r, n, W)
+    rank = lift(0.0, cut)
+    for p in range(n):
+        row = W + WIDTH * p
+        rank = rank + select_above(sqrt(dot_rows(r, n, row, row)), cut, 1.0, 0.0)
+    return rank
+
+
+@kernel
 def factor_cholesky(r, n, A, L, tolerance):
     """L with A = L L'; return the rank. The column of a row that depends on others is 0."""
     rank = lift(0.0, load(r.work, A))
@@ -259,14 +306,20 @@ def store_pseudoinverse(r, n, A, tolerance, target):
 def invert_semidefinite(r, n, A, shift, tolerance, target):
     """target <- (A + shift I)^-1; without shift, the pseudoinverse if A is singular."""
     factor_semidefinite(r, n, A, shift)
-    bound = tolerance * trace_of_inverse(r, n)
-    trace = lift(0.0, bound)
-    for k in range(n):
-        trace = trace + load(r.work, A + WIDTH * k + k)
-    if all_above(shift, 0.0) or all_above(1.0, bound * trace):
+    if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
         store_inverse(r, n, target)
     else:
         store_pseudoinverse(r, n, A, tolerance, target)
+
+
+@kernel
+def solve_scaled(r, n, A, x, tolerance):
+    """``solve_semidefinite`` with RELATIVE, unless A is only singular because its rows differ."""
+    factor_semidefinite(r, n, A, 0.0)
+    if is_regular(r, n, A, tolerance):
+        solve_factored(r, n, x)
+        return set_weights(r, n, A, True)[1]
+    return solve_singular(r, n, A, x, RELATIVE, tolerance)
 
 
 @kernel
@@ -278,15 +331,10 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
     e / (e^2 + d^2), with d = ``tolerance`` times the largest; the rank is the number of
     eigenvalues above d.
     """
-    rank = lift(0.0, load(r.work, x))
     if policy != DAMPED:
         factor_semidefinite(r, n, A, 0.0)
-        bound = tolerance * trace_of_inverse(r, n)
-        trace = lift(0.0, bound)
-        for k in range(n):
-            diagonal = load(r.work, A + WIDTH * k + k)
-            trace = trace + diagonal
-            rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
+        trace, rank = set_weights(r, n, A, False)
+        bound = tolerance * trace_of_inverse(r, n, offset(r, WEIGHTS))
         if policy == RELATIVE:
             bound = bound * trace
         if all_above(1.0, bound):                   # every eigenvalue is above the cut

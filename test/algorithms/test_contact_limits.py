@@ -36,6 +36,27 @@ def test_a_point_on_the_axis_of_a_joint_holds_nothing(distance):
     assert dyn_ros.contact_forces(model, data, [0.3], [0.0], [0.0], [1.0], on_axis).rank == 0
 
 
+@pytest.mark.parametrize("inertia", [1e-6, 1e-9, 1e-11, 1e-12])
+def test_a_tiny_link_does_not_hide_the_contact_of_a_heavy_one(inertia):
+    """The rows differ by 11 orders of magnitude, which makes none of them dependent."""
+    link = """<link name="{}"><inertial><mass value="{}"/><inertia ixx="{}" iyy="{}" izz="{}"
+        ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+    model = dyn_ros.Model.from_urdf(
+        f"""<robot name="r">{link.format("base", 50, 1, 1, 1)}
+        {link.format("tiny", 0.001, inertia, inertia, inertia)}
+        <joint name="j" type="revolute"><parent link="base"/><child link="tiny"/>
+        <origin xyz="0.3 0.1 0.2"/><axis xyz="0 0 1"/>
+        <limit lower="-3" upper="3" effort="1" velocity="1"/></joint></robot>""", "floating")
+    data, zero = dyn_ros.Data(model), np.zeros(model.nv)
+    both = [Contact("base"), Contact("tiny", 3, placement=SE3(np.eye(3), [0.1, 0.0, 0.0]))]
+    ddq, forces = dyn_ros.contact_dynamics(model, data, model.neutral(), zero, zero, both)
+    assert forces.rank == np.linalg.matrix_rank(
+        dyn_ros.contact_jacobian(model, data, model.neutral(), both)) == 7
+    assert np.abs(ddq[:6]).max() < 1e-3
+    carried = forces["base"][2] + forces["tiny"][2]
+    assert carried == pytest.approx(9.81 * model.total_mass, rel=1e-3)
+
+
 @pytest.mark.parametrize("dimension", [3, 6])
 def test_contacts_between_links_do_not_carry_the_base(dimension):
     pair = peer.pair("solo12", "floating")
