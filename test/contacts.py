@@ -359,6 +359,13 @@ def delassus(pair, contacts, q, damping=0.0):
 
 # --- Pinocchio
 
+def contact_data(pair):
+    """A Data of Pinocchio for contacts alone: they leave it unfit for its other algorithms."""
+    if not hasattr(pair, "contact_data"):
+        pair.contact_data = pair.pin.createData()
+    return pair.contact_data
+
+
 def rigid(pair, contacts):
     """(models, datas) of Pinocchio, initialized."""
     models = pinocchio.StdVec_RigidConstraintModel()
@@ -374,7 +381,7 @@ def rigid(pair, contacts):
         models.append(model)
     datas = pinocchio.StdVec_RigidConstraintData()
     datas.extend([model.createData() for model in models])
-    pinocchio.initConstraintDynamics(pair.pin, pair.pin_data, models, datas)
+    pinocchio.initConstraintDynamics(pair.pin, contact_data(pair), models, datas)
     return models, datas
 
 
@@ -386,14 +393,14 @@ def proximal(damping, iterations=1):
 def pin_dynamics(pair, contacts, q, v, tau, damping=0.0, iterations=1):
     """(ddq, forces) of Pinocchio."""
     ddq = pinocchio.constraintDynamics(
-        pair.pin, pair.pin_data, pair.to_pin_q(q), v, tau, *rigid(pair, contacts),
+        pair.pin, contact_data(pair), pair.to_pin_q(q), v, tau, *rigid(pair, contacts),
         proximal(damping, iterations))
-    return ddq.copy(), pair.pin_data.lambda_c.copy()
+    return ddq.copy(), contact_data(pair).lambda_c.copy()
 
 
 def pin_derivatives(pair, contacts, q, v, tau, damping=0.0):
     """ddq_dq, ddq_dv, ddq_dtau, dlambda_dq, dlambda_dv, dlambda_dtau of Pinocchio."""
-    model, data, both = pair.pin, pair.pin_data, rigid(pair, contacts)
+    model, data, both = pair.pin, contact_data(pair), rigid(pair, contacts)
     pinocchio.constraintDynamics(model, data, pair.to_pin_q(q), v, tau, *both, proximal(damping))
     pinocchio.computeConstraintDynamicsDerivatives(model, data, *both, proximal(damping))
     return [x.copy() for x in (data.ddq_dq, data.ddq_dv, data.ddq_dtau, data.dlambda_dq,
@@ -403,14 +410,14 @@ def pin_derivatives(pair, contacts, q, v, tau, damping=0.0):
 def pin_impulses(pair, contacts, q, v, restitution=0.0, damping=0.0):
     """(v_after, impulses) of Pinocchio."""
     after = pinocchio.impulseDynamics(
-        pair.pin, pair.pin_data, pair.to_pin_q(q), v, *rigid(pair, contacts), restitution,
+        pair.pin, contact_data(pair), pair.to_pin_q(q), v, *rigid(pair, contacts), restitution,
         proximal(damping))
-    return after.copy(), pair.pin_data.impulse_c.copy()
+    return after.copy(), contact_data(pair).impulse_c.copy()
 
 
 def pin_impulse_derivatives(pair, contacts, q, v, restitution=0.0, damping=0.0):
     """dv_dq, dv_dv, dimpulse_dq, dimpulse_dv of Pinocchio."""
-    model, data, both = pair.pin, pair.pin_data, rigid(pair, contacts)
+    model, data, both = pair.pin, contact_data(pair), rigid(pair, contacts)
     rest = (restitution, proximal(damping))
     pinocchio.impulseDynamics(model, data, pair.to_pin_q(q), v, *both, *rest)
     pinocchio.computeImpulseDynamicsDerivatives(model, data, *both, *rest)

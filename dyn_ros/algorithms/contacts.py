@@ -377,7 +377,9 @@ def _frame(model, contact, attribute):
     try:
         return frame_number(model, getattr(contact, attribute), attribute)
     except ValueError as error:
-        raise ValueError(f"contacts: {attribute} of {contact.name or contact.frame!r}: "
+        if attribute == "frame" and contact.name in (None, contact.frame):
+            raise
+        raise ValueError(f"{attribute} of contact {contact.name or contact.frame!r:.80}: "
                          f"{error}") from None
 
 

@@ -165,7 +165,8 @@ class CentroidalNode(RobotNode):
             return None
 
     def waiting_for(self) -> str:
-        return super().waiting_for() or self._missing_effort() or self._missing_points()
+        reasons = self._missing_effort(), self._missing_points()
+        return super().waiting_for() or "; ".join(filter(None, reasons))
 
     def _missing_effort(self) -> str:
         assert self.robot is not None

@@ -135,7 +135,7 @@ def test_errors_name_the_argument():
         dyn_ros.contact_inverse_dynamics(*given, foot, weights=np.zeros(3))
     with pytest.raises(ValueError, match="max_iterations: expected a whole number from 1"):
         dyn_ros.contact_dynamics(*given, foot, damping=1e-3, residual=1e-6, max_iterations=10**30)
-    with pytest.raises(ValueError, match="other of 'FL_FOOT': no frame named 'nope'"):
+    with pytest.raises(ValueError, match="other of contact 'FL_FOOT': no frame named"):
         dyn_ros.contact_dynamics(*given, [Contact("FL_FOOT", 3, other="nope")])
 
 

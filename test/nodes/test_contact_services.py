@@ -299,7 +299,7 @@ def test_a_number_that_cannot_be_used(name, fields, why):
 @pytest.mark.parametrize("fields, why", [
     ({"frame": "nose"}, "no frame named 'nose'"),
     ({"frame": ""}, "no frame named ''"),
-    ({"frame": "base_link"}, "no joint moves the frame 'base_link'"),
+    ({"frame": "base_link"}, "frame: no joint moves 'base_link'"),
     ({"dimension": 0}, "dimension: expected 6 or 3, got 0"),
     ({"reference_frame": 3}, "reference_frame"),
     ({"damping": math.inf}, "damping"),
