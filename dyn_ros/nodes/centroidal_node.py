@@ -165,8 +165,8 @@ class CentroidalNode(RobotNode):
             return None
 
     def waiting_for(self) -> str:
-        reasons = self._missing_effort(), self._missing_points()
-        return super().waiting_for() or "; ".join(filter(None, reasons))
+        return super().waiting_for() or "; ".join(filter(None, (
+            self._missing_effort(), self._missing_points())))
 
     def _missing_effort(self) -> str:
         assert self.robot is not None
