@@ -141,7 +141,7 @@ def batch(pair, threads):
 
 def contact_cases(pair, contacts):
     """Return by name the calls of both engines for one state, (q, v, tau) -> None."""
-    model, data, pin, pin_data = pair.model, pair.data, pair.pin, pair.pin_data
+    model, data, pin, pin_data = pair.model, pair.data, pair.pin, scenes.contact_data(pair)
     mine, (models, datas) = scenes.ours(contacts), scenes.rigid(pair, contacts)
     settings = pinocchio.ProximalSettings()
 
