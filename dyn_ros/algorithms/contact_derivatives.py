@@ -232,10 +232,9 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
     bodies in dimension 3 on a fixed base. External forces are constant in the joint frames. If
     contacts are redundant, the derivatives of the motion are exact, and those of the forces the
     solution of least norm, not the derivatives of the forces of least norm. Contacts that
-    contradict each other require damping. Also
-    computes ``data.ddq``, ``data.lambda_c``, ``data.lambda_c_prox``, ``data.diff_lambda_c``,
-    ``data.Minv`` and, for contacts in WORLD at the origin of c1, ``data.dac_dq``,
-    ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.
+    contradict each other require damping. Also computes ``data.ddq``, ``data.lambda_c``,
+    ``data.lambda_c_prox``, ``data.diff_lambda_c``, ``data.Minv`` and, for contacts in WORLD at the
+    origin of c1, ``data.dac_dq``, ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.
 
     Parameters
     ----------

@@ -245,8 +245,8 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
 
     Of all contact forces that make the torques of a floating or planar root zero, those of least
     (weighted) norm, and the torques of the joints: rnea(q, v, a) - J' lambda. Righetti et al.
-    (2013); O(n + m d). With a fixed base, no force is required and all are zero. Contacts only
-    push or pull as ``weights`` say; friction and unilateral contact are not considered.
+    (2013); O(n + m d). With a fixed base, no force is required and all are zero. Forces may pull:
+    neither friction nor unilateral contact is considered.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ from .semidefinite import (
 STEP = field("_step", ("constraints",))
 VIOLATION = field("_violation", (WIDTH,))
 TOLERANCE = 1e-12
-"""Eigenvalues of J M^-1 J' up to this fraction of the largest are rounding errors."""
+"""Eigenvalues up to this fraction of the largest are rounding errors; see ``is_regular``."""
 
 
 @kernel
