@@ -5,16 +5,14 @@ import pkgutil
 from typing import TYPE_CHECKING
 
 from .algorithms import *  # noqa: F403
-from .model import Data as Data
-from .model import Model as Model
-from .model import ReferenceFrame as ReferenceFrame
-from .model import UrdfError as UrdfError
+from .model import *  # noqa: F403
 from .spatial import *  # noqa: F403
 
 if not TYPE_CHECKING:               # which reads the lines above
     from .algorithms import __all__ as _algorithms
+    from .model import __all__ as _model
     from .spatial import __all__ as _values
-    __all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", *_algorithms, *_values]
+    __all__ = [*_model, *_algorithms, *_values]
 
 __version__ = "0.2.0"
 
