@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import t
 
-from ..algorithms import joint_friction, rnea
-from ..model import Data, Model
+from ..model import Model
 from ..model.inputs import finite_array
 from ..model.types import ArrayLike
 from ..spatial.types import Array
@@ -24,7 +24,6 @@ from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
 
 _BLOCKS = 50            # of consecutive samples; some are held out
-_QUANTILE = 1.959963984540054       # of the normal distribution, for 95 %
 _MANY = 0.02            # of the torques: more outliers than noise has
 _FEATURES = {"armature": 0, "damping": 1, "friction": 2}
 
@@ -33,7 +32,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
              friction: bool = True, stribeck: ArrayLike | None = None,
              noise: ArrayLike | None = None, regularization: float = 1.0,
              huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
-             progress: Progress | None = None) -> Identification:
+             contact_dimension: int = 3, progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from measured torques.
 
     The estimate minimizes the sum of squared differences of measured and modelled torque, each
@@ -68,6 +67,10 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Of the choice of these samples.
     threads : int
         Number of threads.
+    contact_dimension : int
+        What the contacts of the samples transmit: 3, a force at the origin of the frame; 6, also a
+        moment. Contact forces need not be known; the equations that they affect are combined so
+        that they cancel.
     progress : callable, optional
         Called with the fraction that is done, and a word for what is being done.
 
@@ -105,11 +108,16 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     reference = Reference(columns, samples)
     scale = reference.typical(columns, base.matrix)
     training, held = blocks(len(samples), held_out, seed)
-    recording = Recording(columns, samples, training, velocity, threads, progress)
+    recording = Recording(columns, samples, training, velocity, threads, progress,
+                          contact_dimension)
     warnings = [*samples.warnings, *_warnings(model, reference)]
 
-    sums = recording.equations(0.0, 0.6)
+    sums = recording.equations(0.0, 0.3 if samples.contacts else 0.6)
     found = estimate(columns, base, scale, sums, given)
+    if samples.contacts:                # whose elimination depends on the noise
+        recording.scale_by(found.noise)
+        sums = recording.equations(0.3, 0.6)
+        found = estimate(columns, base, scale, sums, given)
     if huber is not None:
         sums, found, share = without_outliers(columns, base, scale, sums, recording, given, found,
                                               huber)
@@ -119,12 +127,15 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
                             "something touched the robot")
     progress(0.75, "physical parameters")
     parameters = physical_parameters(columns, sums, found.noise, reference, regularization)
-    spread = covariance(base, recording, found, huber)
-    values = base_estimate(model, base, found, spread, scale, reference, parameters)
+    spread, count = covariance(base, recording, found, huber)
+    described = np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
+                                model.friction, np.zeros(2 * model.nv)])
+    values = base_estimate(base, found, spread, float(t.ppf(0.975, max(count - 1, 1))), scale,
+                           described, parameters)
     identified = _identified(model, columns, chosen, parameters)
     validation = samples.take(np.concatenate([np.arange(each.start, each.stop) for each in held]))
     progress(0.97, "validation")
-    joints = _joints(model, recording, validation, parameters)
+    joints = _joints(model, recording, validation, described, parameters)
     own = parameters[columns.bodies:].reshape(len(FEATURES), model.nv)
     progress(1.0, "done")
     return Identification(
@@ -188,15 +199,13 @@ def _warnings(model: Model, reference: Reference) -> list[str]:
 
 # -- result
 
-def base_estimate(model: Model, base: BaseParameters, found: Estimate, spread: Array,
-                  scale: Array, reference: Reference, parameters: Array) -> BaseEstimate:
+def base_estimate(base: BaseParameters, found: Estimate, spread: Array, quantile: float,
+                  scale: Array, described: Array, parameters: Array) -> BaseEstimate:
     """Values, intervals, and how well each is determined."""
     deviation = np.sqrt(np.maximum(np.diag(spread), 0.0))
     deviation = np.where(found.determined, deviation, np.inf)
-    described = np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
-                                model.friction, np.zeros(2 * model.nv)])
     part = deviation / scale
-    half = _QUANTILE * deviation
+    half = quantile * deviation
     return BaseEstimate(
         names=base.names, units=base.units, matrix=base.matrix, before=base.matrix @ described,
         after=base.matrix @ parameters, estimate=found.value, deviation=deviation,
@@ -215,13 +224,11 @@ def _identified(model: Model, columns: Columns, chosen: Sequence[str], parameter
     return identified
 
 
-def _joints(model: Model, recording: Recording, samples: Samples,
+def _joints(model: Model, recording: Recording, samples: Samples, described: Array,
             parameters: Array) -> tuple[JointResult, ...]:
     """How well the models before and after explain samples."""
-    described = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
-    described += joint_friction(model, samples.v)
-    before = samples.tau - described
-    after = samples.tau - recording.torques(samples, parameters)
+    before = recording.residuals(samples, described)
+    after = recording.residuals(samples, parameters)
     counted = recording.weights(samples) > 0.0
     linear = is_linear(model)
     return tuple(JointResult(
@@ -236,5 +243,10 @@ def _rms(x: Array) -> float:
 
 
 def _white_noise(x: Array) -> float:
-    """Standard deviation of noise that is independent from sample to sample."""
-    return _rms(x[:-2] - 2.0 * x[1:-1] + x[2:]) / np.sqrt(6.0) if len(x) > 2 else float("nan")
+    """Standard deviation of noise that is independent from sample to sample.
+
+    From the median of second differences, which the jumps of friction do not affect.
+    """
+    if len(x) < 3:
+        return float("nan")
+    return float(1.4826 * np.median(np.abs(x[:-2] - 2.0 * x[1:-1] + x[2:])) / np.sqrt(6.0))

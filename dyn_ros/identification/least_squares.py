@@ -16,6 +16,7 @@ from .equations import Equations, Recording
 _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 3         # of outliers
 _SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
+_LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _SAMPLE = 40000         # residuals for a median
@@ -34,7 +35,7 @@ class Estimate(NamedTuple):
 def assembled(columns: Columns, sums: Equations, noise: Array) -> tuple[Array, Array]:
     """The normal equations of all parameters, each row divided by its variance."""
     H, g = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
-    for k, local in enumerate(columns.local):
+    for k, local in enumerate(sums.local):
         H[np.ix_(local, local)] += sums.WW[k] / noise[k] ** 2
         g[local] += sums.Wy[k] / noise[k] ** 2
     return H, g
@@ -81,7 +82,7 @@ def _noise(columns: Columns, sums: Equations, parameters: Array, count: int,
     """Standard deviation of the residuals of each row; that of rows without samples stays."""
     noise = fallback.copy()
     free = max(1.0 - count / max(sums.count.sum(), 1.0), 1e-3)
-    for k, local in enumerate(columns.local):
+    for k, local in enumerate(sums.local):
         if sums.count[k] > 0.0:
             x = parameters[local]
             squares = sums.yy[k] - 2.0 * sums.Wy[k] @ x + x @ sums.WW[k] @ x
@@ -122,14 +123,20 @@ def _spread(recording: Recording, found: Estimate) -> Array:
 
 
 def covariance(base: BaseParameters, recording: Recording, found: Estimate,
-               huber: float | None) -> Array:
+               huber: float | None) -> tuple[Array, int]:
     """Covariance of the estimate, (b, b), from the scatter of blocks of consecutive samples.
 
     Holds for noise that depends on the motion or is correlated over a few samples (White 1980;
-    Liang and Zeger 1986).
+    Liang and Zeger 1986). Also returns the number of blocks.
     """
-    length = max(1, recording.size // (_SCORES * max(len(base), 1)))
+    length = max(_LENGTHS * recording.correlation_length(found.parameters),
+                 recording.size // (_SCORES * max(len(base), 1)), 1)
     limit = found.noise * (huber or np.inf)
     scores = recording.scores(found.parameters, limit, found.noise, length)[:, base.independent]
     half = found.inverse @ scores.T
-    return half @ half.T * (len(scores) / max(len(scores) - len(base), 1))
+    return half @ half.T * _small_sample(len(scores), len(base), len(found.noise)), len(scores)
+
+
+def _small_sample(blocks: int, parameters: int, rows: int) -> float:
+    """How much fitted residuals underestimate the scatter of that many blocks of rows."""
+    return blocks / max(blocks - 1, 1) / max(1.0 - parameters / (blocks * rows), 0.1)

@@ -98,8 +98,6 @@ class Identification:
         Additional friction at low velocity [N m, N]; zeros unless requested.
     stribeck_velocity : (nv,) ndarray
         [rad/s, m/s]; infinite unless requested.
-    motor_constants : (nv,) ndarray
-        Torque per unit of measured effort; ones unless requested.
     joints : tuple of JointResult, length nv
     base : BaseEstimate
     samples : Samples
@@ -118,7 +116,6 @@ class Identification:
     offset: Array
     stribeck: Array
     stribeck_velocity: Array
-    motor_constants: Array
     joints: tuple[JointResult, ...]
     base: BaseEstimate
     samples: Samples
