@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """dyn_ros: rigid-body dynamics of a moving robot."""
 import pkgutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .algorithms import *  # noqa: F403
 from .model import *  # noqa: F403

@@ -4,5 +4,7 @@
 from .base_parameters import BaseParameters as BaseParameters
 from .base_parameters import base_parameters as base_parameters
 from .identify import identify as identify
+from .payload import PayloadEstimate as PayloadEstimate
+from .payload import identify_payload as identify_payload
 from .result import Identification as Identification
 from .samples import Samples as Samples

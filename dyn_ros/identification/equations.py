@@ -21,7 +21,7 @@ from ..algorithms import (
 )
 from ..model import Data, ReferenceFrame
 from ..spatial.types import Array
-from .regressor_columns import FEATURES, Columns, is_actuated
+from .unknowns import FEATURES, Unknowns, is_actuated
 from .samples import Samples
 
 _DENSE = 512           # of these, where all columns of all rows are computed
@@ -75,7 +75,7 @@ class Recording:
 
     Parameters
     ----------
-    columns : Columns
+    unknowns : Unknowns
     samples : Samples
     slices : sequence of slice
         The samples to use.
@@ -88,23 +88,23 @@ class Recording:
         3: contacts transmit forces; 6: also moments.
     """
 
-    def __init__(self, columns: Columns, samples: Samples, slices: Sequence[slice],
+    def __init__(self, unknowns: Unknowns, samples: Samples, slices: Sequence[slice],
                  stribeck: Array, threads: int, progress: Progress,
                  contact_dimension: int) -> None:
-        self._columns, self._samples, self._slices = columns, samples, slices
+        self._unknowns, self._samples, self._slices = unknowns, samples, slices
         self._stribeck, self._threads, self._progress = stribeck, threads, progress
-        self._model = copy.copy(columns.model)      # its parameters are set by each estimate
+        self._model = copy.copy(unknowns.model)      # its parameters are set by each estimate
         self._model.armature = np.zeros(self._model.nv)
         self._data = Data(self._model)
         self._actuated = is_actuated(self._model)
-        self._has_friction = bool(columns.active[columns.bodies + self._model.nv:].any())
+        self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
         self.size = sum(each.stop - each.start for each in slices)
         self._dimension = contact_dimension
         self._scale = self._torque_scale()
-        self._local = columns.local
+        self._local = unknowns.local
         if samples.contacts:
-            self._local = np.tile(np.arange(len(columns)), (self._model.nv, 1))
+            self._local = np.tile(np.arange(len(unknowns)), (self._model.nv, 1))
 
     def features(self, samples: Samples) -> Array:
         """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
@@ -129,9 +129,9 @@ class Recording:
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
-        columns, model = self._columns, self._model
-        model.inertial_parameters = parameters[:columns.bodies].reshape(-1, 10)
-        own = parameters[columns.bodies:].reshape(len(FEATURES), model.nv)
+        unknowns, model = self._unknowns, self._model
+        model.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+        own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
         found = rnea(model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                      threads=self._threads)
         found += np.einsum("bkf,fk->bk", self.features(samples), own)
@@ -189,12 +189,16 @@ class Recording:
         return np.concatenate(found)
 
     def some_residuals(self, parameters: Array, count: int) -> Array:
-        """Residuals of about ``count`` samples, (B, nv); NaN in rows without weight."""
+        """Residuals of about ``count`` samples, (B, nv), before the elimination of contact forces.
+
+        NaN in rows without weight.
+        """
         step, found = max(1, self.size // count), []
         for each in self._slices:
             samples = self._samples.take(slice(each.start, each.stop, step))
             found.append(np.where(self.weights(samples) > 0.0,
-                                  self.residuals(samples, parameters), np.nan))
+                                  self.residuals(samples, parameters)
+                                  / self._parts_left(samples), np.nan))
         return np.concatenate(found)
 
     def _parts(self) -> Iterator[tuple[float, Samples]]:
@@ -271,7 +275,7 @@ class Recording:
     def _torque_scale(self) -> Array:
         """RMS torques of each row, as the description has them."""
         some = self._samples.take(slice(None, None, 1 + len(self._samples) // 2000))
-        model = self._columns.model
+        model = self._unknowns.model
         torque = rnea(model, Data(model), some.q, some.v, some.a)
         return np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from ..model import Model
 from ..model.inputs import finite_array
@@ -19,7 +19,7 @@ from .base_parameters import BaseParameters, structure
 from .equations import Progress, Recording
 from .least_squares import Estimate, covariance, estimate, without_outliers
 from .physical import Reference, physical_parameters
-from .regressor_columns import FEATURES, Columns, is_linear
+from .unknowns import FEATURES, Unknowns, is_linear
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
 
@@ -101,47 +101,47 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     velocity = (np.full(model.nv, np.inf) if stribeck is None
                 else _positive("stribeck", stribeck, model.nv))
     _require_options(regularization, huber, held_out)
-    columns = Columns(model, chosen)
-    _require_samples(columns, samples)
+    unknowns = Unknowns(model, chosen)
+    _require_samples(unknowns, samples)
 
-    base = structure(columns)
-    reference = Reference(columns, samples)
-    scale = reference.typical(columns, base.matrix)
+    base = structure(unknowns)
+    reference = Reference(unknowns, samples)
+    scale = reference.typical(unknowns, base.matrix)
     training, held = blocks(len(samples), held_out, seed)
-    recording = Recording(columns, samples, training, velocity, threads, progress,
+    recording = Recording(unknowns, samples, training, velocity, threads, progress,
                           contact_dimension)
     warnings = [*samples.warnings, *_warnings(model, reference)]
 
     sums = recording.equations(0.0, 0.3 if samples.contacts else 0.6)
-    found = estimate(columns, base, scale, sums, given)
+    found = estimate(unknowns, base, scale, sums, given)
     if samples.contacts:                # whose elimination depends on the noise
         recording.scale_by(found.noise)
         sums = recording.equations(0.3, 0.6)
-        found = estimate(columns, base, scale, sums, given)
+        found = estimate(unknowns, base, scale, sums, given)
     if huber is not None:
-        sums, found, share = without_outliers(columns, base, scale, sums, recording, given, found,
+        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given, found,
                                               huber)
         if share > _MANY:
             warnings.append(f"{100.0 * share:.1f} % of the torques differ from the model by more "
                             f"than {huber:g} times the noise; the model lacks something, or "
                             "something touched the robot")
     progress(0.75, "physical parameters")
-    parameters = physical_parameters(columns, sums, found.noise, reference, regularization)
+    parameters = physical_parameters(unknowns, sums, found.noise, reference, regularization)
     spread, count = covariance(base, recording, found, huber)
     described = np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
                                 model.friction, np.zeros(2 * model.nv)])
-    values = base_estimate(base, found, spread, float(t.ppf(0.975, max(count - 1, 1))), scale,
+    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)), scale,
                            described, parameters)
-    identified = _identified(model, columns, chosen, parameters)
+    identified = _identified(model, unknowns, chosen, parameters)
     validation = samples.take(np.concatenate([np.arange(each.start, each.stop) for each in held]))
     progress(0.97, "validation")
     joints = _joints(model, recording, validation, described, parameters)
-    own = parameters[columns.bodies:].reshape(len(FEATURES), model.nv)
+    own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     progress(1.0, "done")
     return Identification(
         model=model, identified=identified, offset=own[3], stribeck=own[4],
         stribeck_velocity=velocity, joints=joints, base=values, samples=samples,
-        validation=validation, undetermined=undetermined(columns, base, values, samples),
+        validation=validation, undetermined=undetermined(unknowns, base, values, samples),
         warnings=tuple(warnings), seconds=time.perf_counter() - began)
 
 
@@ -183,10 +183,10 @@ def _require_options(regularization: float, huber: float | None, held_out: float
         raise ValueError(f"held_out: expected a fraction between 0 and 0.9, got {held_out!r}")
 
 
-def _require_samples(columns: Columns, samples: Samples) -> None:
-    needed = max(100, 10 * int(columns.active.sum()) // max(columns.model.nv, 1))
+def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
+    needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
     if len(samples) < needed:
-        raise ValueError(f"samples: expected at least {needed} to identify {columns.model!r}, got "
+        raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
                          f"{len(samples)}; record for longer")
     if not samples.v.any():
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
@@ -214,10 +214,10 @@ def base_estimate(base: BaseParameters, found: Estimate, spread: Array, quantile
         excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in part))
 
 
-def _identified(model: Model, columns: Columns, chosen: Sequence[str], parameters: Array) -> Model:
+def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str], parameters: Array) -> Model:
     identified = copy.copy(model)
-    identified.inertial_parameters = parameters[:columns.bodies].reshape(-1, 10)
-    own = parameters[columns.bodies:].reshape(len(FEATURES), model.nv)
+    identified.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+    own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     for name, n in _FEATURES.items():
         if name in chosen:
             setattr(identified, name, own[n])

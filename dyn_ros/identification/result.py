@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-from ..model import Model
+from ..algorithms import joint_friction, rnea
+from ..model import Data, Model
+from ..model.urdf.write import write_urdf
 from ..spatial.types import Array
 from .samples import Samples
 
@@ -124,17 +127,48 @@ class Identification:
     warnings: tuple[str, ...]
     seconds: float
 
-    def torque(self, samples: Samples, identified: bool = True) -> Array:
-        """The modelled effort for the motion of some samples, (B, nv) [N m, N].
+    def torque(self, samples: Samples) -> Array:
+        """Torques that the identified parameters predict for the motion of some samples.
 
         Parameters
         ----------
         samples : Samples
-        identified : bool
-            With the identified parameters, or else with those of the description.
-        """
-        raise NotImplementedError
 
-    def write_urdf(self, description: str | Path, path: str | Path) -> None:
-        """Write the robot's description with the identified parameters."""
-        raise NotImplementedError
+        Returns
+        -------
+        (B, nv) ndarray
+            Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of friction
+            is unknown, it is zero.
+        """
+        v = samples.v
+        found = rnea(self.identified, Data(self.identified), samples.q, v, samples.a, samples.f_ext)
+        found += joint_friction(self.identified, v) + self.offset
+        return found + self.stribeck * np.sign(v) * np.exp(-(v / self.stribeck_velocity) ** 2)
+
+    def described_torque(self, samples: Samples) -> Array:
+        """Torques that the description predicts for the motion of some samples, (B, nv)."""
+        found = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
+        return found + joint_friction(self.model, samples.v)
+
+    def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
+        """Write the robot's description with the identified parameters.
+
+        Only numbers of <inertial> and <dynamics> change; these elements are added where they are
+        missing. Rotor inertia, offsets and Stribeck friction are not part of a URDF.
+
+        Parameters
+        ----------
+        description : str or PathLike
+            File of the description that ``model`` was created from.
+        path : str or PathLike
+            File to write.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read or written.
+        ValueError
+            The description is of another robot.
+        """
+        text = Path(description).read_bytes().decode()
+        Path(path).write_bytes(write_urdf(text, self.identified).encode())
