@@ -74,6 +74,8 @@ CASES = {
         pinocchio.computeAllTerms, "qv",
         lambda d: (full(d.M), d.nle, d.g, d.J, d.Ag, d.hg.vector, d.Ig.matrix())),
     "coriolis_matrix": Case(pinocchio.computeCoriolisMatrix, "qv", lambda d: (d.C,)),
+    "joint_torque_regressor": Case(pinocchio.computeJointTorqueRegressor, "qva",
+                                   lambda d: (d.jointTorqueRegressor,)),
     "rnea_derivatives": Case(pinocchio.computeRNEADerivatives, "qva",
                              lambda d: (d.dtau_dq, d.dtau_dv, full(d.M))),
     "aba_derivatives": Case(pinocchio.computeABADerivatives, "qva",

@@ -90,6 +90,7 @@ from .operational_space import null_space_projector as null_space_projector
 from .operational_space import operational_space_bias as operational_space_bias
 from .operational_space import operational_space_inertia as operational_space_inertia
 from .precompile import precompile as precompile
+from .regressors import joint_torque_regressor as joint_torque_regressor
 from .rnea import generalized_gravity as generalized_gravity
 from .rnea import nonlinear_effects as nonlinear_effects
 from .rnea import rnea as rnea

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..model import layout
 from ..model.data import Data
-from ..model.fields import EMPTY, Field, axis_lengths
+from ..model.fields import EMPTY, Axis, Field, axis_lengths
 from ..model.types import Array, Model
 from ..model.workspace import Workspace
 from ..spatial.lanes import LANES
@@ -46,12 +47,28 @@ class BatchSpace:
                 tiles += math.prod(known.shape[1:])
             if known.sparse:
                 full = np.zeros(columns + LANES, bool)
-                tree = _along_tree(self._workspace.model, len(known.shape))
+                tree = _nonzeros(self._workspace.model, known.shape)
                 full[:tree.size] = tree.ravel()
                 empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
                 tiles[empty] = self._workspace.offset(EMPTY)
             self._tiles[known, columns] = tiles
         return self._tiles[known, columns]
+
+
+def _nonzeros(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
+    """Whether the entries of a sparse field can differ from zero."""
+    if shape == ("nv", "parameters"):
+        return _carried(model)
+    return _along_tree(model, len(shape))
+
+
+def _carried(model: Model) -> NDArray[np.bool_]:
+    """Whether the parameters in the columns are those of bodies that the velocity moves."""
+    found = np.zeros((model.nv, model.njoints, 10), bool)
+    for joint, subtree in zip(model._tree_table[1:], model.subtrees):
+        start = joint[layout.IDX_V]
+        found[start:start + joint[layout.NCOLUMNS], subtree] = True
+    return found
 
 
 def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:

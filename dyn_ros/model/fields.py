@@ -19,7 +19,8 @@ Axis: TypeAlias = int | str
 
 FIELDS: list["Field"] = []
 OPTIONS: list["Option"] = []
-_AXES = ("nq", "nv", "njoints", "rows", "ncolumns", "nframes", "constraints", "padded")
+_AXES = ("nq", "nv", "njoints", "rows", "ncolumns", "nframes", "constraints", "padded",
+         "parameters")
 _RESERVED = ("model", "release")
 MAX_FIELDS = 512
 MAX_OPTIONS = 16
@@ -63,17 +64,18 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     shape : tuple
         Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and njoints),
         "ncolumns" (one for each column of each joint's motion subspace; more than nv if there are
-        mimic joints), "padded" (nv rounded up to a multiple of ``LANES``) or "constraints" (the
-        number in the call, up to ``MAX_CONSTRAINTS``; for an input the last axis only; kernels
-        store the entries without gaps). An empty tuple is a single number. Fields that end in
-        (4, 4) are placements.
+        mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints), "padded"
+        (nv rounded up to a multiple of ``LANES``) or "constraints" (the number in the call, up to
+        ``MAX_CONSTRAINTS``; for an input the last axis only; kernels store the entries without
+        gaps). An empty tuple is a single number. Fields that end in (4, 4) are placements.
     doc : str
         Description, with unit and frame.
     transposed : bool
         The last two axes are exposed transposed, so that the columns of the matrix are contiguous.
     sparse : bool
-        All axes are "nv", and entries for velocities in different branches are zero; kernels for
-        batches never write them.
+        All axes are "nv", and entries for velocities in different branches are zero; or the axes
+        are "nv" and "parameters", and entries for bodies that the joint does not carry are zero.
+        Kernels for batches never write them.
     zeros : bool
         Entries that no kernel writes are zero. Other scratch is initialized with NaN, which
         exposes kernels that read entries they have not written.
@@ -146,7 +148,7 @@ def axis_lengths(model: Model, shape: tuple[Axis, ...],
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
              "nframes": len(model.frame_names), "constraints": constraints,
-             "padded": -(-model.nv // LANES) * LANES}
+             "padded": -(-model.nv // LANES) * LANES, "parameters": 10 * model.njoints}
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
 
 

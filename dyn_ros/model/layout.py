@@ -284,6 +284,13 @@ def clear_matrix(r, start):
 
 
 @kernel
+def clear_sparse(r, field):
+    """``clear_matrix`` for a sparse field of any shape."""
+    if coupled(r) or not holds_lanes(r.work):
+        clear(r.work, offset(r, field), size(r, field))
+
+
+@kernel
 def zero_unless_input(r, field):
     """Treat an omitted optional input as zero."""
     if not has_input(r, field):

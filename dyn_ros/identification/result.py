@@ -1,0 +1,140 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What an identification returns."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..model import Model
+from ..spatial.types import Array
+from .samples import Samples
+
+
+@dataclass(frozen=True)
+class JointResult:
+    """How well a row of the model explains the torques that were held out.
+
+    Attributes
+    ----------
+    name : str
+        Of the velocity, as in ``model.velocity_names``.
+    unit : str
+        "N m" or "N".
+    before, after : float
+        RMS difference of measured and modelled torque, held-out samples, with the parameters of
+        the description and with the identified ones [N m, N].
+    noise : float
+        Standard deviation of the noise of the measured torque, from the second differences of
+        consecutive residuals [N m, N]. No model can have a smaller error.
+    torque : float
+        RMS measured torque [N m, N].
+    """
+
+    name: str
+    unit: str
+    before: float
+    after: float
+    noise: float
+    torque: float
+
+
+@dataclass(frozen=True)
+class BaseEstimate:
+    """Estimates of the base parameters, with 95 % confidence intervals.
+
+    Attributes
+    ----------
+    names : tuple of str, length b
+        The combinations of parameters, such as "Ixx(elbow) - Iyy(elbow)".
+    units : tuple of str, length b
+        Of the values.
+    matrix : (b, p) ndarray
+        The values are ``matrix @ parameters``, with all parameters of the estimation: 10 for each
+        joint's body, then armature, damping, friction and offset of each velocity, as
+        ``Identification.parameters`` contains them.
+    before, after : (b,) ndarray
+        Values of the description and of the identified model.
+    estimate : (b,) ndarray
+        Weighted least squares, without regularization and without physical constraints. NaN if the
+        recording does not determine the value.
+    deviation : (b,) ndarray
+        Standard deviation of ``estimate``; infinite if the recording does not determine the value.
+    lower, upper : (b,) ndarray
+        95 % confidence interval around ``estimate``.
+    excitation : tuple of str, length b
+        "well", "weakly" or "not": whether the deviation is below 10 % of what the parameter
+        typically is in a robot of this size, below 100 %, or above.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    matrix: Array
+    before: Array
+    after: Array
+    estimate: Array
+    deviation: Array
+    lower: Array
+    upper: Array
+    excitation: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The result of ``dyn_ros.identify``.
+
+    Attributes
+    ----------
+    model : Model
+        As described.
+    identified : Model
+        A copy with the identified inertial parameters, armature, damping and friction. Every body
+        is physical.
+    offset : (nv,) ndarray
+        Constant torque of each joint [N m, N], which a description cannot hold.
+    stribeck : (nv,) ndarray
+        Additional friction at low velocity [N m, N]; zeros unless requested.
+    stribeck_velocity : (nv,) ndarray
+        [rad/s, m/s]; infinite unless requested.
+    joints : tuple of JointResult, length nv
+    base : BaseEstimate
+    samples : Samples
+        The recording, or several.
+    validation : Samples
+        The part of it that was held out: blocks of consecutive samples.
+    undetermined : tuple of str
+        What the recording does not determine, and which motion would.
+    warnings : tuple of str
+    seconds : float
+        Duration of the estimation [s].
+    """
+
+    model: Model
+    identified: Model
+    offset: Array
+    stribeck: Array
+    stribeck_velocity: Array
+    joints: tuple[JointResult, ...]
+    base: BaseEstimate
+    samples: Samples
+    validation: Samples
+    undetermined: tuple[str, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+
+    def torque(self, samples: Samples, identified: bool = True) -> Array:
+        """The modelled effort for the motion of some samples, (B, nv) [N m, N].
+
+        Parameters
+        ----------
+        samples : Samples
+        identified : bool
+            With the identified parameters, or else with those of the description.
+        """
+        raise NotImplementedError
+
+    def write_urdf(self, description: str | Path, path: str | Path) -> None:
+        """Write the robot's description with the identified parameters."""
+        raise NotImplementedError
