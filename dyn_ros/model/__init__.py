@@ -14,8 +14,8 @@ from .parameters import (
     pseudo_inertia,
     riemannian_distance,
 )
-from .urdf import UrdfError
+from .urdf import UrdfError, write_urdf
 
 __all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", "d_from_log_cholesky",
            "entropic_divergence", "from_log_cholesky", "from_pseudo_inertia", "is_physical",
-           "log_cholesky", "pseudo_inertia", "riemannian_distance"]
+           "log_cholesky", "pseudo_inertia", "riemannian_distance", "write_urdf"]
