@@ -122,10 +122,13 @@ class Recording:
         If friction is estimated, a joint's row counts only while the joint moves: at rest, friction
         balances any torque up to its breakaway torque.
         """
-        weights = np.repeat(samples.weight[:, None], self._model.nv, axis=1)
-        if self._has_friction:
-            weights *= (np.abs(samples.v) > self.threshold) | ~self._actuated
-        return weights
+        return samples.weight[:, None] * self._is_known(samples)
+
+    def _is_known(self, samples: Samples) -> np.ndarray:
+        """Whether the direction of each row's friction is known, (B, nv) of bool."""
+        if not self._has_friction:
+            return np.ones(samples.v.shape, bool)
+        return (np.abs(samples.v) > self.threshold) | ~self._actuated
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
@@ -240,7 +243,8 @@ class Recording:
     def _eliminations(self, samples: Samples) -> Array:
         """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
 
-        They are orthogonal projections of torques divided by their typical size.
+        They also eliminate the unknown friction of joints at rest. They are orthogonal projections
+        of torques divided by their noise.
         """
         jacobians = [frame_jacobian(self._model, self._data, samples.q, frame,
                                     ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :self._dimension].copy()
@@ -248,7 +252,9 @@ class Recording:
         J = np.stack(jacobians, axis=1)
         if samples.in_contact is not None:
             J *= samples.in_contact[:, :, None, None]
-        A = J.reshape(len(samples), -1, self._model.nv) / self._scale
+        at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
+        A = np.concatenate([J.reshape(len(samples), -1, self._model.nv) / self._scale, at_rest],
+                           axis=1)
         E = np.eye(self._model.nv) - np.linalg.pinv(A, rcond=1e-9) @ A
         return self._scale[:, None] * E / self._scale
 
