@@ -83,6 +83,7 @@ from .kinematics import bias_acceleration as bias_acceleration
 from .kinematics import forward_kinematics as forward_kinematics
 from .kinematics import frame_placements as frame_placements
 from .minverse import minverse as minverse
+from .normal_equations import normal_equations as normal_equations
 from .operational_space import (
     dynamically_consistent_inverse as dynamically_consistent_inverse,
 )
@@ -91,6 +92,9 @@ from .operational_space import operational_space_bias as operational_space_bias
 from .operational_space import operational_space_inertia as operational_space_inertia
 from .precompile import precompile as precompile
 from .regressors import joint_torque_regressor as joint_torque_regressor
+from .regressors import (
+    joint_torque_regressor_product as joint_torque_regressor_product,
+)
 from .rnea import generalized_gravity as generalized_gravity
 from .rnea import nonlinear_effects as nonlinear_effects
 from .rnea import rnea as rnea
