@@ -25,7 +25,7 @@ from .unknowns import FEATURES, Unknowns, is_actuated
 from .samples import Samples
 
 _DENSE = 512           # of these, where all columns of all rows are computed
-PART = 8192             # samples that are processed at a time
+PART = 16384            # samples that are processed at a time
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 Progress = Callable[[float, str], None]
