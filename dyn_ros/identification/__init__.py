@@ -5,6 +5,7 @@
 ``samples.py`` prepares recordings, ``filtering.py`` filters them, and ``columns.py`` reads and
 writes them as tables. ``excitation.py`` computes motions to record.
 """
+from .excitation import Excitation, excite
 from .samples import Samples
 
-__all__ = ["Samples"]
+__all__ = ["Excitation", "Samples", "excite"]
