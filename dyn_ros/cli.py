@@ -264,9 +264,37 @@ def _add_excite(commands: Commands) -> None:
                               "trajectory_msgs/JointTrajectory; or .csv")
     command.add_argument("--duration", type=_positive, default=20.0, metavar="SECONDS",
                          help="of the motion (default: 20)")
-    command.add_argument("--rate", type=_positive, default=100.0, metavar="HZ",
-                         help="points per second (default: 100)")
+    command.add_argument("--period", type=_positive, default=10.0, metavar="SECONDS",
+                         help="of the motion, which repeats (default: 10)")
+    command.add_argument("--rate", type=_positive, default=10.0, metavar="HZ",
+                         help="points per second of a JointTrajectory (default: 10)")
+    command.add_argument("--margin", type=_positive, default=0.9, metavar="FRACTION",
+                         help="of the limits that is used (default: 0.9)")
     command.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+
+
+def _excite(options: argparse.Namespace) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from .identification import excite
+    model = _read(options, Model.from_urdf)
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                  transient=True) as bar:
+        task = bar.add_task("searching", total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        try:
+            found = excite(model, duration=options.duration, period=options.period,
+                           margin=options.margin, seed=options.seed, progress=show)
+            found.write(options.output, options.rate)
+        except ValueError as error:
+            raise UsageError(error) from error
+        except OSError as error:
+            raise UsageError(f"{options.output}: {error.strerror}") from error
+    print(f"wrote {options.output}: {found.time[-1]:g} s, condition number {found.condition:.3g}. "
+          "Look at the motion before you run it: collisions are not checked.")
 
 
 def _read(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:

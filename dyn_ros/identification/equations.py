@@ -204,6 +204,16 @@ class Recording:
                                   / self._parts_left(samples), np.nan))
         return np.concatenate(found)
 
+    def comparison(self, block: slice, before: Array, after: Array) -> tuple[Array, Array, Array]:
+        """Measured torques of a block, and the residuals of two sets of parameters, (B, nv).
+
+        Residuals of rows without weight are NaN.
+        """
+        samples = self._samples.take(block)
+        counted = self._is_known(samples)
+        return (samples.tau, *(np.where(counted, self.residuals(samples, parameters), np.nan)
+                               for parameters in (before, after)))
+
     def _parts(self) -> Iterator[tuple[float, Samples]]:
         """Samples that fit into the caches, and the fraction that they complete."""
         done = 0

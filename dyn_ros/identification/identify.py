@@ -133,15 +133,14 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)), scale,
                            described, parameters)
     identified = _identified(model, unknowns, chosen, parameters)
-    validation = samples.take(np.concatenate([np.arange(each.start, each.stop) for each in held]))
     progress(0.97, "validation")
-    joints = _joints(model, recording, validation, described, parameters)
+    joints = _joints(model, recording, held, described, parameters)
     own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     progress(1.0, "done")
     return Identification(
         model=model, identified=identified, offset=own[3], stribeck=own[4],
         stribeck_velocity=velocity, joints=joints, base=values, samples=samples,
-        validation=validation, undetermined=undetermined(unknowns, base, values, samples),
+        held_out=tuple(held), undetermined=undetermined(unknowns, base, values, samples),
         warnings=tuple(warnings), seconds=time.perf_counter() - began)
 
 
@@ -224,21 +223,21 @@ def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str], paramet
     return identified
 
 
-def _joints(model: Model, recording: Recording, samples: Samples, described: Array,
+def _joints(model: Model, recording: Recording, held: Sequence[slice], described: Array,
             parameters: Array) -> tuple[JointResult, ...]:
-    """How well the models before and after explain samples."""
-    before = recording.residuals(samples, described)
-    after = recording.residuals(samples, parameters)
-    counted = recording.weights(samples) > 0.0
+    """How well the models before and after explain the samples that were held out."""
+    tau, before, after = (np.concatenate(each) for each in zip(*(
+        recording.comparison(each, described, parameters) for each in held)))
     linear = is_linear(model)
     return tuple(JointResult(
-        name=name, unit="N" if linear[k] else "N m", before=_rms(before[counted[:, k], k]),
-        after=_rms(after[counted[:, k], k]), noise=_white_noise(after[:, k]),
-        torque=_rms(samples.tau[:, k]))
+        name=name, unit="N" if linear[k] else "N m", before=_rms(before[:, k]),
+        after=_rms(after[:, k]), noise=_white_noise(after[:, k]), torque=_rms(tau[:, k]))
         for k, name in enumerate(model.velocity_names))
 
 
 def _rms(x: Array) -> float:
+    """Root mean square of the numbers that are not NaN."""
+    x = x[np.isfinite(x)]
     return float(np.sqrt((x ** 2).mean())) if len(x) else float("nan")
 
 
@@ -247,6 +246,6 @@ def _white_noise(x: Array) -> float:
 
     From the median of second differences, which the jumps of friction do not affect.
     """
-    if len(x) < 3:
-        return float("nan")
-    return float(1.4826 * np.median(np.abs(x[:-2] - 2.0 * x[1:-1] + x[2:])) / np.sqrt(6.0))
+    second = x[:-2] - 2.0 * x[1:-1] + x[2:]
+    second = second[np.isfinite(second)]
+    return float(1.4826 * np.median(np.abs(second)) / np.sqrt(6.0)) if len(second) else float("nan")

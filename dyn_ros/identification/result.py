@@ -105,8 +105,8 @@ class Identification:
     base : BaseEstimate
     samples : Samples
         The recording, or several.
-    validation : Samples
-        The part of it that was held out: blocks of consecutive samples.
+    held_out : tuple of slice
+        The blocks of samples that the estimate did not use.
     undetermined : tuple of str
         What the recording does not determine, and which motion would.
     warnings : tuple of str
@@ -122,10 +122,16 @@ class Identification:
     joints: tuple[JointResult, ...]
     base: BaseEstimate
     samples: Samples
-    validation: Samples
+    held_out: tuple[slice, ...]
     undetermined: tuple[str, ...]
     warnings: tuple[str, ...]
     seconds: float
+
+    @property
+    def validation(self) -> Samples:
+        """The samples that were held out."""
+        return self.samples.take(np.concatenate([np.arange(each.start, each.stop)
+                                                 for each in self.held_out]))
 
     def torque(self, samples: Samples) -> Array:
         """Torques that the identified parameters predict for the motion of some samples.
