@@ -24,6 +24,8 @@ from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
 
 _BLOCKS = 50            # of consecutive samples; some are held out
+_DIFFERENCES = 1000     # of consecutive residuals, in each part, for their noise
+_MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _MANY = 0.02            # of the torques: more outliers than noise has
 _FEATURES = {"armature": 0, "damping": 1, "friction": 2}
 
@@ -226,26 +228,26 @@ def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str], paramet
 def _joints(model: Model, recording: Recording, held: Sequence[slice], described: Array,
             parameters: Array) -> tuple[JointResult, ...]:
     """How well the models before and after explain the samples that were held out."""
-    tau, before, after = (np.concatenate(each) for each in zip(*(
-        recording.comparison(each, described, parameters) for each in held)))
+    squares, count, differences = np.zeros((3, model.nv)), np.zeros((3, model.nv)), []
+    for block in held:
+        for part in recording.comparison(block, (described, parameters)):
+            squares += [np.nansum(each ** 2, axis=0) for each in part]
+            count += [np.isfinite(each).sum(axis=0) for each in part]
+            differences.append(np.diff(part[2][:_DIFFERENCES], 2, axis=0))
+    rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
+    noise = _white_noise(np.concatenate(differences))
     linear = is_linear(model)
     return tuple(JointResult(
-        name=name, unit="N" if linear[k] else "N m", before=_rms(before[:, k]),
-        after=_rms(after[:, k]), noise=_white_noise(after[:, k]), torque=_rms(tau[:, k]))
+        name=name, unit="N" if linear[k] else "N m", before=float(rms[1, k]),
+        after=float(rms[2, k]), noise=noise[k], torque=float(rms[0, k]))
         for k, name in enumerate(model.velocity_names))
 
 
-def _rms(x: Array) -> float:
-    """Root mean square of the numbers that are not NaN."""
-    x = x[np.isfinite(x)]
-    return float(np.sqrt((x ** 2).mean())) if len(x) else float("nan")
+def _white_noise(second: Array) -> list[float]:
+    """Standard deviations of noise that is independent from sample to sample.
 
-
-def _white_noise(x: Array) -> float:
-    """Standard deviation of noise that is independent from sample to sample.
-
-    From the median of second differences, which the jumps of friction do not affect.
+    From the medians of second differences, which the jumps of friction do not affect.
     """
-    second = x[:-2] - 2.0 * x[1:-1] + x[2:]
-    second = second[np.isfinite(second)]
-    return float(1.4826 * np.median(np.abs(second)) / np.sqrt(6.0)) if len(second) else float("nan")
+    columns = [np.abs(column[np.isfinite(column)]) for column in second.T]
+    return [_MEDIAN / np.sqrt(6.0) * float(np.median(each)) if len(each) else float("nan")
+            for each in columns]

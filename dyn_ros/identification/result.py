@@ -11,7 +11,7 @@ import numpy as np
 
 from ..algorithms import joint_friction, rnea
 from ..model import Data, Model
-from ..model.urdf.write import write_urdf
+from ..model.urdf import write_urdf
 from ..spatial.types import Array
 from .samples import Samples
 
