@@ -31,6 +31,8 @@ _ITERATIONS = 60
 _SAMPLES = 12                   # per period of the highest harmonic, for the optimization
 _FINE = 10                      # times more to verify a trajectory
 _CANDIDATES = 20                # random trajectories per start
+_PRODUCT = 200_000              # multiplications: BLAS would use several threads for more, which
+                                # is slow for many products
 _SINGULAR = 1e-16               # smallest eigenvalue that counts
 _STEP = 1e-5                    # of finite differences
 _TOGETHER = 16                  # trajectories that are evaluated at a time
@@ -145,7 +147,7 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     RMS standard deviation of the base parameters (A-optimality), each relative to what it
     contributes to the torques of random motions within the limits. Compared with the smallest
     condition number, it rewards large motions as well: standard deviations are about 40 % smaller,
-    at a condition number within 10 % of the smallest. The noise of torques is in proportion to
+    at a condition number within 15 % of the smallest. The noise of torques is in proportion to
     their limits. The regressor includes viscous friction, Coulomb friction and offsets. Several
     random starts are improved by L-BFGS; the best one is returned.
 
@@ -295,7 +297,7 @@ class _Problem:
         q = rng.uniform(self.limits.lower, self.limits.upper, (300, self.model.nv))
         v = self.limits.moving * rng.uniform(-1.0, 1.0, q.shape) * self.limits.velocity
         a = self.limits.moving * rng.uniform(-1.0, 1.0, q.shape) * self.limits.acceleration
-        W = self.regressor(q, v, a).reshape(q.size, -1)
+        W = (self.row_weight[:, None] * self.regressor(q, v, a)).reshape(q.size, -1)
         sizes = np.sqrt(np.mean(W * W, axis=0))
         used = np.flatnonzero(sizes > 1e-10 * sizes.max())
         triangle, order = qr(W[:, used] / sizes[used], mode="r", pivoting=True)
@@ -311,7 +313,7 @@ class _Problem:
         own[0, :, k, k] = v[:, k].T
         own[1, :, k, k] = np.tanh(v[:, k] / (_SMOOTH * self.limits.velocity[k])).T
         own[2, :, k, k] = 1.0
-        return self.row_weight[:, None] * np.concatenate([bodies, *own], axis=2)
+        return np.concatenate([bodies, *own], axis=2)
 
     def _row_weight(self) -> Array:
         """The inverse of the noise of each torque, in proportion to its limit if all have one."""
@@ -323,9 +325,14 @@ class _Problem:
     def normal_matrices(self, motion: tuple[Array, Array, Array]) -> Array:
         """Base regressors times themselves per sample, of trajectories with a leading axis."""
         count, steps, nv = motion[0].shape
-        Y = self.regressor(*(one.reshape(-1, nv) for one in motion))[:, :, self.base] / self.sizes
-        Y = Y.reshape(count, steps * nv, -1)
-        found: Array = Y.swapaxes(1, 2) @ Y / steps
+        Y = self.regressor(*(one.reshape(-1, nv) for one in motion))[:, :, self.base]
+        Y *= self.row_weight[:, None] / self.sizes
+        columns = Y.shape[2]
+        parts = -(-steps * nv * columns ** 2 // _PRODUCT)
+        while steps * nv % parts:
+            parts += 1
+        Y = Y.reshape(count, parts, -1, columns)
+        found: Array = (Y.swapaxes(2, 3) @ Y).sum(axis=1) / steps
         return found
 
     def deviation(self, motion: tuple[Array, Array, Array]) -> Array:
