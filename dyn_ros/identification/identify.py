@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 from collections.abc import Sequence
 
@@ -32,7 +33,8 @@ _FEATURES = {"armature": 0, "damping": 1, "friction": 2}
 
 def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bool = True,
              friction: bool = True, stribeck: ArrayLike | None = None,
-             noise: ArrayLike | None = None, regularization: float = 1.0,
+             motor_constants: ArrayLike | None = None, noise: ArrayLike | None = None,
+             regularization: float = 1.0,
              huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
              contact_dimension: int = 3, progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from measured torques.
@@ -56,6 +58,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     stribeck : float or (nv,) array_like, optional
         Also estimate friction that decreases with velocity, F exp(-(v / stribeck)^2) sign(v)
         [rad/s, m/s].
+    motor_constants : float or (nv,) array_like, optional
+        Torque per unit of measured effort, if efforts are not torques but currents, for example.
     noise : float or (nv,) array_like, optional
         Standard deviation of the noise of each measured torque [N m, N]. Estimated by default.
     regularization : float
@@ -98,6 +102,9 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     began = time.perf_counter()
     progress = progress or (lambda done, what: None)
     samples = _joined(model, samples)
+    if motor_constants is not None:
+        constants = _positive("motor_constants", motor_constants, model.nv)
+        samples = dataclasses.replace(samples, tau=samples.tau * constants)
     chosen = FEATURES[not armature:1 + 3 * friction] + ("stribeck",) * (stribeck is not None)
     given = None if noise is None else _positive("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None

@@ -104,7 +104,7 @@ class Identification:
     joints : tuple of JointResult, length nv
     base : BaseEstimate
     samples : Samples
-        The recording, or several.
+        The recording, or several; efforts times the motor constants, if these were given.
     held_out : tuple of slice
         The blocks of samples that the estimate did not use.
     undetermined : tuple of str
