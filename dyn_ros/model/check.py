@@ -8,7 +8,7 @@ physical limits, and with the space that the link's shapes occupy (extents.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
@@ -19,23 +19,28 @@ from .extents import Extent, Extents, LinkExtents, Progress, find_extents, origi
 from .inertia import rotational_fault
 from .meshes import Folders
 from .types import Array
-from .urdf import Joint, children, parse_elements, read_urdf
+from .urdf import children, parse_elements, read_urdf
 
-LIGHTEST, DENSEST = 5.0, 8000.0      # kg/m3: a hollow shell; solid steel
+LIGHTEST, DENSEST = 5.0, 10e3        # kg/m3: a hollow shell; steel, and a quarter for what
+#                                      meshes leave out
 MARGIN = 0.1                         # of the radius of the shapes: mass may be that far outside
 SMALLEST_PART = 0.1                  # of a solid's radius of gyration; a smaller one is a point
 TINY, HUGE = 1e-4, 20.0              # m: radii of gyration of links without known shapes
 ROUNDING = 1e-12                     # of mass times radius squared: moments that mean zero
 OTHER_UNIT = 100.0                   # times the lengths of the robot: a mesh in mm
+NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
 SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
 PLACEHOLDER = 3.0                    # times the moments of a solid: a round number by chance
+SMALLEST_PLACEHOLDER = 1e-3          # kg m2: of links whose shapes are not known
 
 _ENTRIES = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2),
             ("izz", 2, 2))
+_ALWAYS = ("mesh-unit", "not-physical", "no-mass")       # matter to other programs in any case
+_MISPLACED = ("com-outside", "mass-spread")
 _UNUSABLE = ("point-mass", "not-physical")      # no radii of gyration follow from these
 
-_MATERIALS = ((22.6e3, "no material is so dense"), (12e3, "gold or tungsten"),
-              (9.5e3, "lead or silver"), (0.0, "copper or brass"))
+_MATERIALS = ((22.6e3, "denser than any material"), (11.3e3, "denser than lead"),
+              (8.9e3, "denser than copper"), (0.0, "lighter than foam"))
 
 
 class Finding(NamedTuple):
@@ -74,7 +79,7 @@ class Examination:
     unseen : list of str
         One line for each reason why shapes could not be examined.
     links : dict of str to LinkInertia
-        The inertias of all links with mass, by the link's name.
+        The inertias of all links that have one, by the link's name.
     extents : Extents
         The space that the links' shapes occupy.
     """
@@ -168,33 +173,60 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     """
     tree = read_urdf(xml, root_joint)
     root = parse_elements(xml)
-    extents = find_extents(xml, folders, progress)
-    size = _robot_size(root)
+    links = _link_inertias(root)
+    readings = find_extents(xml, folders, progress)
+    found = [_all_link_findings(links, extents, _robot_size(root)) for extents in readings]
+    best = min(range(len(readings)), key=lambda n: _misplaced(found[n]))
     findings = [Finding("description", text, "correct it, or verify what the reader assumes",
                         "description", {}, {})
                 for text in tree.warnings if not text.startswith("inertia of link")]
-    links: dict[str, LinkInertia] = {}
-    for link in children(root, "link"):
-        name = link.get("name", "")
-        inertia = _link_inertia(link)
-        if inertia is not None and inertia.mass > 0.0:
-            links[name] = inertia
-        findings += _link_findings(name, inertia, extents.links[name], size)
+    if best:
+        findings.append(_axis_finding(readings[0], _misplaced(found[0]) - _misplaced(found[best])))
+    findings += found[best]
     for joint in tree.joints:
         findings += _joint_findings(joint)
-    return Examination(findings, extents.unseen, links, extents)
+    return Examination(findings, readings[best].unseen, links, readings[best])
+
+
+def _axis_finding(extents: Extents, better: int) -> Finding:
+    return Finding("description", f"has {len(extents.y_up)} COLLADA meshes whose up axis is y, "
+                   f"such as '{extents.y_up[0]}'; they fit the inertias of {better} more links if "
+                   "they are turned to z up, but RViz, Gazebo and the viewer do not turn them",
+                   "export them with z up; in what follows they are turned", "mesh-axis",
+                   {"meshes": list(extents.y_up)}, {})
+
+
+def _misplaced(findings: Sequence[Finding]) -> int:
+    """The number of findings about links whose mass is elsewhere than their shapes."""
+    return len({finding.where for finding in findings if finding.kind in _MISPLACED})
 
 
 # --- a link
 
-def _link_inertia(link: Element) -> LinkInertia | None:
-    """A link's <inertial>, which the reader has validated; None if it has none."""
-    for inertial in children(link, "inertial"):
-        mass = float(children(inertial, "mass")[0].get("value", "0"))
-        origins = children(inertial, "origin")
-        rpy = origins[0].get("rpy", "0 0 0") if origins else "0 0 0"
-        return LinkInertia(mass, origin_of(inertial), rpy, _rotational(inertial))
-    return None
+def _link_inertias(root: Element) -> dict[str, LinkInertia]:
+    """The <inertial> of each link that has one; the reader has validated them."""
+    inertias = {}
+    for link in children(root, "link"):
+        for inertial in children(link, "inertial")[:1]:
+            mass = float(children(inertial, "mass")[0].get("value", "0"))
+            origins = children(inertial, "origin")
+            rpy = origins[0].get("rpy", "0 0 0") if origins else "0 0 0"
+            inertias[link.get("name", "")] = LinkInertia(mass, origin_of(inertial), rpy,
+                                                         _rotational(inertial))
+    return inertias
+
+
+def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
+    """The links that do not count beside those they are fixed to, such as those of sensors."""
+    sums: dict[str, Array] = {}
+    for name, inertia in links.items():
+        body, own = extents.bodies[name], extents.links[name].own
+        solid = own.solid.inertia(inertia.mass) if own else np.zeros((3, 3))
+        moments = max(np.trace(inertia.rotational), np.trace(solid))
+        sums[body] = sums.get(body, np.zeros(2)) + (inertia.mass, moments)
+    return {name for name, inertia in links.items()
+            if ((inertia.mass, np.trace(inertia.rotational))
+                < NEGLIGIBLE * sums[extents.bodies[name]]).all()}
 
 
 def _rotational(inertial: Element) -> Array:
@@ -203,6 +235,14 @@ def _rotational(inertial: Element) -> Array:
                                   for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     return np.zeros((3, 3))
+
+
+def _all_link_findings(links: Mapping[str, LinkInertia], extents: Extents,
+                       size: float) -> list[Finding]:
+    negligible = _negligible(links, extents)
+    return [finding for name, known in extents.links.items()
+            for finding in _link_findings(name, links.get(name), known, size)
+            if name not in negligible or finding.kind in _ALWAYS]
 
 
 def _link_findings(name: str, inertia: LinkInertia | None, extents: LinkExtents,
@@ -261,12 +301,13 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
                       moments, {})
         return
     rounded = {key: value for key, value in moments.items()
-               if -max(nothing, ROUNDING * largest) <= value < 0.0}
+               if key in ("ixx", "iyy", "izz") and -max(nothing, ROUNDING * largest) <= value < 0.0}
     if rounded:
         named = ", ".join(f"{key} = {value:.3g}" for key, value in rounded.items())
         yield Finding(where, f"has a negative {named}, which is a rounding error",
-                      f"write 0 for {', '.join(rounded)}" + (f", or better: {solid}" if solid else ""),
-                      "rounding", moments, {key: [0.0, None] for key in rounded})
+                      _joined(f"write 0 for {', '.join(rounded)};" if solid else
+                              f"write 0 for {', '.join(rounded)}", solid), "rounding", moments,
+                      {key: [0.0, None] for key in rounded})
     fault = rotational_fault(inertia.rotational)
     if fault:
         yield Finding(where, f"has an inertia that {fault}", _joined(
@@ -280,7 +321,7 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
 def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> Iterator[Finding]:
     with np.errstate(over="ignore"):
         gyration = math.sqrt(float(np.trace(inertia.rotational)) / 2.0 / inertia.mass)
-    if _is_placeholder(inertia, extents.own):
+    if _is_placeholder(inertia, extents, gyration):
         moment = float(inertia.rotational[0, 0])
         yield Finding(where, f"has the placeholder ixx = iyy = izz = {moment:g}, which spreads its "
                       f"mass over {gyration:.3g} m (RMS distance from its center)",
@@ -333,22 +374,25 @@ def _spread_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> 
         axis, spread, most = found
         yield Finding(where, f"spreads its mass over {spread:.3g} m along {_axis_name(axis)} (RMS "
                       f"distance from its center of mass); mass in its shapes spreads over at most "
-                      f"{most:.3g} m", _joined("is <inertia> in kg m2, about the center of mass?",
-                                              _solid_advice(inertia, extents.own)),
+                      f"{most:.3g} m", _joined(
+                          "is <inertia> in kg m2, about the center of mass, and do the shapes show "
+                          "the whole link?", _solid_advice(inertia, extents.own)),
                       "mass-spread", {"spread": spread, "direction": axis.tolist()},
                       {"spread": [0.0, most]})
 
 
-def _is_placeholder(inertia: LinkInertia, own: Extent | None) -> bool:
-    """Whether the inertia is a power of ten times the identity, which its shapes do not have."""
+def _is_placeholder(inertia: LinkInertia, extents: LinkExtents, gyration: float) -> bool:
+    """Whether the inertia is a power of ten times the identity, but not that of its shapes."""
     moment = float(inertia.rotational[0, 0])
     if moment <= 0.0 or (inertia.rotational != moment * np.eye(3)).any():
         return False
     if not math.isclose(moment, 10.0 ** round(math.log10(moment)), rel_tol=1e-9):
         return False
-    if own is None:
-        return True
-    solid = np.linalg.eigvalsh(own.solid.inertia(inertia.mass))
+    if extents.own is None:
+        if extents.allowed is None:
+            return moment >= SMALLEST_PLACEHOLDER
+        return gyration > 0.5 * extents.allowed.hull.radius
+    solid = np.linalg.eigvalsh(extents.own.solid.inertia(inertia.mass))
     return bool((solid * PLACEHOLDER < moment).any() or (solid > PLACEHOLDER * moment).any())
 
 
@@ -373,12 +417,12 @@ def _density_findings(where: str, inertia: LinkInertia,
         density = inertia.mass / extent.largest
         if low <= density <= high:
             continue
-        like = "" if density < low else ", as if it were solid " + next(
-            name for least, name in _MATERIALS if density > least)
-        yield Finding(where, f"has {inertia.mass:.3g} kg in shapes of {1e3 * extent.largest:.3g} l: "
-                      f"{density:.3g} kg/m3{like}", "is <mass> in kg, and are the shapes in m?",
-                      "density", {"mass": inertia.mass, "volume": extent.largest,
-                                  "density": density}, {"density": [LIGHTEST, DENSEST]})
+        material = next(text for least, text in _MATERIALS if density >= least)
+        yield Finding(where, f"has {inertia.mass:.3g} kg in shapes of {1e3 * extent.largest:.3g} "
+                      f"l: {density:.3g} kg/m3, {material}",
+                      "is <mass> in kg, and are the shapes in m?", "density",
+                      {"mass": inertia.mass, "volume": extent.largest, "density": density},
+                      {"density": [LIGHTEST, DENSEST]})
 
 
 # --- what the description should say

@@ -23,6 +23,9 @@ FULL = 0.05
 
 _LARGEST_SHAPE = 1e6                 # m: larger ones are not examined
 
+_HEADER = 100_000                    # characters, among which a COLLADA file specifies its axes
+_TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with the number of meshes that have been read, of all, and the next one's file."""
 
@@ -80,15 +83,21 @@ class Extents:
         One line for each reason why shapes could not be examined.
     placements : dict of str to (4, 4) ndarray
         Of the links in the root link's frame, with all joints at 0.
+    bodies : dict of str to str
+        The first of the links that each link is fixed to: the same for those of a rigid body.
+    y_up : list of str
+        The meshes in COLLADA files whose up axis is y.
     """
 
     links: dict[str, LinkExtents] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
     placements: dict[str, Array] = field(default_factory=dict)
+    bodies: dict[str, str] = field(default_factory=dict)
+    y_up: list[str] = field(default_factory=list)
 
 
 def find_extents(xml: str | bytes, folders: Folders = (),
-                 progress: Progress | None = None) -> Extents:
+                 progress: Progress | None = None) -> list[Extents]:
     """Find the space that the shapes of each link occupy.
 
     Parameters
@@ -102,7 +111,9 @@ def find_extents(xml: str | bytes, folders: Folders = (),
 
     Returns
     -------
-    Extents
+    list of Extents
+        As RViz, Gazebo and the viewer show the meshes. If there are COLLADA files whose up axis is
+        y, which these programs ignore, also with those turned to z up.
 
     Raises
     ------
@@ -114,11 +125,20 @@ def find_extents(xml: str | bytes, folders: Folders = (),
     meshes = _Meshes(folders, [shape.uri for of_link in (visual, collision)
                                for shapes in of_link.values() for shape in shapes
                                if shape.kind == "mesh"], progress)
+    readings = [_extents(root, visual, collision, meshes)]
+    if meshes.y_up:
+        meshes.turn = True
+        readings.append(_extents(root, visual, collision, meshes))
+    return readings
+
+
+def _extents(root: Element, visual: dict[str, list[Shape]], collision: dict[str, list[Shape]],
+             meshes: _Meshes) -> Extents:
     parts = {link.get("name", ""): _Parts(link, visual, collision, meshes)
              for link in children(root, "link")}
     placements, bodies = _placed_links(root)
     massless = {link.get("name", "") for link in children(root, "link") if not _mass(link)}
-    result = Extents({}, meshes.unseen(), placements)
+    result = Extents({}, meshes.unseen(), placements, bodies, sorted(meshes.y_up))
     for name, part in parts.items():
         fixed = [other for other in placements
                  if other != name and bodies.get(other) == bodies.get(name)]
@@ -144,7 +164,8 @@ class _Part:
 class _Parts:
     """The shapes of a link: visual and collision ones, each None if not all of them are known."""
 
-    def __init__(self, link, visual, collision, meshes):
+    def __init__(self, link: Element, visual: dict[str, list[Shape]],
+                 collision: dict[str, list[Shape]], meshes: _Meshes):
         name = link.get("name", "")
         self.uses: list[list[_Part]] = []
         self.exists = False
@@ -158,7 +179,7 @@ class _Parts:
             self.uses.append(known if len(known) == count else [])
         self.known = not self.exists or any(self.uses)
 
-    def _part(self, shape, meshes):
+    def _part(self, shape: Shape, meshes: _Meshes) -> _Part | None:
         part = _part_of(shape, meshes)
         if part is not None and shape.kind == "mesh":
             span = part.points.max(axis=0) - part.points.min(axis=0)
@@ -177,17 +198,19 @@ def _part_of(shape: Shape, meshes: _Meshes) -> _Part | None:
         points, solid = measured
         linear = linear @ np.diag(shape.size)
     else:
-        points, solid = _PRIMITIVES[shape.kind](*shape.size)
+        points, solid = _primitive(shape)
     return _Part(points @ linear.T + offset, solid.moved(linear, offset))
 
 
-_PRIMITIVES = {"box": box, "cylinder": cylinder, "sphere": sphere}
+def _primitive(shape: Shape) -> tuple[Array, Solid]:
+    if shape.kind == "box":
+        return box(*shape.size)
+    return cylinder(*shape.size) if shape.kind == "cylinder" else sphere(*shape.size)
 
 
 def _extent(parts: Sequence[_Parts], placements: Sequence[Array]) -> Extent | None:
     """The extent of the shapes of links, placed; None if one of the links is not known."""
     uses: list[list[_Part]] = [[], []]
-    points: list[Array] = []
     for part, X in zip(parts, placements, strict=True):
         if not part.known:
             return None
@@ -205,9 +228,19 @@ def _extent(parts: Sequence[_Parts], placements: Sequence[Array]) -> Extent | No
 
 
 class _Meshes:
-    """The meshes of a description, each of which is read once."""
+    """The meshes of a description, each of which is read once.
 
-    def __init__(self, folders, uris, progress):
+    Attributes
+    ----------
+    y_up : set of str
+        Those in COLLADA files whose up axis is y.
+    turn : bool
+        Whether these are turned to z up.
+    """
+
+    def __init__(self, folders: Folders, uris: Sequence[str], progress: Progress | None):
+        self.y_up: set[str] = set()
+        self.turn = False
         self._folders = folders
         self._measured: dict[str, tuple[Array, Solid] | None] = {}
         self._missing: list[str] = []
@@ -221,25 +254,32 @@ class _Meshes:
         if progress is not None and names:
             progress(len(names), len(names), "")
 
-    def measured(self, uri):
+    def measured(self, uri: str) -> tuple[Array, Solid] | None:
         """The points of a mesh's hull, and its solid; None if it cannot be read."""
-        return self._measured[uri]
+        measured = self._measured[uri]
+        if measured is None or not (self.turn and uri in self.y_up):
+            return measured
+        points, solid = measured
+        return points @ _TO_Z_UP.T, solid.moved(_TO_Z_UP, np.zeros(3))
 
-    def _read(self, uri):
+    def _read(self, uri: str) -> tuple[Array, Solid] | None:
         try:
             path = find_mesh(uri, self._folders)
         except MeshError:
             self._missing.append(uri)
             return None
         try:
-            return measure_mesh(path)
+            measured = measure_mesh(path)
+            if _is_y_up(path):
+                self.y_up.add(uri)
+            return measured
         except ImportError as error:
             self._no_library = error.name or str(error)
         except Exception as error:          # the library of each format raises its own errors
             self._broken.append(f"{uri}: {error}")
         return None
 
-    def unseen(self):
+    def unseen(self) -> list[str]:
         """One line for each reason why meshes are not known."""
         lines = []
         if self._no_library:
@@ -286,6 +326,14 @@ def measure_mesh(path: Path) -> tuple[Array, Solid]:
         if FULL * solid.volume < abs(inside.volume) <= 1.001 * solid.volume:
             solid = Solid(abs(inside.volume), inside.com, inside.covariance)
     return hull.points, solid
+
+
+def _is_y_up(path: Path) -> bool:
+    """Whether the up axis of a file is y, which only COLLADA files specify."""
+    if path.suffix.lower() != ".dae":
+        return False
+    with open(path, "rb") as file:
+        return b"<up_axis>Y_UP" in file.read(_HEADER)
 
 
 def _mass(link: Element) -> float:

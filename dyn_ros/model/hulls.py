@@ -80,10 +80,10 @@ def union(solids: Sequence[Solid]) -> Solid:
     Solid
     """
     volume = sum(solid.volume for solid in solids)
-    com = sum(solid.volume * solid.com for solid in solids) / volume
+    weights = np.array([solid.volume / volume for solid in solids])
+    com = weights @ np.array([solid.com for solid in solids])
     about = [solid.covariance + np.outer(solid.com - com, solid.com - com) for solid in solids]
-    return Solid(volume, com, sum(solid.volume * each
-                                  for solid, each in zip(solids, about, strict=True)) / volume)
+    return Solid(volume, com, np.einsum("i,ijk->jk", weights, np.array(about)))
 
 
 def solid_of_triangles(triangles: Array) -> Solid:
