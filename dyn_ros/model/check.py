@@ -21,8 +21,8 @@ from .meshes import Folders
 from .types import Array
 from .urdf import children, parse_elements, read_urdf
 
-LIGHTEST, DENSEST = 5.0, 10e3        # kg/m3: a hollow shell; steel, and a quarter for what
-#                                      meshes leave out
+LIGHTEST, DENSEST = 5.0, 8500.0      # kg/m3: a hollow shell; solid steel, and a little for what
+#                                      coarse meshes leave out
 MARGIN = 0.1                         # of the radius of the shapes: mass may be that far outside
 SMALLEST_PART = 0.1                  # of a solid's radius of gyration; a smaller one is a point
 TINY, HUGE = 1e-4, 20.0              # m: radii of gyration of links without known shapes
@@ -32,6 +32,8 @@ NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links 
 SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
 PLACEHOLDER = 3.0                    # times the moments of a solid: a round number by chance
 SMALLEST_PLACEHOLDER = 1e-3          # kg m2: of links whose shapes are not known
+NOISE = 1e-4                         # of the largest moment: smaller ones are written as 0
+TURNED = 3                           # links that fit only meshes that are turned to z up
 
 _ENTRIES = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2),
             ("izz", 2, 2))
@@ -40,7 +42,7 @@ _MISPLACED = ("com-outside", "mass-spread")
 _UNUSABLE = ("point-mass", "not-physical")      # no radii of gyration follow from these
 
 _MATERIALS = ((22.6e3, "denser than any material"), (11.3e3, "denser than lead"),
-              (8.9e3, "denser than copper"), (0.0, "lighter than foam"))
+              (DENSEST, "denser than steel"), (0.0, "lighter than foam"))
 
 
 class Finding(NamedTuple):
@@ -82,12 +84,16 @@ class Examination:
         The inertias of all links that have one, by the link's name.
     extents : Extents
         The space that the links' shapes occupy.
+    negligible : set of str
+        The links that do not count beside those they are fixed to, such as those of sensors. Only
+        findings that matter to other programs are reported for them.
     """
 
     findings: list[Finding]
     unseen: list[str]
     links: dict[str, LinkInertia]
     extents: Extents
+    negligible: set[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,23 +182,25 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     links = _link_inertias(root)
     readings = find_extents(xml, folders, progress)
     found = [_all_link_findings(links, extents, _robot_size(root)) for extents in readings]
-    best = min(range(len(readings)), key=lambda n: _misplaced(found[n]))
+    better = _misplaced(found[0]) - _misplaced(found[-1])
+    best = len(found) - 1 if better >= TURNED else 0
     findings = [Finding("description", text, "correct it, or verify what the reader assumes",
                         "description", {}, {})
                 for text in tree.warnings if not text.startswith("inertia of link")]
     if best:
-        findings.append(_axis_finding(readings[0], _misplaced(found[0]) - _misplaced(found[best])))
+        findings.append(_axis_finding(readings[0], better))
     findings += found[best]
     for joint in tree.joints:
         findings += _joint_findings(joint)
-    return Examination(findings, readings[best].unseen, links, readings[best])
+    return Examination(findings, readings[best].unseen, links, readings[best],
+                       _negligible(links, readings[best]))
 
 
 def _axis_finding(extents: Extents, better: int) -> Finding:
     return Finding("description", f"has {len(extents.y_up)} COLLADA meshes whose up axis is y, "
                    f"such as '{extents.y_up[0]}'; they fit the inertias of {better} more links if "
-                   "they are turned to z up, but RViz, Gazebo and the viewer do not turn them",
-                   "export them with z up; in what follows they are turned", "mesh-axis",
+                   "they are turned to z up, but RViz and the viewer do not turn them",
+                   "export them with z up; here they are turned", "mesh-axis",
                    {"meshes": list(extents.y_up)}, {})
 
 
@@ -305,14 +313,13 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
     if rounded:
         named = ", ".join(f"{key} = {value:.3g}" for key, value in rounded.items())
         yield Finding(where, f"has a negative {named}, which is a rounding error",
-                      _joined(f"write 0 for {', '.join(rounded)};" if solid else
-                              f"write 0 for {', '.join(rounded)}", solid), "rounding", moments,
+                      f"write 0 for {', '.join(rounded)}", "rounding", moments,
                       {key: [0.0, None] for key in rounded})
     fault = rotational_fault(inertia.rotational)
     if fault:
         yield Finding(where, f"has an inertia that {fault}", _joined(
             "this is not physical: <inertia> is about the center of mass, in the axes of "
-            "<inertial>'s <origin>; check the order and the signs", solid), "not-physical",
+            "<inertial>'s <origin>; check the order and the signs.", solid), "not-physical",
             moments, {})
 
 
@@ -401,7 +408,7 @@ def _com_findings(where: str, inertia: LinkInertia, allowed: Extent) -> Iterator
     if outside <= MARGIN * allowed.hull.radius:
         return
     rpy = inertia.rpy
-    xyz = " ".join(_number(x) for x in allowed.solid.com)
+    xyz = " ".join(_number(round(float(x), 6)) for x in allowed.solid.com)
     yield Finding(where, f"has its center of mass {outside:.3g} m outside its shapes",
                   "<origin> of <inertial> is expressed in the link's frame, in m; the center of "
                   f'its shapes: <origin xyz="{xyz}" rpy="{rpy}"/>', "com-outside",
@@ -433,13 +440,14 @@ def _solid_advice(inertia: LinkInertia, own: Extent | None) -> str:
         return ""
     R = inertia.placement[:3, :3]
     I = R.T @ own.solid.inertia(inertia.mass) @ R
-    I[np.abs(I) < 1e-9 * np.abs(I).max()] = 0.0
+    I[np.abs(I) < NOISE * np.abs(I).max()] = 0.0
     words = " ".join(f'{key}="{_number(I[row, column])}"' for key, row, column in _ENTRIES)
-    return f"a solid of its shapes has <inertia {words}/>"
+    return f"write <inertia {words}/>, that of a solid with its shapes"
 
 
-def _joined(*texts: str) -> str:
-    return " ".join(text for text in texts if text)
+def _joined(question: str, solid: str) -> str:
+    """A question, and the advice from the shapes, which may be empty."""
+    return f"{question} Without better values, {solid}" if solid else question
 
 
 def _moments(inertia: LinkInertia) -> dict[str, float]:

@@ -112,8 +112,8 @@ def find_extents(xml: str | bytes, folders: Folders = (),
     Returns
     -------
     list of Extents
-        As RViz, Gazebo and the viewer show the meshes. If there are COLLADA files whose up axis is
-        y, which these programs ignore, also with those turned to z up.
+        With the meshes as RViz and the viewer show them. If there are COLLADA files whose up axis
+        is y, which these programs ignore, a second one with those turned to z up.
 
     Raises
     ------
