@@ -49,12 +49,12 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
     traces = [trace for name in examined.extents.links for trace in _link_traces(examined, name)]
     page = graph.Figure([*traces, *_legend(graph)])
     count = len({finding.where for finding in examined.findings})
+    camera = {"eye": {"x": 2.0, "y": 2.0, "z": 1.0}, "projection": {"type": "orthographic"}}
     page.update_layout(
         title=f"{title}: inertias as boxes of uniform density, in the hulls of the shapes; "
               f"{count} links or joints with findings",
-        scene={"aspectmode": "data", "camera": {"eye": {"x": 1.6, "y": 1.6, "z": 0.8},
-                                                "projection": {"type": "orthographic"}}, "xaxis_title": "x [m]", "yaxis_title": "y [m]",
-               "zaxis_title": "z [m]"},
+        scene={"aspectmode": "data", "camera": camera, "xaxis_title": "x [m]",
+               "yaxis_title": "y [m]", "zaxis_title": "z [m]"},
         legend={"itemsizing": "constant"}, margin={"l": 0, "r": 0, "b": 0, "t": 50})
     Path(path).write_text(page.to_html(include_plotlyjs=True), encoding="utf-8")
 
