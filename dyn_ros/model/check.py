@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from .extents import Extent, Extents, LinkExtents, Progress, find_extents, origin_of
-from .inertia import rotational_fault
+from .inertia import LARGEST, rotational_fault
 from .meshes import Folders
 from .types import Array
 from .urdf import children, parse_elements, read_urdf
@@ -123,10 +123,15 @@ class LinkInertia:
         return self.placement[:3, 3]
 
     def covariance(self) -> Array:
-        """Mean of (x - com) (x - com)' over the mass, in the link's axes [m2], (3, 3)."""
+        """Mean of (x - com) (x - com)' over the mass, in the link's axes [m2], (3, 3).
+
+        Numbers beyond 1e30 are cut off.
+        """
         R = self.placement[:3, :3]
         half = 0.5 * np.trace(self.rotational) * np.eye(3)
-        return R @ ((half - self.rotational) / self.mass) @ R.T
+        with np.errstate(over="ignore"):
+            covariance = (half - self.rotational) / self.mass
+        return R @ np.clip(covariance, -LARGEST, LARGEST) @ R.T
 
 
 def check_urdf(xml: str | bytes, root_joint: str | None = None,
@@ -364,8 +369,6 @@ def _spread_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> 
     allowed, covariance = extents.allowed, inertia.covariance()
     if allowed is None:
         return
-    if not np.isfinite(covariance).all():
-        covariance = np.nan_to_num(covariance)
     margin = MARGIN * allowed.hull.radius
     worst, found = 1.0, None
     for axis in (*np.linalg.eigh(covariance)[1].T, *allowed.solid.axes.T):
