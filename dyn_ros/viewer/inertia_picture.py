@@ -51,7 +51,7 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
     count = len({finding.where for finding in examined.findings})
     camera = {"eye": {"x": 2.0, "y": 2.0, "z": 1.0}, "projection": {"type": "orthographic"}}
     page.update_layout(
-        title=f"{title}: inertias as boxes of uniform density, in the hulls of the shapes; "
+        title=f"{_escaped(title)}: inertias as boxes of uniform density, in the hulls of the shapes; "
               f"{count} links or joints with findings",
         scene={"aspectmode": "data", "camera": camera, "xaxis_title": "x [m]",
                "yaxis_title": "y [m]", "zaxis_title": "z [m]"},
