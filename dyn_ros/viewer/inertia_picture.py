@@ -51,8 +51,8 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
     count = len({finding.where for finding in examined.findings})
     camera = {"eye": {"x": 2.0, "y": 2.0, "z": 1.0}, "projection": {"type": "orthographic"}}
     page.update_layout(
-        title=f"{_escaped(title)}: inertias as boxes of uniform density, in the hulls of the shapes; "
-              f"{count} links or joints with findings",
+        title=f"{_escaped(title)}: inertias as boxes of uniform density, in the hulls of the "
+              f"shapes; {count} links or joints with findings",
         scene={"aspectmode": "data", "camera": camera, "xaxis_title": "x [m]",
                "yaxis_title": "y [m]", "zaxis_title": "z [m]"},
         legend={"itemsizing": "constant"}, margin={"l": 0, "r": 0, "b": 0, "t": 50})
