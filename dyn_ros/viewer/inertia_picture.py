@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.check import Examination, LinkInertia
+from ..model.check import Examination
 from ..model.hulls import Hull, box
+from ..model.link_findings import LinkInertia
 from ..spatial.types import Array
 
 if TYPE_CHECKING:

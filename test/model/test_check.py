@@ -9,8 +9,9 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import peer
-from dyn_ros.model.check import DENSEST, LIGHTEST, MARGIN, check_urdf, examine_urdf
+from dyn_ros.model.check import check_urdf, examine_urdf
 from dyn_ros.model.hulls import Hull, box
+from dyn_ros.model.link_findings import DENSEST, LIGHTEST, MARGIN
 
 BOX = '<visual><geometry><box size="0.2 0.1 0.4"/></geometry></visual>'
 SOLID = '<inertia ixx="0.02833" iyy="0.03333" izz="0.00833" ixy="0" ixz="0" iyz="0"/>'
