@@ -4,13 +4,14 @@
 import argparse
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from . import algorithms
 from .model import Model
-from .model.check import check_urdf
+from .model.check import Examination, examine_urdf
 from .model.model import RootJoint
 from .model.urdf import read_description
 from .spatial.cache import cache_folder
@@ -168,15 +169,57 @@ def _torque(options: argparse.Namespace) -> None:
 
 
 def _add_check(commands: Commands) -> None:
-    text = "Check a description for masses, inertias and limits that are impossible or implausible."
+    text = ("Check a description for masses, inertias, meshes and limits that are impossible or "
+            "implausible.")
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
     _add_robot(command)
+    command.add_argument("--mesh-path", type=Path, action="append", default=[], metavar="FOLDER",
+                         help="folder with packages that contain meshes, in addition to sourced "
+                              "workspaces and to the folders above the robot's file; repeatable")
+    command.add_argument("--json", action="store_true",
+                         help="print the findings as JSON; what was not examined goes to stderr")
+    command.add_argument("--picture", type=Path, metavar="FILE.html",
+                         help="save a picture of the links' shapes and inertias, those with "
+                              "findings in red")
 
 
 def _check(options: argparse.Namespace) -> int:
     from . import tables
-    return 1 if tables.show_findings(_read(options, check_urdf)) else 0
+    folders = [*options.mesh_path, *options.robot.absolute().parents]
+
+    def read(xml: str, root_joint: RootJoint) -> Examination:
+        with _progress() as show:
+            return examine_urdf(xml, root_joint, folders, show)
+
+    examined = _read(options, read)
+    if options.picture is not None:
+        _save_picture(options, examined)
+    show = tables.print_findings if options.json else tables.show_findings
+    return 1 if show(examined.findings, examined.unseen) else 0
+
+
+def _save_picture(options: argparse.Namespace, examined: Examination) -> None:
+    from .viewer.inertia_picture import save_picture
+    try:
+        save_picture(examined, options.picture, options.robot.stem)
+    except ImportError as error:
+        raise UsageError(error) from error
+    except OSError as error:
+        raise UsageError(f"{options.picture}: {error.strerror}") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, str], None]]:
+    """Show on a terminal how many meshes have been read, until the block ends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    with Progress(TextColumn("{task.description}", markup=False), BarColumn(),
+                  MofNCompleteColumn(), console=Console(stderr=True), transient=True,
+                  disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("meshes", total=None)
+        yield lambda done, total, name: bar.update(task, completed=done, total=total,
+                                                   description=name)
 
 
 def _add_identify(commands: Commands) -> None:

@@ -1,13 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The tables that the ``dyn_ros`` command prints about a robot."""
+import json
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from .algorithms import generalized_gravity, nonlinear_effects, rnea
@@ -65,15 +68,17 @@ def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[s
     console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
 
 
-def show_findings(found: Sequence[Finding]) -> int:
-    """Print the findings with advice; return their number."""
+def show_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
+    """Print the findings with advice, and what was not examined; return their number."""
     console = _console()
     if found:
         table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
                       show_lines=True)
         for finding in found:
-            table.add_row(*finding)
+            table.add_row(*map(escape, (finding.where, finding.what, finding.advice)))
         console.print(table)
+    for line in unseen:
+        console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
     console.print(f"{len(found)} findings" if found else "no findings")
     return len(found)
 
@@ -98,6 +103,23 @@ def show_identification(result: "Identification") -> None:
         console.print(f"not determined: {text}", markup=False)
     for text in result.warnings:
         console.print(f"warning: {text}", style="yellow", markup=False)
+
+
+def print_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
+    """Print the findings as JSON, and to stderr what was not examined; return their number."""
+    print(json.dumps([_plain(finding._asdict()) for finding in found], indent=2, allow_nan=False))
+    for line in unseen:
+        print(f"note: {line}", file=sys.stderr)
+    return len(found)
+
+
+def _plain(value: Any) -> Any:
+    """Replace infinite numbers, which JSON does not have, with None."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _console() -> Console:
