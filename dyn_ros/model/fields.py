@@ -20,7 +20,7 @@ Axis: TypeAlias = int | str
 FIELDS: list["Field"] = []
 OPTIONS: list["Option"] = []
 _AXES = ("nq", "nv", "njoints", "rows", "ncolumns", "nframes", "constraints", "padded",
-         "parameters", "regression")
+         "parameters", "moments", "placements", "regression")
 _RESERVED = ("model", "release")
 MAX_FIELDS = 512
 MAX_OPTIONS = 16
@@ -65,9 +65,10 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     shape : tuple
         Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and njoints),
         "ncolumns" (one for each column of each joint's motion subspace; more than nv if there are
-        mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints),
-        "regression" (these, rounded up to a multiple of ``LANES``, and ``LANES`` more), "padded"
-        (nv rounded up to a multiple of ``LANES``) or "constraints" (the number in the call, up to
+        mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints), "moments"
+        (masses and first moments, 4 njoints), "placements" (6 njoints), "regression" (10 njoints
+        rounded up to a multiple of ``LANES``, and ``LANES`` more), "padded" (nv rounded up to a
+        multiple of ``LANES``) or "constraints" (the number in the call, up to
         ``MAX_CONSTRAINTS``; for an input the last axis only; kernels store the entries without
         gaps). An empty tuple is a single number. Fields that end in (4, 4) are placements.
     doc : str
@@ -157,6 +158,7 @@ def axis_lengths(model: Model, shape: tuple[Axis, ...],
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
              "nframes": len(model.frame_names), "constraints": constraints,
              "padded": -(-model.nv // LANES) * LANES, "parameters": 10 * model.njoints,
+             "moments": 4 * model.njoints, "placements": 6 * model.njoints,
              "regression": (-(-10 * model.njoints // LANES) + 1) * LANES}
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
 
