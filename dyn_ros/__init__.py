@@ -9,21 +9,22 @@ from .algorithms import *  # noqa: F403
 from .model import *  # noqa: F403
 from .spatial import *  # noqa: F403
 
+_ON_FIRST_USE = ("BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
+                 "PayloadEstimate", "Samples", "base_parameters", "excite", "identify",
+                 "identify_payload")
+
 if TYPE_CHECKING:
     from .identification import *  # noqa: F403
 else:                               # a type checker reads the lines above
     from .algorithms import __all__ as _algorithms
     from .model import __all__ as _model
     from .spatial import __all__ as _values
-    _identification = ("BaseEstimate", "BaseParameters", "Excitation", "Identification",
-                       "JointResult", "PayloadEstimate", "Samples", "base_parameters", "excite",
-                       "identify", "identify_payload")
-    __all__ = [*_model, *_algorithms, *_values, *_identification]
+    __all__ = [*_model, *_algorithms, *_values, *_ON_FIRST_USE]
 
 
 def __getattr__(name: str) -> Any:
     """Import the identification when it is first used: nodes do not need it, and it takes time."""
-    if name not in _identification:
+    if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(".identification", __name__), name)
 

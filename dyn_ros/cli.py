@@ -300,7 +300,7 @@ def _recording(path: Path, model: Model, cutoff: float | None) -> "Samples":
 def _add_excite(commands: Commands) -> None:
     text = "Compute a motion whose recording determines a robot's parameters well."
     command = commands.add_parser("excite", help=text, description=text)
-    command.set_defaults(run=_excite)
+    command.set_defaults(run=_excite, root_joint="fixed")
     command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                          help="trajectory to write: .yaml or .json, a "
@@ -342,8 +342,7 @@ def _excite(options: argparse.Namespace) -> None:
 
 def _read(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:
     """Read the robot's file with a function; errors name the file."""
-    chosen = getattr(options, "root_joint", "fixed")
-    root_joint: RootJoint = None if chosen == "fixed" else chosen
+    root_joint = None if options.root_joint == "fixed" else options.root_joint
     try:
         return read(read_description(options.robot), root_joint)
     except OSError as error:

@@ -9,9 +9,9 @@ from ..algorithms import joint_torque_regressor
 from ..model import Data, Model
 from ..spatial.types import Array
 from .base_parameters import BaseParameters
-from .unknowns import Unknowns, is_actuated
 from .result import BaseEstimate
 from .samples import Samples
+from .unknowns import Unknowns, is_actuated, is_linear
 
 _POSES = 30
 
@@ -25,7 +25,8 @@ def undetermined(unknowns: Unknowns, base: BaseParameters, values: BaseEstimate,
     responses = _responses(unknowns.model)
     fastest = np.quantile(np.abs(samples.v[::1 + len(samples) // 100000]), 0.99, axis=0)
     rate = np.sqrt((samples.a[::1 + len(samples) // 100000] ** 2).mean(axis=0))
-    return tuple(f"{base.names[n]}: {_remedy(unknowns, base.independent[n], responses, fastest, rate)}"
+    return tuple(base.names[n] + ": " + _remedy(unknowns, base.independent[n], responses, fastest,
+                                                rate)
                  for n in missing)
 
 
@@ -44,7 +45,6 @@ def _remedy(unknowns: Unknowns, lead: int, responses: Array, fastest: Array, rat
 
 
 def _unit(model: Model, k: int) -> str:
-    from .unknowns import is_linear
     return "m" if is_linear(model)[k] else "rad"
 
 

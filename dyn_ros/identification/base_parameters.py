@@ -87,10 +87,10 @@ def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
     """The combinations of the active parameters that random motions determine."""
     W = random_regressor(unknowns, np.random.default_rng(seed))
     independent, matrix, condition = combinations(W, unknowns.order)
+    leads = independent.tolist()
     return BaseParameters(
-        unknowns.names, tuple(symbolic(row, unknowns.names, lead)
-                             for row, lead in zip(matrix, independent)),
-        tuple(unknowns.units[lead] for lead in independent), independent, matrix, condition)
+        unknowns.names, tuple(symbolic(*each, unknowns.names) for each in zip(matrix, leads)),
+        tuple(unknowns.units[lead] for lead in leads), independent, matrix, condition)
 
 
 def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
@@ -147,10 +147,10 @@ def _rank(scaled: Array) -> int:
     return int((diagonal > _DEPENDENT * diagonal[0]).sum())
 
 
-def symbolic(row: Array, names: Sequence[str], lead: int) -> str:
+def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
     """A combination as text, its leading parameter first."""
     text = names[lead]
-    for j in np.flatnonzero(row):
+    for j in np.flatnonzero(row).tolist():
         if j != lead:
             size = abs(row[j])
             factor = "" if abs(size - 1.0) < 1e-6 else f"{size:.4g} "

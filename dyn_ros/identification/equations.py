@@ -21,8 +21,8 @@ from ..algorithms import (
 )
 from ..model import Data, ReferenceFrame
 from ..spatial.types import Array
-from .unknowns import FEATURES, Unknowns, is_actuated
 from .samples import Samples
+from .unknowns import FEATURES, Unknowns, is_actuated
 
 _DENSE = 512           # of these, where all columns of all rows are computed
 PART = 8192             # samples that are processed at a time
@@ -257,10 +257,9 @@ class Recording:
         They also eliminate the unknown friction of joints at rest. They are orthogonal projections
         of torques divided by their noise.
         """
-        jacobians = [frame_jacobian(self._model, self._data, samples.q, frame,
-                                    ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :self._dimension].copy()
-                     for frame in samples.contacts]
-        J = np.stack(jacobians, axis=1)
+        axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+        J = np.stack([frame_jacobian(self._model, self._data, samples.q, frame, axes)
+                      for frame in samples.contacts], axis=1)[:, :, :self._dimension]
         if samples.in_contact is not None:
             J *= samples.in_contact[:, :, None, None]
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
@@ -307,8 +306,8 @@ class Recording:
 
     def _nothing(self) -> Equations:
         rows, width = self._local.shape
-        return Equations(self._local, np.zeros((rows, width, width)), np.zeros((rows, width)), np.zeros(rows),
-                         np.zeros(rows))
+        return Equations(self._local, np.zeros((rows, width, width)), np.zeros((rows, width)),
+                         np.zeros(rows), np.zeros(rows))
 
 
 def _fastest(samples: Samples) -> Array:

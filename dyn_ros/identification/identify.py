@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import time
 from collections.abc import Sequence
 
@@ -20,9 +21,9 @@ from .base_parameters import BaseParameters, structure
 from .equations import Progress, Recording
 from .least_squares import Estimate, covariance, estimate, without_outliers
 from .physical import Reference, physical_parameters
-from .unknowns import FEATURES, Unknowns, is_linear
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
+from .unknowns import FEATURES, Unknowns, is_linear
 
 _BLOCKS = 50            # of consecutive samples; some are held out
 _DIFFERENCES = 1000     # of consecutive residuals, in each part, for their noise
@@ -156,7 +157,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
 def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
     """Divide samples into blocks of consecutive ones: those to use, and those to hold out."""
     edges = np.linspace(0, count, min(_BLOCKS, count // 10) + 1).astype(int)
-    every = [slice(int(start), int(stop)) for start, stop in zip(edges, edges[1:])]
+    every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
     order = np.random.default_rng(seed).permutation(len(every))
     held = set(order[:max(1, round(held_out * len(every)))].tolist())
     return ([each for n, each in enumerate(every) if n not in held],
@@ -222,7 +223,9 @@ def base_estimate(base: BaseParameters, found: Estimate, spread: Array, quantile
         excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in part))
 
 
-def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str], parameters: Array) -> Model:
+def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str],
+                parameters: Array) -> Model:
+    """A copy of the model with these parameters."""
     identified = copy.copy(model)
     identified.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
     own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)

@@ -10,8 +10,8 @@ from scipy.linalg import eigh
 
 from ..spatial.types import Array
 from .base_parameters import BaseParameters
-from .unknowns import Unknowns
 from .equations import Equations, Recording
+from .unknowns import Unknowns
 
 _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 3         # of outliers

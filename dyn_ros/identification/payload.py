@@ -103,14 +103,14 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     and links. International Journal of Robotics Research 5 (1986).
     """
     W, y = _equations(model, samples, frame, offset)
-    sigma = _noise(W, y) if noise is None else np.broadcast_to(np.asarray(noise, float), y.shape[1:])
+    sigma = _noise(W, y) if noise is None else np.broadcast_to(noise, y.shape[1:])
     H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
     g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
     value, inverse, known = _least_squares(H, g)
     if not known[0] or value[0] <= 0.0:
-        raise ValueError(f"samples: they do not determine a positive mass of a payload on {frame!r}: "
-                         f"{value[0]:.3g} kg; record poses in which gravity has different "
-                         "directions in this frame, and check the sign of the torques")
+        raise ValueError("samples: they do not determine a positive mass of a payload on "
+                         f"{frame!r}: {value[0]:.3g} kg; record poses in which gravity has "
+                         "different directions in this frame, and check the sign of the torques")
     body = fit(H, g, _sphere(value, known), np.zeros(10, int), 1.0, np.zeros(10))
     scores = np.einsum("bki,bk,k->bi", W, y - W @ body, sigma ** -2.0)
     half = inverse @ scores.T

@@ -11,8 +11,8 @@ from ..spatial.types import Array
 from .equations import Equations
 from .fit import Bodies, fit
 from .least_squares import assembled
-from .unknowns import FEATURES, Unknowns
 from .samples import Samples
+from .unknowns import FEATURES, Unknowns
 
 _LIGHTEST = 1e-3        # of the mean mass: the reference for a body without mass
 _SMALLEST = 5e-3        # m: the reference for a body extends by this in each direction

@@ -143,8 +143,8 @@ class Identification:
         Returns
         -------
         (B, nv) ndarray
-            Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of friction
-            is unknown, it is zero.
+            Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of
+            friction is unknown, there is none.
         """
         v = samples.v
         found = rnea(self.identified, Data(self.identified), samples.q, v, samples.a, samples.f_ext)

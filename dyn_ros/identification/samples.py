@@ -195,9 +195,10 @@ class Samples:
         for one in recordings:
             segment.append(one.segment + np.int32(count))
             count += 1 + int(one.segment.max(initial=-1))
-        arrays = {field.name: np.concatenate([getattr(one, field.name) for one in recordings])
-                  for field in dataclasses.fields(cls)
-                  if isinstance(getattr(first, field.name), np.ndarray)}
+        arrays: dict[str, Any] = {
+            field.name: np.concatenate([getattr(one, field.name) for one in recordings])
+            for field in dataclasses.fields(cls)
+            if isinstance(getattr(first, field.name), np.ndarray)}
         return dataclasses.replace(
             first, **{**arrays, "segment": np.concatenate(segment)},
             warnings=tuple(text for one in recordings for text in one.warnings),
