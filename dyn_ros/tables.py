@@ -5,7 +5,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich import box
@@ -18,6 +18,9 @@ from .model import Data, Model
 from .model.check import Finding
 from .model.urdf import Joint
 from .spatial.types import Array
+
+if TYPE_CHECKING:
+    from .identification import Identification
 
 
 def show_info(model: Model) -> None:
@@ -78,6 +81,28 @@ def show_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
         console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
     console.print(f"{len(found)} findings" if found else "no findings")
     return len(found)
+
+
+def show_identification(result: "Identification") -> None:
+    """Print the error of each joint's torque before and after, friction, and what is missing."""
+    table = _table("joint", _right("torque"), _right("before"), _right("after"), _right("noise"),
+                   _right("armature"), _right("damping"), _right("friction"), _right("offset"))
+    after = result.identified
+    for k, joint in enumerate(result.joints):
+        table.add_row(joint.name, *map(_number, (
+            joint.torque, joint.before, joint.after, joint.noise, after.armature[k],
+            after.damping[k], after.friction[k], result.offset[k])))
+    console = _console()
+    console.print(table)
+    console.print("RMS in N m or N, on held-out samples: of the measured torque, and of its "
+                  "difference from the model before and after.")
+    known = sum(each != "not" for each in result.base.excitation)
+    console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
+                  f"{len(result.samples)} samples, {result.seconds:.1f} s.")
+    for text in result.undetermined:
+        console.print(f"not determined: {text}", markup=False)
+    for text in result.warnings:
+        console.print(f"warning: {text}", style="yellow", markup=False)
 
 
 def print_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:

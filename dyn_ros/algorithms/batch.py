@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches: arrays for the results, tiles for copying them, and threads."""
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..model import layout
 from ..model.data import Data
-from ..model.fields import EMPTY, Field, axis_lengths
+from ..model.fields import EMPTY, Axis, Field, axis_lengths, public_view
 from ..model.types import Array, Model
 from ..model.workspace import Workspace
 from ..spatial.lanes import LANES
 
 _NOTHING = np.zeros((0, 0))         # the batch of an omitted input
+_NO_TILES: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class BatchSpace:
@@ -33,12 +35,26 @@ class BatchSpace:
         self.addresses = tuple(array.ctypes.data for array in (
             model._ints, self._workspace.table, model._floats, self._workspace.work))
 
+    def sum(self, known: Field) -> Array:
+        """The sum over this thread's states, in its shape for one state; calls change it."""
+        return public_view(self._workspace.model, known, self._workspace[known])
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The states of full lanes, then the rest; the table states how many lanes hold one."""
+        middle = stop - (stop - start) % LANES
+        for first, last in ((start, middle), (middle, stop)):
+            self._workspace.table[layout.NSTATES] = min(last - first, LANES)
+            if first < last:
+                yield first, last
+
     def tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
         """Offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
 
         The last tile ends with its row. Tiles that are empty because of the tree refer to a block
-        of zeros, which stays in the caches.
+        of zeros, which stays in the caches. A sum has none: it is not copied to rows.
         """
+        if known.summed:
+            return _NO_TILES
         if (known, columns) not in self._tiles:
             first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
             tiles = self._workspace.offset(known) + first
@@ -46,12 +62,28 @@ class BatchSpace:
                 tiles += math.prod(known.shape[1:])
             if known.sparse:
                 full = np.zeros(columns + LANES, bool)
-                tree = _along_tree(self._workspace.model, len(known.shape))
+                tree = _nonzeros(self._workspace.model, known.shape)
                 full[:tree.size] = tree.ravel()
                 empty = ~full[first[:, None] + np.arange(LANES)].any(axis=1)
                 tiles[empty] = self._workspace.offset(EMPTY)
             self._tiles[known, columns] = tiles
         return self._tiles[known, columns]
+
+
+def _nonzeros(model: Model, shape: tuple[Axis, ...]) -> NDArray[np.bool_]:
+    """Whether the entries of a sparse field can differ from zero."""
+    if shape == ("nv", "parameters"):
+        return _carried(model)
+    return _along_tree(model, len(shape))
+
+
+def _carried(model: Model) -> NDArray[np.bool_]:
+    """Whether the parameters in the columns are those of bodies that the velocity moves."""
+    found = np.zeros((model.nv, model.njoints, 10), bool)
+    for joint, subtree in zip(model._tree_table[1:], model.subtrees):
+        start = joint[layout.IDX_V]
+        found[start:start + joint[layout.NCOLUMNS], subtree] = True
+    return found
 
 
 def _along_tree(model: Model, axes: int) -> NDArray[np.bool_]:
@@ -72,8 +104,11 @@ def as_rows(batch: Array | None) -> Array:
 def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[Array, Array]:
     """Allocate the results of a batch, one row per state, and the view to return.
 
-    Long rows are padded to whole cache lines.
+    Long rows are padded to whole cache lines. For a sum they are empty, and the view is a new
+    array of one sum.
     """
+    if known.summed:
+        return np.empty((size, 0)), np.zeros(axis_lengths(data.model, known.shape))
     shape = axis_lengths(data.model, known.shape, constraints)
     if known.shape[:1] == ("rows",):
         shape = (shape[0] - 1, *shape[1:])

@@ -1,0 +1,406 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Samples: filtered recordings against analytic motions, and what is wrong with recordings."""
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dyn_ros
+import peer
+from dyn_ros.identification import Samples
+
+RATE = 500.0
+FREQUENCIES = np.array([0.2, 0.5, 0.8])
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return dyn_ros.Model.from_urdf(peer.urdf("ur5"))
+
+
+def waves(count, time, seed=0):
+    """Sums of sines, (B, count), with their derivatives."""
+    rng = np.random.default_rng(seed)
+    size, phase = rng.uniform(0.2, 0.5, (count, 3)), rng.uniform(0.0, 6.0, (count, 3))
+    w = 2.0 * np.pi * FREQUENCIES
+    angle = np.asarray(time)[:, None, None] * w + phase
+    return ((size * np.sin(angle)).sum(-1), (size * w * np.cos(angle)).sum(-1),
+            -(size * w * w * np.sin(angle)).sum(-1))
+
+
+def steps(seconds, rate=RATE):
+    return np.arange(0.0, seconds, 1.0 / rate)
+
+
+def worst(actual, expected):
+    """Largest error of each column, relative to its largest number."""
+    return (np.abs(actual - expected).max(0) / np.abs(expected).max(0)).max()
+
+
+def typical(actual, expected):
+    """RMS error of each column, relative to its RMS."""
+    return np.sqrt(((actual - expected) ** 2).mean(0) / (expected ** 2).mean(0)).max()
+
+
+@pytest.mark.parametrize("bits, v_error, a_error", [(17, 1e-4, 6e-4), (20, 7e-5, 4e-4)])
+def test_quantized_positions(arm, bits, v_error, a_error):
+    time = steps(30.0)
+    q, v, a = waves(arm.nv, time)
+    count = 2.0 * np.pi / 2 ** bits
+    tau = np.random.default_rng(0).standard_normal(v.shape)
+    samples = Samples.from_arrays(arm, time, np.round(q / count) * count, tau)
+    rows = np.searchsorted(time, samples.time)
+    assert np.array_equal(samples.tau, tau[rows])
+    assert typical(samples.v, v[rows]) < v_error
+    assert typical(samples.a, a[rows]) < a_error
+    assert worst(samples.a, a[rows]) < 4e-3
+    assert np.abs(samples.q - q[rows]).max() < 1e-4
+    assert samples.warnings == () and samples.weight.min() == 1.0
+    assert "order 4" in samples.filter and "chosen from their spectra" in samples.filter
+
+
+def test_noise_of_the_encoder_lowers_the_cutoff(arm):
+    time = steps(30.0)
+    q = waves(arm.nv, time)[0]
+    rng = np.random.default_rng(1)
+    found = [float(Samples.from_arrays(arm, time, q + noise * rng.standard_normal(q.shape), q)
+                   .filter.split("cutoff ")[1].split()[0]) for noise in (1e-7, 1e-5, 1e-3)]
+    assert found == sorted(found, reverse=True)
+    assert found[2] > 2.0 * FREQUENCIES[-1]
+
+
+def test_exact_positions(arm):
+    time = steps(20.0)
+    q, v, a = waves(arm.nv, time)
+    samples = Samples.from_arrays(arm, time, q, v)
+    rows = np.searchsorted(time, samples.time)
+    assert worst(samples.v, v[rows]) < 1e-4
+    assert worst(samples.a, a[rows]) < 3e-3
+    middle = slice(1000, -1000)
+    assert worst(samples.a[middle], a[rows][middle]) < 1e-7
+
+
+@pytest.mark.parametrize("root_joint", ["floating", "planar"])
+@pytest.mark.parametrize("robot", ["solo12", "ball_joints"])
+def test_joints_with_several_coordinates(robot, root_joint):
+    """The motion is one of exponential coordinates; engine and filter agree on its rates."""
+    if robot == "ball_joints":
+        model = peer.new_pair(robot, root_joint).model
+    else:
+        model = dyn_ros.Model.from_urdf(peer.urdf(robot), root_joint=root_joint)
+    time = steps(12.0)
+
+    def moved(t):
+        return model.integrate(np.tile(model.neutral(), (len(t), 1)), waves(model.nv, t)[0])
+
+    h = 1e-3
+    near = {k: moved(time + k * h) for k in (-2, -1, 0, 1, 2)}
+
+    def velocity(k):
+        return model.difference(near[k - 1], near[k + 1]) / (2.0 * h)
+
+    v, a = velocity(0), (velocity(1) - velocity(-1)) / (2.0 * h)
+    q = near[0].copy()
+    for k in model._unit_quaternions:
+        q[::7, k:k + 4] *= -1.0
+    samples = Samples.from_arrays(model, time, q, np.zeros_like(v))
+    rows = np.searchsorted(time, samples.time)
+    middle = slice(1000, -1000)
+    assert worst(samples.v[middle], v[rows][middle]) < 1e-4
+    assert worst(samples.a[middle], a[rows][middle]) < 3e-4
+    assert np.abs(model.difference(samples.q[middle], near[0][rows][middle])).max() < 1e-6
+    assert model.is_normalized(samples.q).all()
+
+
+def test_continuous_joints_are_unwrapped():
+    model = dyn_ros.Model.from_urdf(peer.urdf("kinova"))
+    turning = [k for k, joint in enumerate(model.tree.joints) if joint.kind == "continuous"]
+    assert turning
+    time = steps(20.0)
+    q, v, _ = waves(model.nv, time)
+    q[:, turning] += 2.0 * time[:, None]
+    v[:, turning] += 2.0
+    wrapped = q.copy()
+    wrapped[:, turning] = np.remainder(q[:, turning] + np.pi, 2.0 * np.pi) - np.pi
+    samples = Samples.from_arrays(model, time, wrapped, np.zeros_like(v))
+    rows = np.searchsorted(time, samples.time)
+    assert worst(samples.v, v[rows]) < 1e-3
+
+
+def test_jitter(arm):
+    """The motion is evaluated at the stamps; torques remain as they are."""
+    time = steps(20.0) + np.random.default_rng(0).uniform(-6e-4, 6e-4, 10000)
+    q, v, a = waves(arm.nv, time)
+    tau = np.random.default_rng(0).standard_normal(v.shape)
+    samples = Samples.from_arrays(arm, time, q, tau)
+    rows = np.searchsorted(time, samples.time)
+    assert np.array_equal(samples.tau, tau[rows])
+    assert typical(samples.v, v[rows]) < 1e-4
+    assert typical(samples.a, a[rows]) < 1e-3
+
+
+def test_gaps_resets_and_repeats(arm):
+    time = steps(40.0)
+    q, v, a = waves(arm.nv, time)
+    time[10000:] += 0.5                             # a gap
+    time[15000:] -= 20.0                            # a reset
+    rows = np.r_[:4000, 3999, 4000:len(time)]       # a repeated message
+    samples = Samples.from_arrays(arm, time[rows], q[rows], v[rows], in_contact=np.ones((len(
+        rows), 1)), contacts=["tool0"], f_ext=np.tile(rows[:, None, None], (1, arm.njoints, 6)))
+    assert np.array_equal(np.unique(samples.segment), [0, 1, 2])
+    assert len(samples.warnings) == 3
+    assert "dropped 1 samples that repeat" in samples.warnings[0] and "7.998" in samples.warnings[0]
+    assert "1 gaps" in samples.warnings[1] and "1 jumps back" in samples.warnings[2]
+    kept = samples.f_ext[:, 0, 0].astype(int)
+    assert np.array_equal(samples.time, time[kept])
+    assert np.array_equal(samples.tau, v[kept])
+    assert typical(samples.v, v[kept]) < 1e-4
+    assert typical(samples.a, a[kept]) < 1e-3
+    assert samples.in_contact.all() and samples.in_contact.shape == (len(samples), 1)
+
+
+def test_short_segments_are_dropped(arm):
+    time = steps(20.0)
+    q, v, _ = waves(arm.nv, time)
+    time[9900:] += 1.0
+    samples = Samples.from_arrays(arm, time, q, v, cutoff=10.0)
+    assert set(samples.segment) == {0}
+    assert "dropped 1 segments of fewer than" in samples.warnings[1]
+    with pytest.raises(ValueError, match=r"longest segment has 50 samples \(0.1 s\).*10 Hz needs"):
+        Samples.from_arrays(arm, time[:50], q[:50], v[:50], cutoff=10.0)
+
+
+def test_stationary_stretches_weigh_little(arm):
+    time = steps(30.0)
+    moving = np.clip(np.minimum(time - 10.0, 20.0 - time), 0.0, 1.0)[:, None]
+    q = waves(arm.nv, time)[0] * moving ** 3
+    q = np.round(q * 2 ** 20) / 2 ** 20
+    samples = Samples.from_arrays(arm, time, q, q, cutoff=10.0)
+    first = samples.time < 9.5
+    assert 0.0 < samples.weight[first].max() < 0.01
+    assert 5.0 < samples.weight[samples.time < 9.9].sum() <= 10.0 + 1e-9
+    assert samples.weight[(samples.time > 10.7) & (samples.time < 19.3)].min() > 0.5
+
+
+def test_joints_that_do_not_move_and_saturated_torques_are_reported(arm):
+    time = steps(20.0)
+    q, v, _ = waves(arm.nv, time)
+    q[:, 2] = 0.7
+    tau = 0.1 * v
+    tau[100:150, 1] = -arm.effort_limit[1]
+    tau[5000:5050, 1] = -arm.effort_limit[1]
+    stuck, limit = Samples.from_arrays(arm, time, q, tau).warnings
+    assert arm.joint_names[2] in stuck and "moves by less than 0.001" in stuck
+    assert arm.joint_names[1] in limit and "at its limit of 150 in" in limit
+
+
+def test_given_velocities(arm):
+    time = steps(20.0)
+    q, v, a = waves(arm.nv, time)
+    given = Samples.from_arrays(arm, time, q, v, v, a)
+    assert len(given) == len(time)
+    assert np.array_equal(given.v, v) and np.array_equal(given.a, a)
+    assert given.filter.startswith("Not filtered")
+    noisy = v + 1e-4 * np.random.default_rng(0).standard_normal(v.shape)
+    derived = Samples.from_arrays(arm, time, q, v, noisy)
+    rows = np.searchsorted(time, derived.time)
+    assert typical(derived.v, v[rows]) < 1e-4
+    assert typical(derived.a, a[rows]) < 1e-3
+
+
+def test_arguments_do_not_change(arm):
+    time = steps(10.0)
+    q, v, _ = waves(arm.nv, time)
+    before = q.copy(), v.copy()
+    Samples.from_arrays(arm, time, q, v)
+    assert np.array_equal(q, before[0]) and np.array_equal(v, before[1])
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(q=np.zeros((100, 5))), r"q: expected shape \(6,\), or \(B, 6\)"),
+    (dict(q=np.zeros(6)), r"q: expected shape \(B, 6\), a row for each sample"),
+    (dict(tau=np.zeros((99, 6))), "tau: expected a row for each of the 100 time stamps, got 99"),
+    (dict(time=np.zeros(100)), "time: all samples have the same"),
+    (dict(time=np.zeros((100, 1))), r"time: expected the stamps .* got shape \(100, 1\)"),
+    (dict(time=np.full(100, np.nan)), r"time: expected finite numbers, got nan in time\[0\]"),
+    (dict(cutoff=-1.0), "cutoff: expected more than 0 and at most 200 Hz"),
+    (dict(cutoff=201.0), "cutoff: expected more than 0 and at most 200 Hz"),
+    (dict(contacts=["tip"]), "contacts: no frame named 'tip'; available: "),
+    (dict(contacts="tip"), "contacts: expected a sequence of names"),
+    (dict(contacts=["tool0"], in_contact=np.zeros((100, 2))), r"in_contact: expected shape \(B, 1"),
+    (dict(contacts=["tool0"], in_contact=np.full((100, 1), 0.5)), "in_contact: expected True and"),
+    (dict(v=np.zeros((100, 6)), a=np.zeros((100, 6)), cutoff=5.0), "cutoff: expected None"),
+])
+def test_invalid_arguments(arm, change, words):
+    arguments = dict(time=steps(0.2), q=np.zeros((100, 6)), tau=np.zeros((100, 6)))
+    with pytest.raises(ValueError, match=words):
+        Samples.from_arrays(arm, **(arguments | change))
+
+
+@pytest.mark.parametrize("name", ["q", "tau", "v"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_located(arm, name, value):
+    time = steps(20.0)
+    q, v, _ = waves(arm.nv, time)
+    arrays = dict(q=q, tau=v.copy(), v=v.copy())
+    arrays[name][7000, 3] = value
+    with pytest.raises(ValueError) as error:
+        Samples.from_arrays(arm, time, **arrays)
+    assert f"{name}: expected finite numbers, got {value} in {name}[7000, 3]" in str(error.value)
+    assert arm.joint_names[3] in str(error.value) and "at time 14.000000 s" in str(error.value)
+
+
+def test_take_and_split(arm):
+    time = steps(20.0)
+    q, v, _ = waves(arm.nv, time)
+    samples = Samples.from_arrays(arm, time, q, v)
+    assert np.shares_memory(samples.take(slice(10, 20)).q, samples.q)
+    assert np.array_equal(samples.take([3, 5]).time, samples.time[[3, 5]])
+    training, validation = samples.split(0.25, seed=3)
+    assert len(training) + len(validation) == len(samples)
+    assert len(validation) == pytest.approx(0.25 * len(samples), rel=0.05)
+    assert np.array_equal(np.sort(np.r_[training.time, validation.time]), samples.time)
+    assert np.sum(np.diff(validation.time) > 0.003) < 20        # blocks
+    assert np.array_equal(samples.split(0.25, seed=3)[1].time, validation.time)
+    assert not np.array_equal(samples.split(0.25, seed=4)[1].time, validation.time)
+    with pytest.raises(ValueError, match="fraction: expected a number between 0 and 1, got 1.0"):
+        samples.split(1.0)
+    with pytest.raises(ValueError, match="at least 2 samples to split, got 1"):
+        samples.take([0]).split()
+
+
+# --- tables
+
+def table(model, time, q, tau):
+    return ({"time": time} | {f"position.{name}": q[:, k]
+                              for k, name in enumerate(model.position_names)}
+            | {f"effort.{name}": tau[:, k] for k, name in enumerate(model.velocity_names)})
+
+
+SUFFIXES = [".csv", pytest.param(".parquet", marks=pytest.mark.skipif(
+    not importlib.util.find_spec("pyarrow"), reason="no pyarrow"))]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_tables_of_a_floating_robot(tmp_path, suffix):
+    model = dyn_ros.Model.from_urdf(peer.urdf("solo12"), root_joint="floating")
+    time = steps(10.0)
+    wave = waves(model.nv, time)[0]
+    q = model.integrate(np.tile(model.neutral(), (len(time), 1)), wave)
+    feet = ["FL_FOOT", "HR_FOOT"]
+    samples = Samples.from_arrays(model, time, q, wave, contacts=feet,
+                                  in_contact=wave[:, :2] > 0.0)
+    samples.to_table(model, tmp_path / f"recording{suffix}")
+    again = Samples.from_table(model, tmp_path / f"recording{suffix}", cutoff=50.0)
+    expected = Samples.from_arrays(model, samples.time, samples.q, samples.tau, cutoff=50.0)
+    for name in ("time", "q", "v", "a", "tau", "weight"):
+        assert np.array_equal(getattr(again, name), getattr(expected, name)), name
+    rows = np.searchsorted(samples.time, again.time)
+    assert again.contacts == tuple(feet)
+    assert np.array_equal(again.in_contact, samples.in_contact[rows])
+    velocity = Samples.from_table(model, tmp_path / f"recording{suffix}", cutoff=50.0,
+                                  velocity=True)
+    assert worst(velocity.v, again.v) < 1e-2
+
+
+def test_names_of_plotjuggler_and_ignored_joints(arm):
+    time = steps(10.0)
+    q, v, _ = waves(arm.nv, time)
+    columns = {"__time": time, "/joint_states/gripper/position": time}
+    for k, name in enumerate(arm.joint_names):
+        columns |= {f"/joint_states/{name}/position": q[:, k],
+                    f"/joint_states/{name}/effort": v[:, k]}
+    samples = Samples.from_table(arm, columns)
+    assert np.array_equal(samples.q, Samples.from_arrays(arm, time, q, v).q)
+    assert samples.warnings == (
+        "ignored joints of the table that the robot does not have: gripper",)
+
+
+def test_mimic_joints_need_no_columns_and_a_floating_base_no_efforts():
+    model = dyn_ros.Model.from_urdf(peer.urdf("panda"), root_joint="floating")
+    time = steps(10.0)
+    wave = waves(model.nv, time)[0]
+    q = model.integrate(np.tile(model.neutral(), (len(time), 1)), wave)
+    columns = {name: column for name, column in table(model, time, q, wave).items()
+               if not name.startswith("effort.root_joint")}
+    samples = Samples.from_table(model, columns)
+    assert not samples.tau[:, :6].any() and samples.tau[:, 6:].any()
+    assert "panda_finger_joint2" in model.joint_names
+    assert not any("finger_joint2" in name for name in columns)
+
+
+def test_missing_columns_are_named(arm):
+    time = steps(1.0)
+    columns = table(arm, time, *waves(arm.nv, time)[:2])
+    columns["position.elbow"] = columns.pop("position.elbow_joint")
+    with pytest.raises(ValueError) as error:
+        Samples.from_table(arm, columns)
+    text = str(error.value)
+    assert text.startswith("the table lacks 1 columns of the robot: 'position.elbow_joint' "
+                           "(similar: 'position.elbow'")
+    assert "'effort.wrist_3_joint'" in text
+    with pytest.raises(ValueError, match="no column 'time' or '__time'"):
+        Samples.from_table(arm, {name: column for name, column in table(
+            arm, time, *waves(arm.nv, time)[:2]).items() if name != "time"})
+    with pytest.raises(ValueError, match=r"column 'effort.elbow_joint': expected shape \(500,\)"):
+        Samples.from_table(arm, table(arm, time, *waves(arm.nv, time)[:2])
+                           | {"effort.elbow_joint": time[:5]})
+    with pytest.raises(ValueError, match="column 'effort.elbow_joint': expected numbers, got <U"):
+        Samples.from_table(arm, table(arm, time, *waves(arm.nv, time)[:2])
+                           | {"effort.elbow_joint": np.array(["x"] * 500)})
+    with pytest.raises(ValueError, match="several columns contain the position of 'elbow_joint'"):
+        Samples.from_table(arm, {name.replace("position.elbow_joint", "a/elbow_joint/position"):
+                                 column for name, column in table(
+            arm, time, *waves(arm.nv, time)[:2]).items()} | {"b/elbow_joint/position": time})
+
+
+def test_files_that_cannot_be_read(arm, tmp_path):
+    with pytest.raises(ValueError, match=r"expected a file that ends with .csv or .parquet"):
+        Samples.from_table(arm, tmp_path / "recording.mat")
+    with pytest.raises(FileNotFoundError):
+        Samples.from_table(arm, tmp_path / "recording.csv")
+    time = steps(1.0)
+    q, v, a = waves(arm.nv, time)
+    samples = Samples.from_arrays(arm, time, q, v, v, a)
+    samples.to_table(arm, tmp_path / "recording.csv")
+    lines = (tmp_path / "recording.csv").read_text().splitlines()
+    lines[100] = lines[100].replace(lines[100].split(",")[1], "", 1)
+    (tmp_path / "recording.csv").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"recording.csv'.*expected numbers in the columns"):
+        Samples.from_table(arm, tmp_path / "recording.csv")
+
+
+def test_parquet_without_pyarrow(arm, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install dyn_ros\[identification\]"):
+        Samples.from_table(arm, tmp_path / "recording.parquet")
+
+
+MEMORY = """
+import resource, sys
+import numpy as np
+import dyn_ros
+from dyn_ros.identification import Samples
+model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
+samples = Samples.from_table(model, sys.argv[1])
+print(len(samples), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_memory_of_a_million_samples(tmp_path, suffix):
+    from dyn_ros.identification import columns
+    model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
+    time = steps(2000.0)
+    q = waves(7, time[:50000])[0].astype(np.float32)
+    wave = {f"{signal}.{name}": np.tile(q[:, k], 20) for k, name in enumerate(model.joint_names)
+            for signal in ("position", "effort")}
+    columns.write(tmp_path / f"long{suffix}", {"time": time} | wave)
+    result = subprocess.run([sys.executable, "-c", MEMORY, tmp_path / f"long{suffix}"],
+                            capture_output=True, text=True, timeout=300, check=True)
+    count, kilobytes = map(int, result.stdout.split())
+    assert count > 990_000
+    assert kilobytes < 500_000
