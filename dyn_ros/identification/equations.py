@@ -280,14 +280,17 @@ class Recording:
         """Eliminate contact forces by projections that are orthogonal for this noise."""
         self._scale = noise
 
-    def correlation_length(self, parameters: Array) -> int:
-        """Number of consecutive samples over which residuals are correlated."""
-        length = 1
+    def correlations(self, parameters: Array) -> Array:
+        """Number of consecutive samples over which the residuals of each row are correlated.
+
+        That many samples say as much about the parameters as one whose noise is independent.
+        """
+        found = []
         for each in self._slices[:: 1 + len(self._slices) // 8]:
             samples = self._samples.take(slice(each.start, min(each.stop, each.start + PART)))
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
-            length = max(length, *(_correlated(x) for x in r.T))
-        return length
+            found.append([_correlated(x) for x in r.T])
+        return np.median(found, axis=0)
 
     def _torque_scale(self) -> Array:
         """RMS torques of each row, as the description has them."""
@@ -322,10 +325,11 @@ def _fastest(samples: Samples) -> Array:
     return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
 
 
-def _correlated(x: Array) -> int:
-    """The lag at which the correlation of a signal with itself falls below a tenth."""
+def _correlated(x: Array) -> float:
+    """The sum of the correlations of a signal with itself at all lags, until they end."""
     if len(x) < 10 or not x.any():
-        return 1
+        return 1.0
     spectrum = np.abs(np.fft.rfft(x, 2 * len(x))) ** 2
     correlation = np.fft.irfft(spectrum)[:len(x) // 2]
-    return int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))
+    end = int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))
+    return float(1.0 + 2.0 * correlation[1:end].sum() / correlation[0])

@@ -117,7 +117,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     base = structure(unknowns)
     reference = Reference(unknowns, samples)
     described = _described(model)
-    scale = Scale(reference.typical(unknowns, base.matrix), base.matrix @ described)
+    scale = Scale(reference.typical(unknowns, base.matrix), base.matrix @ described,
+                  described)
     training, held = blocks(len(samples), held_out, seed)
     recording = Recording(unknowns, samples, training, velocity, threads, progress,
                           contact_dimension)
@@ -129,9 +130,11 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         recording.scale_by(found.noise)
         sums = recording.equations(0.3, 0.6)
         found = estimate(unknowns, base, scale, sums, given)
+    correlations = recording.correlations(found.parameters)
+    found = estimate(unknowns, base, scale, sums, given, correlations)
     if huber is not None:
-        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given, found,
-                                              huber)
+        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given,
+                                              correlations, found, huber)
         if share > _MANY:
             warnings.append(f"{100.0 * share:.1f} % of the torques differ from the model by more "
                             f"than {huber:g} times the noise; the model lacks something, or "
