@@ -110,7 +110,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     given = None if noise is None else _positive("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None
                 else _positive("stribeck", stribeck, model.nv))
-    _require_options(regularization, huber, held_out)
+    _require_options(regularization, huber, held_out, contact_dimension)
     unknowns = Unknowns(model, chosen)
     _require_samples(unknowns, samples)
 
@@ -186,12 +186,15 @@ def _positive(name: str, value: ArrayLike, count: int) -> Array:
     return array
 
 
-def _require_options(regularization: float, huber: float | None, held_out: float) -> None:
+def _require_options(regularization: float, huber: float | None, held_out: float,
+                     contact_dimension: int) -> None:
     for name, value in (("regularization", regularization), ("huber", huber)):
         if value is not None and not 0.0 < value < np.inf:
             raise ValueError(f"{name}: expected a positive number, got {value!r}")
     if not 0.0 < held_out < 0.9:
         raise ValueError(f"held_out: expected a fraction between 0 and 0.9, got {held_out!r}")
+    if contact_dimension not in (3, 6):
+        raise ValueError(f"contact_dimension: expected 3 or 6, got {contact_dimension!r}")
 
 
 def _require_samples(unknowns: Unknowns, samples: Samples) -> None:

@@ -75,7 +75,7 @@ def estimate(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equat
     current = _residual(sums, scale.parameters) if noise is None else noise
     bodies = base.independent < unknowns.bodies
     for _ in range(_ROUNDS):
-        value, inverse, determined = _solved(unknowns, base, scale.typical, sums, current)
+        value, inverse, determined = _solved(unknowns, base, sums, current)
         parameters = np.zeros(len(unknowns))
         parameters[base.independent] = value
         if noise is not None:
@@ -100,16 +100,18 @@ def _residual(sums: Equations, parameters: Array) -> Array:
     return np.where(sums.count > 0.0, found, max(found[sums.count > 0.0].max(initial=0.0), 1e-9))
 
 
-def _solved(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
+def _solved(unknowns: Unknowns, base: BaseParameters, sums: Equations,
             noise: Array) -> tuple[Array, Array, np.ndarray]:
     """Values, inverse of the normal equations, and which values are determined."""
     H, g = assembled(unknowns, sums, noise)
     own = H[np.ix_(base.independent, base.independent)]
+    diagonal = np.diag(own)
+    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     eigenvalues, vectors = eigh(own * scale * scale[:, None])
     kept = eigenvalues > _SINGULAR * eigenvalues[-1]
     inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
     half = scale[:, None] * vectors
-    determined = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
+    determined = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1) & (diagonal > 0.0)
     return (half @ (inverse * (half.T @ g[base.independent])), half * inverse @ half.T,
             determined)
 
