@@ -419,23 +419,22 @@ class _Caller:
                           for f, rows in zip(algorithm.results, outputs))
             for f in sums:
                 space.sum(f)[...] = 0.0
-            return [program.batch.call(*space.addresses, selector, inputs, tiles, outputs, *part)
+            each = [program.batch.call(*space.addresses, selector, inputs, tiles, outputs, *part)
                     for part in (space.parts(start, stop) if sums else [(start, stop)])]
+            return native.REJECTED if native.REJECTED in each else max(each)
 
         try:
-            parts = batch.in_parts(data, size, threads, run)
+            states = batch.in_parts(data, size, threads, run)
         except BaseException:                       # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
-        states = [state for part in parts for state in part]
         if native.REJECTED in states:
             algorithm.require_valid(model, values)  # which raises
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):
             algorithm.raise_if_singular(model, values)
         for f, total in sums.items():
-            for space in spaces[:len(parts)]:
-                total += space.sum(f)
+            total += sum(space.sum(f) for space in spaces[:len(states)])
         return found
 
     def _run_each(self, data, selector, values, constraints, size, threads):
