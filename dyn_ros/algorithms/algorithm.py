@@ -7,6 +7,7 @@ fields, and the other public fields that it writes to ``Data``. All other fields
 refers to are scratch: each algorithm has its own memory for them, so that no call can read the
 intermediate results of another algorithm.
 """
+import functools
 import itertools
 import logging
 import threading
@@ -408,7 +409,7 @@ class _Caller:
         outputs, found = zip(*[batch.new_result(data, f, size, constraints)
                                for f in algorithm.results])
         inputs = tuple(batch.as_rows(value) for value in values)
-        sums = {f: total for f, total in zip(algorithm.results, found) if f.summed}
+        sums = [f for f in algorithm.results if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])
         while len(spaces) < threads and len(spaces) * LANES < size:
             spaces.append(batch.BatchSpace(model, program.fields))
@@ -417,11 +418,9 @@ class _Caller:
             space = spaces[thread]
             tiles = tuple(space.tile_offsets(f, rows.shape[1])
                           for f, rows in zip(algorithm.results, outputs))
-            for f in sums:
-                space.sum(f)[...] = 0.0
-            each = [program.batch.call(*space.addresses, selector, inputs, tiles, outputs, *part)
-                    for part in (space.parts(start, stop) if sums else [(start, stop)])]
-            return native.REJECTED if native.REJECTED in each else max(each)
+            call = functools.partial(program.batch.call, *space.addresses, selector, inputs,
+                                     tiles, outputs)
+            return space.add_up(call, start, stop, sums) if sums else call(start, stop)
 
         try:
             states = batch.in_parts(data, size, threads, run)
@@ -433,8 +432,9 @@ class _Caller:
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):
             algorithm.raise_if_singular(model, values)
-        for f, total in sums.items():
-            total += sum(space.sum(f) for space in spaces[:len(states)])
+        for f in sums:
+            for space in spaces[:len(states)]:
+                found[algorithm.results.index(f)][...] += space.totals[f]
         return found
 
     def _run_each(self, data, selector, values, constraints, size, threads):
