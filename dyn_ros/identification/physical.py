@@ -15,6 +15,7 @@ from .samples import Samples
 from .unknowns import FEATURES, Unknowns
 
 _LIGHTEST = 1e-2        # of the mean mass: the reference for a body without mass
+_NOTHING = 1e-3         # of this: a body of less mass counts as one without
 _THIN = 5e-4            # m: a body of less extent counts as flat
 _FLAT = 0.1             # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05            # m: the extent of the reference for a body that has none
@@ -41,12 +42,12 @@ def physical_bodies(model: Model) -> tuple[Array, list[int]]:
 
 def _nearest(body: Array, lightest: float) -> Array:
     """The body with a positive mass, and with extent in each direction."""
-    mass = body[0]
-    center = body[1:4] / mass if mass > lightest else np.zeros(3)
-    second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
-    mass = max(mass, lightest)
+    mass, center, second = lightest, np.zeros(3), np.zeros((3, 3))
+    if body[0] > _NOTHING * lightest:
+        mass, center = body[0], body[1:4] / body[0]
+        second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
     spread, axes = np.linalg.eigh(second / mass)
-    if body[0] >= lightest and spread[0] >= _THIN ** 2:
+    if spread[0] >= _THIN ** 2:
         return body
     largest = spread[2] if spread[2] > _THIN ** 2 else _SIZE ** 2
     second = mass * (axes * np.maximum(spread, _FLAT ** 2 * largest)) @ axes.T
