@@ -1,8 +1,18 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Identification: a robot's parameters from its measured torques."""
+"""Identification of inertial parameters and friction from recordings of a robot."""
 from .base_parameters import BaseParameters as BaseParameters
 from .base_parameters import base_parameters as base_parameters
+from .excitation import Excitation as Excitation
+from .excitation import excite as excite
 from .identify import identify as identify
+from .payload import PayloadEstimate as PayloadEstimate
+from .payload import identify_payload as identify_payload
+from .result import BaseEstimate as BaseEstimate
 from .result import Identification as Identification
+from .result import JointResult as JointResult
 from .samples import Samples as Samples
+
+__all__ = ["BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
+           "PayloadEstimate", "Samples", "base_parameters", "excite", "identify",
+           "identify_payload"]

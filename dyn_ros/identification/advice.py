@@ -9,31 +9,32 @@ from ..algorithms import joint_torque_regressor
 from ..model import Data, Model
 from ..spatial.types import Array
 from .base_parameters import BaseParameters
-from .regressor_columns import Columns, is_actuated
 from .result import BaseEstimate
 from .samples import Samples
+from .unknowns import Unknowns, is_actuated, is_linear
 
 _POSES = 30
 
 
-def undetermined(columns: Columns, base: BaseParameters, values: BaseEstimate,
+def undetermined(unknowns: Unknowns, base: BaseParameters, values: BaseEstimate,
                  samples: Samples) -> tuple[str, ...]:
     """A sentence for each base parameter that the recording does not determine."""
     missing = [n for n, excited in enumerate(values.excitation) if excited == "not"]
     if not missing:
         return ()
-    responses = _responses(columns.model)
+    responses = _responses(unknowns.model)
     fastest = np.quantile(np.abs(samples.v[::1 + len(samples) // 100000]), 0.99, axis=0)
     rate = np.sqrt((samples.a[::1 + len(samples) // 100000] ** 2).mean(axis=0))
-    return tuple(f"{base.names[n]}: {_remedy(columns, base.independent[n], responses, fastest, rate)}"
+    return tuple(base.names[n] + ": " + _remedy(unknowns, base.independent[n], responses, fastest,
+                                                rate)
                  for n in missing)
 
 
-def _remedy(columns: Columns, lead: int, responses: Array, fastest: Array, rate: Array) -> str:
+def _remedy(unknowns: Unknowns, lead: int, responses: Array, fastest: Array, rate: Array) -> str:
     """Which motion would determine a parameter."""
-    model = columns.model
-    if lead >= columns.bodies:
-        k = (lead - columns.bodies) % model.nv
+    model = unknowns.model
+    if lead >= unknowns.bodies:
+        k = (lead - unknowns.bodies) % model.nv
         return (f"move {model.velocity_names[k]} in both directions, at several speeds; it reached "
                 f"{fastest[k]:.2g} {_unit(model, k)}/s")
     k = int(np.argmax(responses[:, lead]))
@@ -44,7 +45,6 @@ def _remedy(columns: Columns, lead: int, responses: Array, fastest: Array, rate:
 
 
 def _unit(model: Model, k: int) -> str:
-    from .regressor_columns import is_linear
     return "m" if is_linear(model)[k] else "rad"
 
 

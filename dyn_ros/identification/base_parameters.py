@@ -12,7 +12,7 @@ from scipy.linalg import qr, solve_triangular
 from ..algorithms import joint_torque_regressor
 from ..model import Data, Model
 from ..spatial.types import Array
-from .regressor_columns import FEATURES, Columns
+from .unknowns import FEATURES, Unknowns
 
 _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
 _NEGLIGIBLE = 1e-9      # coefficients below this are rounding
@@ -80,35 +80,35 @@ def base_parameters(model: Model, *, armature: bool = False, friction: bool = Fa
     Gautier, M.: Numerical calculation of the base inertial parameters of robots. Journal of
     Robotic Systems 8 (1991).
     """
-    return structure(Columns(model, FEATURES[not armature:1 + 3 * friction]), seed)
+    return structure(Unknowns(model, FEATURES[not armature:1 + 3 * friction]), seed)
 
 
-def structure(columns: Columns, seed: int = 0) -> BaseParameters:
+def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
     """The combinations of the active parameters that random motions determine."""
-    W = random_regressor(columns, np.random.default_rng(seed))
-    independent, matrix, condition = combinations(W, columns.order)
+    W = random_regressor(unknowns, np.random.default_rng(seed))
+    independent, matrix, condition = combinations(W, unknowns.order)
+    leads = independent.tolist()
     return BaseParameters(
-        columns.names, tuple(symbolic(row, columns.names, lead)
-                             for row, lead in zip(matrix, independent)),
-        tuple(columns.units[lead] for lead in independent), independent, matrix, condition)
+        unknowns.names, tuple(symbolic(*each, unknowns.names) for each in zip(matrix, leads)),
+        tuple(unknowns.units[lead] for lead in leads), independent, matrix, condition)
 
 
-def random_regressor(columns: Columns, rng: np.random.Generator) -> Array:
+def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
     """Rows of the torque regressor for random motions, enough to determine all parameters."""
-    model = columns.model
-    size = 20 + 4 * len(columns) // max(model.nv, 1)
+    model = unknowns.model
+    size = 20 + 4 * len(unknowns) // max(model.nv, 1)
     q = np.array([model.random_configuration(rng) for _ in range(size)])
     v, a = rng.normal(0.0, 2.0, (2, size, model.nv))
     bodies = joint_torque_regressor(model, Data(model), q, v, a)
     own = np.stack([a, v, np.sign(v), np.ones_like(v), np.sign(v) * np.exp(-v ** 2)])
     features = np.einsum("fbk,kj->bkfj", own, np.eye(model.nv)).reshape(size, model.nv, -1)
-    return np.concatenate([bodies, features], axis=2).reshape(-1, len(columns)) * columns.active
+    return np.concatenate([bodies, features], axis=2).reshape(-1, len(unknowns)) * unknowns.active
 
 
 def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:
     """The independent columns of a regressor, and how the others depend on them.
 
-    Columns are taken in the order given; each that is not a combination of those before it is
+    Unknowns are taken in the order given; each that is not a combination of those before it is
     independent. Returns their indices, the (b, p) matrix of the combinations, and the condition
     number of the independent columns, scaled to equal length.
     """
@@ -147,10 +147,10 @@ def _rank(scaled: Array) -> int:
     return int((diagonal > _DEPENDENT * diagonal[0]).sum())
 
 
-def symbolic(row: Array, names: Sequence[str], lead: int) -> str:
+def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
     """A combination as text, its leading parameter first."""
     text = names[lead]
-    for j in np.flatnonzero(row):
+    for j in np.flatnonzero(row).tolist():
         if j != lead:
             size = abs(row[j])
             factor = "" if abs(size - 1.0) < 1e-6 else f"{size:.4g} "

@@ -21,8 +21,8 @@ from ..algorithms import (
 )
 from ..model import Data, ReferenceFrame
 from ..spatial.types import Array
-from .regressor_columns import FEATURES, Columns, is_actuated
 from .samples import Samples
+from .unknowns import FEATURES, Unknowns, is_actuated
 
 _DENSE = 512           # of these, where all columns of all rows are computed
 PART = 8192             # samples that are processed at a time
@@ -75,7 +75,7 @@ class Recording:
 
     Parameters
     ----------
-    columns : Columns
+    unknowns : Unknowns
     samples : Samples
     slices : sequence of slice
         The samples to use.
@@ -88,23 +88,23 @@ class Recording:
         3: contacts transmit forces; 6: also moments.
     """
 
-    def __init__(self, columns: Columns, samples: Samples, slices: Sequence[slice],
+    def __init__(self, unknowns: Unknowns, samples: Samples, slices: Sequence[slice],
                  stribeck: Array, threads: int, progress: Progress,
                  contact_dimension: int) -> None:
-        self._columns, self._samples, self._slices = columns, samples, slices
+        self._unknowns, self._samples, self._slices = unknowns, samples, slices
         self._stribeck, self._threads, self._progress = stribeck, threads, progress
-        self._model = copy.copy(columns.model)      # its parameters are set by each estimate
+        self._model = copy.copy(unknowns.model)      # its parameters are set by each estimate
         self._model.armature = np.zeros(self._model.nv)
         self._data = Data(self._model)
         self._actuated = is_actuated(self._model)
-        self._has_friction = bool(columns.active[columns.bodies + self._model.nv:].any())
+        self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
         self.size = sum(each.stop - each.start for each in slices)
         self._dimension = contact_dimension
         self._scale = self._torque_scale()
-        self._local = columns.local
+        self._local = unknowns.local
         if samples.contacts:
-            self._local = np.tile(np.arange(len(columns)), (self._model.nv, 1))
+            self._local = np.tile(np.arange(len(unknowns)), (self._model.nv, 1))
 
     def features(self, samples: Samples) -> Array:
         """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
@@ -122,16 +122,19 @@ class Recording:
         If friction is estimated, a joint's row counts only while the joint moves: at rest, friction
         balances any torque up to its breakaway torque.
         """
-        weights = np.repeat(samples.weight[:, None], self._model.nv, axis=1)
-        if self._has_friction:
-            weights *= (np.abs(samples.v) > self.threshold) | ~self._actuated
-        return weights
+        return samples.weight[:, None] * self._is_known(samples)
+
+    def _is_known(self, samples: Samples) -> np.ndarray:
+        """Whether the direction of each row's friction is known, (B, nv) of bool."""
+        if not self._has_friction:
+            return np.ones(samples.v.shape, bool)
+        return (np.abs(samples.v) > self.threshold) | ~self._actuated
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
-        columns, model = self._columns, self._model
-        model.inertial_parameters = parameters[:columns.bodies].reshape(-1, 10)
-        own = parameters[columns.bodies:].reshape(len(FEATURES), model.nv)
+        unknowns, model = self._unknowns, self._model
+        model.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+        own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
         found = rnea(model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                      threads=self._threads)
         found += np.einsum("bkf,fk->bk", self.features(samples), own)
@@ -189,13 +192,28 @@ class Recording:
         return np.concatenate(found)
 
     def some_residuals(self, parameters: Array, count: int) -> Array:
-        """Residuals of about ``count`` samples, (B, nv); NaN in rows without weight."""
+        """Residuals of about ``count`` samples, (B, nv), before the elimination of contact forces.
+
+        NaN in rows without weight.
+        """
         step, found = max(1, self.size // count), []
         for each in self._slices:
             samples = self._samples.take(slice(each.start, each.stop, step))
             found.append(np.where(self.weights(samples) > 0.0,
-                                  self.residuals(samples, parameters), np.nan))
+                                  self.residuals(samples, parameters)
+                                  / self._parts_left(samples), np.nan))
         return np.concatenate(found)
+
+    def comparison(self, block: slice, parameters: Sequence[Array]) -> Iterator[list[Array]]:
+        """Measured torques of the parts of a block, and the residuals of each set of parameters.
+
+        Residuals of rows whose friction is unknown are NaN.
+        """
+        for first in range(block.start, block.stop, PART):
+            samples = self._samples.take(slice(first, min(first + PART, block.stop)))
+            known = self._is_known(samples)
+            yield [samples.tau, *(np.where(known, self.residuals(samples, each), np.nan)
+                                  for each in parameters)]
 
     def _parts(self) -> Iterator[tuple[float, Samples]]:
         """Samples that fit into the caches, and the fraction that they complete."""
@@ -236,15 +254,17 @@ class Recording:
     def _eliminations(self, samples: Samples) -> Array:
         """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
 
-        They are orthogonal projections of torques divided by their typical size.
+        They also eliminate the unknown friction of joints at rest. They are orthogonal projections
+        of torques divided by their noise.
         """
-        jacobians = [frame_jacobian(self._model, self._data, samples.q, frame,
-                                    ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :self._dimension].copy()
-                     for frame in samples.contacts]
-        J = np.stack(jacobians, axis=1)
+        axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+        J = np.stack([frame_jacobian(self._model, self._data, samples.q, frame, axes)
+                      for frame in samples.contacts], axis=1)[:, :, :self._dimension]
         if samples.in_contact is not None:
             J *= samples.in_contact[:, :, None, None]
-        A = J.reshape(len(samples), -1, self._model.nv) / self._scale
+        at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
+        A = np.concatenate([J.reshape(len(samples), -1, self._model.nv) / self._scale, at_rest],
+                           axis=1)
         E = np.eye(self._model.nv) - np.linalg.pinv(A, rcond=1e-9) @ A
         return self._scale[:, None] * E / self._scale
 
@@ -271,7 +291,7 @@ class Recording:
     def _torque_scale(self) -> Array:
         """RMS torques of each row, as the description has them."""
         some = self._samples.take(slice(None, None, 1 + len(self._samples) // 2000))
-        model = self._columns.model
+        model = self._unknowns.model
         torque = rnea(model, Data(model), some.q, some.v, some.a)
         return np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
 
@@ -286,13 +306,13 @@ class Recording:
 
     def _nothing(self) -> Equations:
         rows, width = self._local.shape
-        return Equations(self._local, np.zeros((rows, width, width)), np.zeros((rows, width)), np.zeros(rows),
-                         np.zeros(rows))
+        return Equations(self._local, np.zeros((rows, width, width)), np.zeros((rows, width)),
+                         np.zeros(rows), np.zeros(rows))
 
 
 def _fastest(samples: Samples) -> Array:
-    """The speed that each row exceeds in 1 % of the samples, of at most a million."""
-    step = 1 + len(samples) // 1000000
+    """The speed that each row exceeds in 1 % of the samples, from some of them."""
+    step = 1 + len(samples) // 100000
     return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
 
 

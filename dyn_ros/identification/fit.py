@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Physically consistent parameters that minimize a quadratic cost, near those of a description.
 
-The distance from the description is the Bregman divergence of the log-determinant of pseudo-inertias
-(Lee, Wensing and Park, Geometric robot dynamic identification: a convex programming approach, IEEE
-Transactions on Robotics 36, 2020). It is convex, and infinite where a body ceases to be physical, so
-that Newton's method finds the only minimum and every iterate is physical. Numbers that cannot be
-negative, such as friction, are treated alike, as matrices of one row.
+The distance from the description is the Bregman divergence of the log-determinant of
+pseudo-inertias (Lee, Wensing and Park, Geometric robot dynamic identification: a convex programming
+approach, IEEE Transactions on Robotics 36, 2020). It is convex, and infinite where a body ceases to
+be physical, so that Newton's method finds the only minimum and every iterate is physical. Numbers
+that cannot be negative, such as friction, are treated alike, as matrices of one row.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from ..model.parameters import pseudo_inertia
 from ..spatial.types import Array
 
 _STEPS = 200
@@ -33,12 +34,6 @@ def _basis() -> Array:
     return found
 
 
-def _pseudo_basis() -> Array:
-    """The pseudo-inertias of the ten unit parameters, (10, 4, 4)."""
-    from ..model.parameters import pseudo_inertia
-    return np.asarray(pseudo_inertia(np.eye(10)))
-
-
 BASIS = _basis()
 
 
@@ -55,9 +50,8 @@ class Bodies:
     """
 
     def __init__(self, reference: Array) -> None:
-        from ..model.parameters import pseudo_inertia
         factors = np.linalg.cholesky(pseudo_inertia(reference))
-        units = _pseudo_basis().reshape(10, 16)
+        units = pseudo_inertia(np.eye(10)).reshape(10, 16)
         scaled = factors[:, None] @ BASIS @ factors[:, None].swapaxes(-1, -2)
         # columns: the parameters of each basis element
         self.transforms = np.linalg.lstsq(units.T, scaled.reshape(-1, 16).T, rcond=None)[0].reshape(
@@ -65,7 +59,10 @@ class Bodies:
         self.start = np.tile(np.einsum("kii->k", BASIS), (len(reference), 1))
 
     def divergence(self, z: Array) -> tuple[float, Array, Array]:
-        """The divergence, its gradient (n, 10) and Hessian (n, 10, 10); infinite if not physical."""
+        """The divergence, its gradient (n, 10) and Hessian (n, 10, 10).
+
+        It is infinite if a body is not physical.
+        """
         Q = np.einsum("nk,kij->nij", z, BASIS)
         try:
             L = np.linalg.cholesky(Q)

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import itertools
 import time
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from ..model import Model
 from ..model.inputs import finite_array
@@ -19,18 +21,21 @@ from .base_parameters import BaseParameters, structure
 from .equations import Progress, Recording
 from .least_squares import Estimate, covariance, estimate, without_outliers
 from .physical import Reference, physical_parameters
-from .regressor_columns import FEATURES, Columns, is_linear
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
+from .unknowns import FEATURES, Unknowns, is_linear
 
 _BLOCKS = 50            # of consecutive samples; some are held out
+_DIFFERENCES = 1000     # of consecutive residuals, in each part, for their noise
+_MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _MANY = 0.02            # of the torques: more outliers than noise has
 _FEATURES = {"armature": 0, "damping": 1, "friction": 2}
 
 
 def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bool = True,
              friction: bool = True, stribeck: ArrayLike | None = None,
-             noise: ArrayLike | None = None, regularization: float = 1.0,
+             motor_constants: ArrayLike | None = None, noise: ArrayLike | None = None,
+             regularization: float = 1.0,
              huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
              contact_dimension: int = 3, progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from measured torques.
@@ -54,6 +59,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     stribeck : float or (nv,) array_like, optional
         Also estimate friction that decreases with velocity, F exp(-(v / stribeck)^2) sign(v)
         [rad/s, m/s].
+    motor_constants : float or (nv,) array_like, optional
+        Torque per unit of measured effort, if efforts are not torques but currents, for example.
     noise : float or (nv,) array_like, optional
         Standard deviation of the noise of each measured torque [N m, N]. Estimated by default.
     regularization : float
@@ -96,59 +103,61 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     began = time.perf_counter()
     progress = progress or (lambda done, what: None)
     samples = _joined(model, samples)
+    if motor_constants is not None:
+        constants = _positive("motor_constants", motor_constants, model.nv)
+        samples = dataclasses.replace(samples, tau=samples.tau * constants)
     chosen = FEATURES[not armature:1 + 3 * friction] + ("stribeck",) * (stribeck is not None)
     given = None if noise is None else _positive("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None
                 else _positive("stribeck", stribeck, model.nv))
     _require_options(regularization, huber, held_out)
-    columns = Columns(model, chosen)
-    _require_samples(columns, samples)
+    unknowns = Unknowns(model, chosen)
+    _require_samples(unknowns, samples)
 
-    base = structure(columns)
-    reference = Reference(columns, samples)
-    scale = reference.typical(columns, base.matrix)
+    base = structure(unknowns)
+    reference = Reference(unknowns, samples)
+    scale = reference.typical(unknowns, base.matrix)
     training, held = blocks(len(samples), held_out, seed)
-    recording = Recording(columns, samples, training, velocity, threads, progress,
+    recording = Recording(unknowns, samples, training, velocity, threads, progress,
                           contact_dimension)
     warnings = [*samples.warnings, *_warnings(model, reference)]
 
     sums = recording.equations(0.0, 0.3 if samples.contacts else 0.6)
-    found = estimate(columns, base, scale, sums, given)
+    found = estimate(unknowns, base, scale, sums, given)
     if samples.contacts:                # whose elimination depends on the noise
         recording.scale_by(found.noise)
         sums = recording.equations(0.3, 0.6)
-        found = estimate(columns, base, scale, sums, given)
+        found = estimate(unknowns, base, scale, sums, given)
     if huber is not None:
-        sums, found, share = without_outliers(columns, base, scale, sums, recording, given, found,
+        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given, found,
                                               huber)
         if share > _MANY:
             warnings.append(f"{100.0 * share:.1f} % of the torques differ from the model by more "
                             f"than {huber:g} times the noise; the model lacks something, or "
                             "something touched the robot")
     progress(0.75, "physical parameters")
-    parameters = physical_parameters(columns, sums, found.noise, reference, regularization)
+    parameters = physical_parameters(unknowns, sums, found.noise, reference, regularization)
     spread, count = covariance(base, recording, found, huber)
     described = np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
                                 model.friction, np.zeros(2 * model.nv)])
-    values = base_estimate(base, found, spread, float(t.ppf(0.975, max(count - 1, 1))), scale,
+    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)), scale,
                            described, parameters)
-    identified = _identified(model, columns, chosen, parameters)
-    validation = samples.take(np.concatenate([np.arange(each.start, each.stop) for each in held]))
+    identified = _identified(model, unknowns, chosen, parameters)
     progress(0.97, "validation")
-    joints = _joints(model, recording, validation, described, parameters)
-    own = parameters[columns.bodies:].reshape(len(FEATURES), model.nv)
+    joints = _joints(model, recording, held, described, parameters)
+    own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     progress(1.0, "done")
     return Identification(
         model=model, identified=identified, offset=own[3], stribeck=own[4],
         stribeck_velocity=velocity, joints=joints, base=values, samples=samples,
-        validation=validation, undetermined=undetermined(columns, base, values, samples),
+        held_out=tuple(held), undetermined=undetermined(unknowns, base, values, samples),
         warnings=tuple(warnings), seconds=time.perf_counter() - began)
 
 
 def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
     """Divide samples into blocks of consecutive ones: those to use, and those to hold out."""
     edges = np.linspace(0, count, min(_BLOCKS, count // 10) + 1).astype(int)
-    every = [slice(int(start), int(stop)) for start, stop in zip(edges, edges[1:])]
+    every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
     order = np.random.default_rng(seed).permutation(len(every))
     held = set(order[:max(1, round(held_out * len(every)))].tolist())
     return ([each for n, each in enumerate(every) if n not in held],
@@ -183,10 +192,10 @@ def _require_options(regularization: float, huber: float | None, held_out: float
         raise ValueError(f"held_out: expected a fraction between 0 and 0.9, got {held_out!r}")
 
 
-def _require_samples(columns: Columns, samples: Samples) -> None:
-    needed = max(100, 10 * int(columns.active.sum()) // max(columns.model.nv, 1))
+def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
+    needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
     if len(samples) < needed:
-        raise ValueError(f"samples: expected at least {needed} to identify {columns.model!r}, got "
+        raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
                          f"{len(samples)}; record for longer")
     if not samples.v.any():
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
@@ -214,39 +223,41 @@ def base_estimate(base: BaseParameters, found: Estimate, spread: Array, quantile
         excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in part))
 
 
-def _identified(model: Model, columns: Columns, chosen: Sequence[str], parameters: Array) -> Model:
+def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str],
+                parameters: Array) -> Model:
+    """A copy of the model with these parameters."""
     identified = copy.copy(model)
-    identified.inertial_parameters = parameters[:columns.bodies].reshape(-1, 10)
-    own = parameters[columns.bodies:].reshape(len(FEATURES), model.nv)
+    identified.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+    own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     for name, n in _FEATURES.items():
         if name in chosen:
             setattr(identified, name, own[n])
     return identified
 
 
-def _joints(model: Model, recording: Recording, samples: Samples, described: Array,
+def _joints(model: Model, recording: Recording, held: Sequence[slice], described: Array,
             parameters: Array) -> tuple[JointResult, ...]:
-    """How well the models before and after explain samples."""
-    before = recording.residuals(samples, described)
-    after = recording.residuals(samples, parameters)
-    counted = recording.weights(samples) > 0.0
+    """How well the models before and after explain the samples that were held out."""
+    squares, count, differences = np.zeros((3, model.nv)), np.zeros((3, model.nv)), []
+    for block in held:
+        for part in recording.comparison(block, (described, parameters)):
+            squares += [np.nansum(each ** 2, axis=0) for each in part]
+            count += [np.isfinite(each).sum(axis=0) for each in part]
+            differences.append(np.diff(part[2][:_DIFFERENCES], 2, axis=0))
+    rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
+    noise = _white_noise(np.concatenate(differences))
     linear = is_linear(model)
     return tuple(JointResult(
-        name=name, unit="N" if linear[k] else "N m", before=_rms(before[counted[:, k], k]),
-        after=_rms(after[counted[:, k], k]), noise=_white_noise(after[:, k]),
-        torque=_rms(samples.tau[:, k]))
+        name=name, unit="N" if linear[k] else "N m", before=float(rms[1, k]),
+        after=float(rms[2, k]), noise=noise[k], torque=float(rms[0, k]))
         for k, name in enumerate(model.velocity_names))
 
 
-def _rms(x: Array) -> float:
-    return float(np.sqrt((x ** 2).mean())) if len(x) else float("nan")
+def _white_noise(second: Array) -> list[float]:
+    """Standard deviations of noise that is independent from sample to sample.
 
-
-def _white_noise(x: Array) -> float:
-    """Standard deviation of noise that is independent from sample to sample.
-
-    From the median of second differences, which the jumps of friction do not affect.
+    From the medians of second differences, which the jumps of friction do not affect.
     """
-    if len(x) < 3:
-        return float("nan")
-    return float(1.4826 * np.median(np.abs(x[:-2] - 2.0 * x[1:-1] + x[2:])) / np.sqrt(6.0))
+    columns = [np.abs(column[np.isfinite(column)]) for column in second.T]
+    return [_MEDIAN / np.sqrt(6.0) * float(np.median(each)) if len(each) else float("nan")
+            for each in columns]

@@ -10,8 +10,8 @@ from scipy.linalg import eigh
 
 from ..spatial.types import Array
 from .base_parameters import BaseParameters
-from .regressor_columns import Columns
 from .equations import Equations, Recording
+from .unknowns import Unknowns
 
 _ROUNDS = 8             # of noise estimates
 _WEIGHTINGS = 3         # of outliers
@@ -32,26 +32,26 @@ class Estimate(NamedTuple):
     parameters: Array       # (p,) with these values, and zeros
 
 
-def assembled(columns: Columns, sums: Equations, noise: Array) -> tuple[Array, Array]:
+def assembled(unknowns: Unknowns, sums: Equations, noise: Array) -> tuple[Array, Array]:
     """The normal equations of all parameters, each row divided by its variance."""
-    H, g = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
+    H, g = np.zeros((len(unknowns), len(unknowns))), np.zeros(len(unknowns))
     for k, local in enumerate(sums.local):
         H[np.ix_(local, local)] += sums.WW[k] / noise[k] ** 2
         g[local] += sums.Wy[k] / noise[k] ** 2
     return H, g
 
 
-def estimate(columns: Columns, base: BaseParameters, scale: Array, sums: Equations,
+def estimate(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
              noise: Array | None) -> Estimate:
     """Base parameters, and the noise unless it is given, in turn until they agree."""
     current = _torque(sums) if noise is None else noise
     for _ in range(_ROUNDS):
-        value, inverse, determined = _solved(columns, base, scale, sums, current)
-        parameters = np.zeros(len(columns))
+        value, inverse, determined = _solved(unknowns, base, scale, sums, current)
+        parameters = np.zeros(len(unknowns))
         parameters[base.independent] = value
         if noise is not None:
             break
-        before, current = current, _noise(columns, sums, parameters, len(base), current)
+        before, current = current, _noise(unknowns, sums, parameters, len(base), current)
         if np.abs(current / before - 1.0).max() < 1e-3:
             break
     return Estimate(np.where(determined, value, np.nan), inverse, determined, current, parameters)
@@ -63,10 +63,10 @@ def _torque(sums: Equations) -> Array:
     return np.where(torque > 0.0, torque, max(1e-3 * torque.max(), 1e-9))
 
 
-def _solved(columns: Columns, base: BaseParameters, scale: Array, sums: Equations,
+def _solved(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
             noise: Array) -> tuple[Array, Array, np.ndarray]:
     """Values, inverse of the normal equations, and which values are determined."""
-    H, g = assembled(columns, sums, noise)
+    H, g = assembled(unknowns, sums, noise)
     own = H[np.ix_(base.independent, base.independent)]
     eigenvalues, vectors = eigh(own * scale * scale[:, None])
     kept = eigenvalues > _SINGULAR * eigenvalues[-1]
@@ -77,7 +77,7 @@ def _solved(columns: Columns, base: BaseParameters, scale: Array, sums: Equation
             determined)
 
 
-def _noise(columns: Columns, sums: Equations, parameters: Array, count: int,
+def _noise(unknowns: Unknowns, sums: Equations, parameters: Array, count: int,
            fallback: Array) -> Array:
     """Standard deviation of the residuals of each row; that of rows without samples stays."""
     noise = fallback.copy()
@@ -91,7 +91,7 @@ def _noise(columns: Columns, sums: Equations, parameters: Array, count: int,
     return noise
 
 
-def without_outliers(columns: Columns, base: BaseParameters, scale: Array, sums: Equations,
+def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
                      recording: Recording, given: Array | None, first: Estimate,
                      huber: float) -> tuple[Equations, Estimate, float]:
     """Reduce the weights of large residuals (Huber 1964), and estimate again.
@@ -104,7 +104,7 @@ def without_outliers(columns: Columns, base: BaseParameters, scale: Array, sums:
         excess, outliers = recording.excess(found.parameters, limit)
         share = outliers / max(float(sums.count.sum()), 1.0)
         every = sums.minus(excess)
-        before, found = found, estimate(columns, base, scale, every, given)
+        before, found = found, estimate(unknowns, base, scale, every, given)
         deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
         if not (np.abs(found.value - before.value) > 0.05 * deviation).any():
             break

@@ -11,8 +11,8 @@ from ..spatial.types import Array
 from .equations import Equations
 from .fit import Bodies, fit
 from .least_squares import assembled
-from .regressor_columns import FEATURES, Columns
 from .samples import Samples
+from .unknowns import FEATURES, Unknowns
 
 _LIGHTEST = 1e-3        # of the mean mass: the reference for a body without mass
 _SMALLEST = 5e-3        # m: the reference for a body extends by this in each direction
@@ -68,8 +68,8 @@ class Reference:
         Joints whose body is not physical in the description.
     """
 
-    def __init__(self, columns: Columns, samples: Samples) -> None:
-        model = columns.model
+    def __init__(self, unknowns: Unknowns, samples: Samples) -> None:
+        model = unknowns.model
         bodies, self.changed = physical_bodies(model)
         self._bodies = Bodies(bodies)
         tau, v, a = (np.sqrt((x[::1 + len(x) // 100000] ** 2).mean(axis=0)) + 1e-9
@@ -81,26 +81,26 @@ class Reference:
         weights = np.full((len(FEATURES), model.nv), _WEIGHT)
         weights[:3][given > 0.0] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
-        self.weights = np.concatenate([np.zeros(columns.bodies), weights.ravel()])
+        self.weights = np.concatenate([np.zeros(unknowns.bodies), weights.ravel()])
 
-    def typical(self, columns: Columns, matrix: Array) -> Array:
+    def typical(self, unknowns: Unknowns, matrix: Array) -> Array:
         """What combinations of parameters typically are in a robot like this, (b,)."""
-        count = columns.bodies // 10
-        spread = np.einsum("bnk,nkl->bnl", matrix[:, :columns.bodies].reshape(-1, count, 10),
+        count = unknowns.bodies // 10
+        spread = np.einsum("bnk,nkl->bnl", matrix[:, :unknowns.bodies].reshape(-1, count, 10),
                            self._bodies.transforms).reshape(len(matrix), -1)
-        own = matrix[:, columns.bodies:] * self.values[columns.bodies:]
+        own = matrix[:, unknowns.bodies:] * self.values[unknowns.bodies:]
         return np.sqrt((spread ** 2).sum(axis=1) + (own ** 2).sum(axis=1))
 
 
-def physical_parameters(columns: Columns, sums: Equations, noise: Array, reference: Reference,
+def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, reference: Reference,
                         strength: float) -> Array:
     """The parameters that minimize the weighted residuals and the distance from the reference."""
-    H, g = assembled(columns, sums, noise)
-    kinds = np.repeat([1, 1, 1, 2, 1], columns.model.nv)        # an offset can have any sign
-    kind = np.concatenate([np.zeros(columns.bodies, int), kinds])
+    H, g = assembled(unknowns, sums, noise)
+    kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
+    kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
     order = np.argsort(kind, kind="stable")
-    order = order[columns.active[order]]
-    found = np.zeros(len(columns))
+    order = order[unknowns.active[order]]
+    found = np.zeros(len(unknowns))
     found[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
                        strength, strength * reference.weights[order])
     return found

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-from ..model import Model
+from ..algorithms import joint_friction, rnea
+from ..model import Data, Model
+from ..model.urdf import write_urdf
 from ..spatial.types import Array
 from .samples import Samples
 
@@ -101,9 +104,9 @@ class Identification:
     joints : tuple of JointResult, length nv
     base : BaseEstimate
     samples : Samples
-        The recording, or several.
-    validation : Samples
-        The part of it that was held out: blocks of consecutive samples.
+        The recording, or several; efforts times the motor constants, if these were given.
+    held_out : tuple of slice
+        The blocks of samples that the estimate did not use.
     undetermined : tuple of str
         What the recording does not determine, and which motion would.
     warnings : tuple of str
@@ -119,22 +122,59 @@ class Identification:
     joints: tuple[JointResult, ...]
     base: BaseEstimate
     samples: Samples
-    validation: Samples
+    held_out: tuple[slice, ...]
     undetermined: tuple[str, ...]
     warnings: tuple[str, ...]
     seconds: float
 
-    def torque(self, samples: Samples, identified: bool = True) -> Array:
-        """The modelled effort for the motion of some samples, (B, nv) [N m, N].
+    @property
+    def validation(self) -> Samples:
+        """The samples that were held out."""
+        return self.samples.take(np.concatenate([np.arange(each.start, each.stop)
+                                                 for each in self.held_out]))
+
+    def torque(self, samples: Samples) -> Array:
+        """Torques that the identified parameters predict for the motion of some samples.
 
         Parameters
         ----------
         samples : Samples
-        identified : bool
-            With the identified parameters, or else with those of the description.
-        """
-        raise NotImplementedError
 
-    def write_urdf(self, description: str | Path, path: str | Path) -> None:
-        """Write the robot's description with the identified parameters."""
-        raise NotImplementedError
+        Returns
+        -------
+        (B, nv) ndarray
+            Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of
+            friction is unknown, there is none.
+        """
+        v = samples.v
+        found = rnea(self.identified, Data(self.identified), samples.q, v, samples.a, samples.f_ext)
+        found += joint_friction(self.identified, v) + self.offset
+        return found + self.stribeck * np.sign(v) * np.exp(-(v / self.stribeck_velocity) ** 2)
+
+    def described_torque(self, samples: Samples) -> Array:
+        """Torques that the description predicts for the motion of some samples, (B, nv)."""
+        found = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
+        return found + joint_friction(self.model, samples.v)
+
+    def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
+        """Write the robot's description with the identified parameters.
+
+        Only numbers of <inertial> and <dynamics> change; these elements are added where they are
+        missing. Rotor inertia, offsets and Stribeck friction are not part of a URDF.
+
+        Parameters
+        ----------
+        description : str or PathLike
+            File of the description that ``model`` was created from.
+        path : str or PathLike
+            File to write.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read or written.
+        ValueError
+            The description is of another robot.
+        """
+        text = Path(description).read_bytes().decode()
+        Path(path).write_bytes(write_urdf(text, self.identified).encode())

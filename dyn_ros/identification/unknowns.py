@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a robot's torque equations: its parameters, their names and units."""
+"""The unknowns of a robot's torque equations: its parameters, their names and units."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ LINEAR_UNITS = ("kg", "N s/m", "N", "N", "N")
 _ORDER = (4, 5, 7, 8, 9, 1, 2, 3, 6, 0)
 
 
-class Columns:
+class Unknowns:
     """The parameters of a robot: 10 for each joint's body, then each feature for each velocity.
 
     Attributes
