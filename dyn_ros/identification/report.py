@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..spatial.types import Array
 from . import report_figures as figures
 from .report_page import (
     combination,
@@ -94,13 +95,14 @@ def _head(result: Identification) -> Iterator[str]:
         f"<p>{text(each)}</p>" for each in summary(result)) + "</div>"
     samples = result.samples
     duration = sum(samples.time[each.stop - 1] - samples.time[each.start]
-                   for each in figures.held_out(samples))
+                   for each in figures.stretches_of(samples))
     count = {kind: result.base.excitation.count(kind) for kind in _EXCITATION}
     before, after = (_median(result, name) for name in ("before", "after"))
     ratios = [_ratio(joint) for joint in result.joints]
     worst = max((x for x in ratios if np.isfinite(x)), default=np.nan)
+    change = f"{number(before, 3)} → {number(after, 3)} <small>%</small>"
     facts = (
-        ("Torque error, median joint", f"{number(before, 3)} → {number(after, 3)} <small>%</small>"),
+        ("Torque error, median joint", change),
         ("Combinations determined well", f"{count['well']} <small>of "
                                          f"{len(result.base.names)}</small>"),
         ("Error after, worst joint", f"{number(worst, 3)} <small>times its noise</small>"),
@@ -110,15 +112,17 @@ def _head(result: Identification) -> Iterator[str]:
     yield "<nav>" + "".join(f'<a href="#{name}">{title}</a>'
                             for name, title in _SECTIONS.items()) + "</nav>"
     if result.warnings:
-        yield f'<div class="warnings"><b>Warnings</b>{listing(list(map(text, result.warnings)))}</div>'
+        warnings = listing([text(each) for each in result.warnings])
+        yield f'<div class="warnings"><b>Warnings</b>{warnings}</div>'
 
 
 def summary(result: Identification) -> tuple[str, str, str]:
     """Three sentences: the error of held-out torques, what is determined, and warnings."""
     before, after = (_median(result, name) for name in ("before", "after"))
-    error = (f"On {len(result.validation)} held-out samples, which the estimation did not use, the "
-              f"error of the torques changes from {before:.3g} % to {after:.3g} % of their RMS "
-             "value (median of the joints).")
+    used = sum(each.stop - each.start for each in result.held_out)
+    error = (f"On {used} held-out samples, which the estimation did not use, the "
+             f"error of the torques changes from {number(before, 3)} % to {number(after, 3)} % of "
+             "their RMS value (median of the joints).")
     count = {kind: result.base.excitation.count(kind) for kind in _EXCITATION}
     determined = (f"Torques depend on {len(result.base.names)} combinations of parameters, of "
                   f"which the recording determines {count['well']} well, {count['weakly']} weakly "
@@ -129,7 +133,7 @@ def summary(result: Identification) -> tuple[str, str, str]:
     return error, determined, warned
 
 
-def _median(result, name):
+def _median(result: Identification, name: str) -> float:
     """RMS error of the median joint [% of its RMS torque]."""
     values = [100.0 * getattr(joint, name) / joint.torque for joint in result.joints
               if joint.torque > 0.0 and np.isfinite(getattr(joint, name))]
@@ -163,9 +167,8 @@ def _errors(result: Identification) -> Iterator[str]:
 
 def _torques(result: Identification) -> Iterator[str]:
     yield _title("torques")
-    samples = result.validation
-    note = ""
-    if samples.in_contact is not None and samples.in_contact.any():
+    touching, note = result.samples.in_contact, ""
+    if touching is not None and touching.any():
         note = (" While a frame is in contact, unknown forces are part of the torques: no "
                 "prediction is shown.")
     yield ('<p class="quiet">Over time [s]; the stretches that were held out follow each other. '
@@ -195,11 +198,11 @@ def _bodies(result: Identification) -> Iterator[str]:
            "principal axes through the center of mass.</p>")
 
 
-def _millimeters(before, after):
+def _millimeters(before: float, after: float) -> str:
     return pair(fixed(1e3 * before, 1), fixed(1e3 * after, 1))
 
 
-def _gyration(moments):
+def _gyration(moments: Array) -> Array:
     """Principal radii of gyration about the center of mass, ascending [m]."""
     return np.sort(np.sqrt(moments.sum() - moments))
 
@@ -244,10 +247,11 @@ def _base(result: Identification) -> Iterator[str]:
            "bodies into account. Each row has a scale of its own.</p>")
     rows = []
     for n, name in enumerate(base.names):
-        kind = base.excitation[n]
-        rows.append((combination(name), unit(base.units[n]), number(base.before[n]), number(base.after[n]),
-                     "± " + number(0.5 * (base.upper[n] - base.lower[n]), 2),
-                     interval(base.lower[n], base.upper[n], base.before[n], base.after[n], kind),
+        kind, lower, upper = base.excitation[n], base.lower[n], base.upper[n]
+        before, after = base.before[n], base.after[n]
+        rows.append((combination(name), unit(base.units[n]), number(before), number(after),
+                     "± " + number(0.5 * (upper - lower), 2),
+                     interval(lower, upper, before, after, kind),
                      f'<span class="{kind}">{kind}</span>'))
     content = table(("combination", "unit", "before", "after", "95 %", "", "determined"), rows)
     yield folded(f"{len(rows)} combinations", content, len(rows) <= _MANY_ROWS)

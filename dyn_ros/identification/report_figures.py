@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,7 @@ _GRID, _LINE, _TEXT, _QUIET = "#e8eaed", "#c9ccd1", "#3c4043", "#8a8f98"
 
 _POINTS = 4000                  # of a curve at most
 _ALL_POINTS = 240_000           # of all curves of the torques
+_SAMPLES = 200_000              # of the held-out ones that are shown
 _DOTS = 400                     # of a joint's friction
 _BINS = 61
 _LATITUDES, _LONGITUDES = 17, 32
@@ -52,7 +54,14 @@ def content(figure: Any) -> str:
 
 # --- data
 
-def held_out(samples: Samples) -> list[slice]:
+def shown(result: Identification) -> Samples:
+    """The held-out samples, or the beginning of each block if they are many."""
+    most = max(2, _SAMPLES // max(len(result.held_out), 1))
+    rows = [np.arange(each.start, min(each.stop, each.start + most)) for each in result.held_out]
+    return result.samples.take(np.concatenate([np.arange(0), *rows]))
+
+
+def stretches_of(samples: Samples) -> list[slice]:
     """Stretches of consecutive samples."""
     if len(samples) == 0:
         return []
@@ -60,7 +69,7 @@ def held_out(samples: Samples) -> list[slice]:
     typical = np.median(step[step > 0.0]) if (step > 0.0).any() else 0.0
     apart = (np.diff(samples.segment) != 0) | (step <= 0.0) | (step > 3.5 * typical)
     edges = [0, *(np.flatnonzero(apart) + 1).tolist(), len(samples)]
-    return [slice(start, stop) for start, stop in zip(edges, edges[1:])]
+    return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
 def joined_time(samples: Samples, stretches: list[slice]) -> Array:
@@ -93,11 +102,13 @@ def peaks(x: Array, y: Array, most: int) -> tuple[Array, Array]:
 def curve(time: Array, y: Array, stretches: list[slice], most: int) -> tuple[Array, Array]:
     """The points of a curve that is interrupted between stretches."""
     share = most / max(len(time), 1)
-    xs, ys = [], []
+    xs: list[Array] = []
+    ys: list[Array] = []
+    pause = np.array([np.nan])
     for each in stretches:
         x, part = peaks(time[each], y[each], max(4, int(share * (each.stop - each.start))))
-        xs += [x, [np.nan]]
-        ys += [part, [np.nan]]
+        xs += [x, pause]
+        ys += [part, pause]
     return (np.concatenate(xs).astype(np.float32), np.concatenate(ys).astype(np.float32))
 
 
@@ -140,7 +151,8 @@ def _top_legend(height: int) -> dict[str, Any]:
 def torques(result: Identification) -> Iterator[Any]:
     """Of each joint, measured and predicted torque over time, and histograms of the difference."""
     graph, subplots = plotly()
-    samples, stretches = result.validation, held_out(result.validation)
+    samples = shown(result)
+    stretches = stretches_of(samples)
     if not stretches:
         return
     before, after = predicted(result, samples)
@@ -151,8 +163,9 @@ def torques(result: Identification) -> Iterator[Any]:
             rows=1, cols=2, column_widths=[0.76, 0.24], horizontal_spacing=0.05,
             subplot_titles=[f"<b>{label(joint.name)}</b> [{joint.unit}]",
                             f"measured \u2212 model [{joint.unit}]"])
-        for name, y, color, width in (("measured", samples.tau, MEASURED, 4.0),
-                                      ("before", before, BEFORE, 1.3), ("after", after, AFTER, 1.3)):
+        for name, y, color, width in (
+                ("measured", samples.tau, MEASURED, 4.0), ("before", before, BEFORE, 1.3),
+                ("after", after, AFTER, 1.3)):
             xs, ys = curve(time, y[:, k], stretches, most)
             figure.add_trace(graph.Scatter(
                 x=xs, y=ys, name=name, mode="lines", line=dict(color=color, width=width),
@@ -210,22 +223,23 @@ def errors(result: Identification) -> Any:
 def friction(result: Identification) -> Iterator[Any]:
     """Of each joint, torque less inverse dynamics over velocity, with the models of friction."""
     graph, _ = plotly()
-    model, samples = result.identified, result.validation
+    model, samples = result.identified, shown(result)
     if len(samples) == 0:
         return
+    fastest = np.abs(samples.v).max(axis=0)
+    samples = samples.take(np.linspace(0, len(samples) - 1, min(_DOTS, len(samples))).astype(int))
     rigid = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
     left = samples.tau - rigid
     if samples.in_contact is not None:
         left[samples.in_contact.any(axis=1)] = np.nan
-    chosen = np.linspace(0, len(samples) - 1, min(_DOTS, len(samples))).astype(int)
     for k in single(model):
         joint = result.joints[k]
         figure = graph.Figure(graph.Scatter(
-            x=samples.v[chosen, k].astype(np.float32), y=left[chosen, k].astype(np.float32),
+            x=samples.v[:, k].astype(np.float32), y=left[:, k].astype(np.float32),
             mode="markers", marker=dict(color=_QUIET, size=3, opacity=0.4), name="measured",
             hoverinfo="skip"))
-        fastest = float(np.abs(samples.v[:, k]).max())
-        v = np.concatenate([np.linspace(-fastest, 0.0, 60), [0.0], np.linspace(0.0, fastest, 60)])
+        rising = np.linspace(0.0, fastest[k], 60)
+        v = np.concatenate([-rising[::-1], [0.0], rising])
         sign = np.repeat([-1.0, 0.0, 1.0], [60, 1, 60])
         for name, y, color in (("before", loss(result.model, k, v, sign), BEFORE),
                                ("after", friction_torque(result, k, v, sign), AFTER)):
@@ -370,7 +384,8 @@ def _scene(figure: Any) -> dict[str, Any]:
     extent = np.maximum(extent, 0.15 * extent.max())
     middle, ratio = 0.5 * (low + high), extent / np.linalg.norm(extent)
     step = 10.0 ** np.floor(np.log10(extent.max() / 2.0))
-    step *= max((each for each in (1.0, 2.0, 5.0) if each * step <= extent.max() / 2.0), default=1.0)
+    step *= max(each for each in (1.0, 2.0, 5.0)
+                if each == 1.0 or each * step <= extent.max() / 2.0)
     axes = {axis: dict(showbackground=False, gridcolor=_GRID, zerolinecolor=_GRID,
                        title=dict(text=axis[0] + " [m]", font=dict(color=_QUIET, size=11)),
                        showspikes=False, tickfont=dict(color=_QUIET, size=10), dtick=step,

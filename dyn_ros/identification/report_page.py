@@ -11,6 +11,8 @@ from typing import Any
 
 from .report_figures import content
 
+_DASH, _MINUS = "\u2013", "\u2212"
+
 _STYLE = """
 :root { --text: #3c4043; --quiet: #6b7078; --line: #e3e5e8; --before: #b06f1f; --after: #2a6db0; }
 * { box-sizing: border-box; }
@@ -65,7 +67,8 @@ a { color: var(--after); }
 }
 """
 
-# Figures are drawn when they come into view. Those of class "linked" share the range of their x axis.
+# Figures are drawn when they come into view. Those of class "linked" share the range of their x
+# axis.
 _SCRIPT = """
 const options = {displaylogo: false, responsive: true,
   modeBarButtonsToRemove: ["select2d", "lasso2d"]};
@@ -88,7 +91,8 @@ function link(source, event) {
   else return;
   linking = true;
   const update = range ? {"xaxis.range": range} : {"xaxis.autorange": true};
-  const others = [...document.querySelectorAll(".linked .js-plotly-plot")].filter(x => x !== source);
+  const others = [...document.querySelectorAll(".linked .js-plotly-plot")]
+    .filter(each => each !== source);
   Promise.all(others.map(each => Plotly.relayout(each, update))).then(() => { linking = false; });
 }
 const plots = [...document.querySelectorAll(".plot")];
@@ -158,17 +162,17 @@ def text(value: object) -> str:
 def number(value: float, digits: int = 4) -> str:
     """A number with so many digits, or a dash."""
     if not math.isfinite(value):
-        return "–"
+        return _DASH
     found = f"{value:.{digits}g}"
-    return text("0" if float(found) == 0.0 else found).replace("-", "−")
+    return text("0" if float(found) == 0.0 else found).replace("-", _MINUS)
 
 
 def fixed(value: float, decimals: int) -> str:
     """A number with so many decimals, or a dash."""
     if not math.isfinite(value):
-        return "–"
+        return _DASH
     found = f"{value:.{decimals}f}"
-    return (found.lstrip("-") if float(found) == 0.0 else found).replace("-", "−")
+    return (found.lstrip("-") if float(found) == 0.0 else found).replace("-", _MINUS)
 
 
 def unit(name: str) -> str:
@@ -212,9 +216,9 @@ def listing(items: Sequence[str], most: int = 12) -> str:
     return shown
 
 
-def folded(title: str, content: str, is_open: bool) -> str:
+def folded(title: str, inside: str, is_open: bool) -> str:
     """Content that can be folded."""
-    return (f"<details{' open' if is_open else ''}><summary>{text(title)}</summary>\n{content}\n"
+    return (f"<details{' open' if is_open else ''}><summary>{text(title)}</summary>\n{inside}\n"
             "</details>")
 
 
