@@ -68,7 +68,8 @@ class Bodies:
             L = np.linalg.cholesky(Q)
         except np.linalg.LinAlgError:
             return np.inf, z, z
-        inverse = np.linalg.inv(Q)
+        half = np.linalg.inv(L)
+        inverse = half.swapaxes(1, 2) @ half
         logarithm = 2.0 * np.log(np.einsum("nii->ni", L)).sum()
         value = float(np.trace(Q, axis1=1, axis2=2).sum() - logarithm - 4.0 * len(z))
         gradient = np.einsum("kii->k", BASIS) - np.einsum("nij,kij->nk", inverse, BASIS)

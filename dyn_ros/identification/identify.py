@@ -19,7 +19,7 @@ from ..spatial.types import Array
 from .advice import undetermined
 from .base_parameters import BaseParameters, structure
 from .equations import Progress, Recording
-from .least_squares import Estimate, covariance, estimate, without_outliers
+from .least_squares import Estimate, Scale, covariance, estimate, without_outliers
 from .physical import Reference, physical_parameters
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
@@ -116,7 +116,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
 
     base = structure(unknowns)
     reference = Reference(unknowns, samples)
-    scale = reference.typical(unknowns, base.matrix)
+    described = _described(model)
+    scale = Scale(reference.typical(unknowns, base.matrix), base.matrix @ described)
     training, held = blocks(len(samples), held_out, seed)
     recording = Recording(unknowns, samples, training, velocity, threads, progress,
                           contact_dimension)
@@ -138,10 +139,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     progress(0.75, "physical parameters")
     parameters = physical_parameters(unknowns, sums, found.noise, reference, regularization)
     spread, count = covariance(base, recording, found, huber)
-    described = np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
-                                model.friction, np.zeros(2 * model.nv)])
-    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)), scale,
-                           described, parameters)
+    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)),
+                           scale.typical, described, parameters)
     identified = _identified(model, unknowns, chosen, parameters)
     progress(0.97, "validation")
     joints = _joints(model, recording, held, described, parameters)
@@ -221,6 +220,12 @@ def base_estimate(base: BaseParameters, found: Estimate, spread: Array, quantile
         lower=np.where(found.determined, found.value - half, -np.inf),
         upper=np.where(found.determined, found.value + half, np.inf),
         excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in part))
+
+
+def _described(model: Model) -> Array:
+    """All parameters of the description, (p,)."""
+    return np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
+                           model.friction, np.zeros(2 * model.nv)])
 
 
 def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str],

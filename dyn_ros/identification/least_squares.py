@@ -41,17 +41,33 @@ def assembled(unknowns: Unknowns, sums: Equations, noise: Array) -> tuple[Array,
     return H, g
 
 
-def estimate(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
+class Scale(NamedTuple):
+    """What base parameters typically are, (b,), and those of the description, (b,)."""
+
+    typical: Array
+    described: Array
+
+    def shrinkage(self, value: Array, bodies: np.ndarray) -> float:
+        """How much smaller the bodies of an estimate are than those of the description."""
+        size = [np.linalg.norm(each[bodies] / self.typical[bodies])
+                for each in (value, self.described)]
+        return float(min(size[0] / max(size[1], 1e-300), 1.0))
+
+
+def estimate(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
              noise: Array | None) -> Estimate:
     """Base parameters, and the noise unless it is given, in turn until they agree."""
     current = _torque(sums) if noise is None else noise
+    bodies = base.independent < unknowns.bodies
     for _ in range(_ROUNDS):
-        value, inverse, determined = _solved(unknowns, base, scale, sums, current)
+        value, inverse, determined = _solved(unknowns, base, scale.typical, sums, current)
         parameters = np.zeros(len(unknowns))
         parameters[base.independent] = value
         if noise is not None:
             break
         before, current = current, _noise(unknowns, sums, parameters, len(base), current)
+        # The noise of a row without torque is that of the motion, times the bodies
+        current[sums.yy == 0.0] /= max(scale.shrinkage(value, bodies), 1e-3)
         if np.abs(current / before - 1.0).max() < 1e-3:
             break
     return Estimate(np.where(determined, value, np.nan), inverse, determined, current, parameters)
@@ -91,7 +107,7 @@ def _noise(unknowns: Unknowns, sums: Equations, parameters: Array, count: int,
     return noise
 
 
-def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
+def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
                      recording: Recording, given: Array | None, first: Estimate,
                      huber: float) -> tuple[Equations, Estimate, float]:
     """Reduce the weights of large residuals (Huber 1964), and estimate again.
