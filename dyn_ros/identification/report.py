@@ -167,10 +167,10 @@ def _errors(result: Identification) -> Iterator[str]:
 
 def _torques(result: Identification) -> Iterator[str]:
     yield _title("torques")
-    touching, note = result.samples.in_contact, ""
-    if touching is not None and touching.any():
-        note = (" While a frame is in contact, unknown forces are part of the torques: no "
-                "prediction is shown.")
+    note = ""
+    if result.samples.contacts:
+        note = (" Predictions include the forces at contacts, which are estimated from each sample "
+                "for both models.")
     yield ('<p class="quiet">Over time [s]; the stretches that were held out follow each other. '
            "Right: distribution of the difference. Zooming applies to all joints, a double click "
            f"shows everything again.{note}</p>")

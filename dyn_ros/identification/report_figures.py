@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms import frame_placements, rnea
-from ..model import Data, Model
+from ..algorithms import frame_jacobian, frame_placements, rnea
+from ..model import Data, Model, ReferenceFrame
 from ..model.parameters import pseudo_inertia
 from ..spatial.types import Array
 from .result import Identification
@@ -26,6 +26,8 @@ _ALL_POINTS = 240_000           # of all curves of the torques
 _SAMPLES = 200_000              # of the held-out ones that are shown
 _DOTS = 400                     # of a joint's friction
 _BINS = 61
+_FORCE = 3                      # rows of a contact's Jacobian: the force at the frame's origin
+_CHUNK = 8192                   # samples
 _LATITUDES, _LONGITUDES = 17, 32
 
 
@@ -113,12 +115,33 @@ def curve(time: Array, y: Array, stretches: list[slice], most: int) -> tuple[Arr
 
 
 def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
-    """Torques before and after; NaN where unknown contact forces are part of the torques."""
+    """Torques before and after, with those of unknown contact forces, (B, nv) each."""
     before, after = result.described_torque(samples), result.torque(samples)
-    if samples.in_contact is not None:
-        touching = samples.in_contact.any(axis=1)
-        before[touching] = after[touching] = np.nan
-    return before, after
+    return (before + contact_torques(result, samples, samples.tau - before),
+            after + contact_torques(result, samples, samples.tau - after))
+
+
+def contact_torques(result: Identification, samples: Samples, residual: Array) -> Array:
+    """The part of a residual that forces at the contacts explain, by weighted least squares."""
+    found = np.zeros_like(residual)
+    if not samples.contacts:
+        return found
+    noise = np.array([joint.noise for joint in result.joints])
+    noise = np.where(noise > 0.0, noise, 1.0)
+    data = Data(result.model)
+    for start in range(0, len(samples), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        J = np.stack([frame_jacobian(result.model, data, samples.q[rows], frame,
+                                     ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :_FORCE]
+                      for frame in samples.contacts], axis=1)
+        if samples.in_contact is not None:
+            J *= samples.in_contact[rows][:, :, None, None]
+        A = J.reshape(len(J), -1, J.shape[-1]) / noise
+        _, sizes, directions = np.linalg.svd(A, full_matrices=False)
+        directions *= (sizes > 1e-9 * sizes.max(initial=1e-300))[:, :, None]
+        forces = np.einsum("bij,bj->bi", directions, residual[rows] / noise)
+        found[rows] = noise * np.einsum("bij,bi->bj", directions, forces)
+    return found
 
 
 def single(model: Model) -> list[int]:
@@ -230,8 +253,7 @@ def friction(result: Identification) -> Iterator[Any]:
     samples = samples.take(np.linspace(0, len(samples) - 1, min(_DOTS, len(samples))).astype(int))
     rigid = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
     left = samples.tau - rigid
-    if samples.in_contact is not None:
-        left[samples.in_contact.any(axis=1)] = np.nan
+    left -= contact_torques(result, samples, samples.tau - result.torque(samples))
     for k in single(model):
         joint = result.joints[k]
         figure = graph.Figure(graph.Scatter(

@@ -8,9 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-from identification.recordings import perturbed, record, waves
+from identification.recordings import perturbed, record, standing, waves
 
 import dyn_ros
+import peer
 from dyn_ros.identification import identify
 from dyn_ros.identification import report_figures as figures
 from dyn_ros.identification import report_page as pages
@@ -145,18 +146,40 @@ def test_curves_are_the_torques(result):
     assert len(list(figures.torques(result))) == len(list(figures.friction(result))) == 3
 
 
-def test_predictions_are_left_out_while_forces_are_unknown(result, tmp_path):
-    touching = np.zeros((len(result.samples), 1), bool)
-    touching[: len(touching) // 2] = True
-    changed = dataclasses.replace(result, samples=dataclasses.replace(
-        result.samples, contacts=("slide",), in_contact=touching))
-    samples = changed.validation
-    for torque in figures.predicted(changed, samples):
-        assert np.isnan(torque[samples.in_contact[:, 0]]).all()
-        assert np.isfinite(torque[~samples.in_contact[:, 0]]).all()
-    assert sum(1 for _ in figures.torques(changed)) == 3
-    write_report(changed, tmp_path / "report.html")
-    assert "unknown forces are part of the torques" in content(tmp_path / "report.html")
+@pytest.fixture(scope="module")
+def standing_result():
+    model = dyn_ros.Model.from_urdf(peer.urdf("solo12"), "floating")
+    recording = standing(perturbed(model, seed=2), seconds=6.0, rate=200.0, counts=None, noise=0.0)
+    samples = recording.samples(model, f_ext=None)
+    return recording.true, identify(model, samples, regularization=1e-3)
+
+
+def test_predictions_include_unknown_contact_forces(standing_result, tmp_path):
+    """With the true parameters they explain the torques, except for the errors of filters."""
+    true, result = standing_result
+    samples = result.validation
+    assert samples.contacts and samples.in_contact.any()
+    exact = dataclasses.replace(result, identified=true, offset=np.zeros(true.nv))
+    before, after = figures.predicted(exact, samples)
+    errors = [np.sqrt(np.mean((samples.tau - torque)[:, 6:] ** 2)) for torque in (before, after)]
+    assert errors[1] < 0.3 * errors[0]
+    write_report(result, tmp_path / "report.html")
+    assert "Predictions include the forces at contacts" in content(tmp_path / "report.html")
+
+
+def test_contact_torques_are_those_of_forces_at_the_contacts(standing_result):
+    _, result = standing_result
+    samples = result.validation
+    J = np.stack([dyn_ros.frame_jacobian(
+        result.model, dyn_ros.Data(result.model), samples.q, frame,
+        dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :3] for frame in samples.contacts], axis=1)
+    forces = np.random.default_rng(0).normal(size=J.shape[:3]) * samples.in_contact[:, :, None]
+    torque = np.einsum("bcij,bci->bj", J, forces)
+    np.testing.assert_allclose(figures.contact_torques(result, samples, torque), torque,
+                               atol=1e-9 * np.abs(torque).max())
+    still = samples.take(~samples.in_contact.any(axis=1))
+    if len(still):
+        assert not figures.contact_torques(result, still, np.ones(still.tau.shape)).any()
 
 
 def test_of_long_recordings_the_beginning_of_each_block_is_shown(result, monkeypatch):
