@@ -1,20 +1,33 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """dyn_ros: rigid-body dynamics of a moving robot."""
+import importlib
 import pkgutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .algorithms import *  # noqa: F403
-from .model import Data as Data
-from .model import Model as Model
-from .model import ReferenceFrame as ReferenceFrame
-from .model import UrdfError as UrdfError
+from .model import *  # noqa: F403
 from .spatial import *  # noqa: F403
 
-if not TYPE_CHECKING:               # which reads the lines above
+_ON_FIRST_USE = ("BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
+                 "PayloadEstimate", "Samples", "base_parameters", "excite", "identify",
+                 "identify_payload")
+
+if TYPE_CHECKING:
+    from .identification import *  # noqa: F403
+else:                               # a type checker reads the lines above
     from .algorithms import __all__ as _algorithms
+    from .model import __all__ as _model
     from .spatial import __all__ as _values
-    __all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", *_algorithms, *_values]
+    __all__ = [*_model, *_algorithms, *_values, *_ON_FIRST_USE]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the identification when it is first used: nodes do not need it, and it takes time."""
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(".identification", __name__), name)
+
 
 __version__ = "0.2.0"
 

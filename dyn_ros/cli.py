@@ -4,16 +4,20 @@
 import argparse
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from . import algorithms
 from .model import Model
-from .model.check import check_urdf
+from .model.check import Examination, examine_urdf
 from .model.model import RootJoint
 from .model.urdf import read_description
 from .spatial.cache import cache_folder
+
+if TYPE_CHECKING:
+    from .identification import Samples
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Read = TypeVar("Read")
@@ -83,6 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_info(commands)
     _add_torque(commands)
     _add_check(commands)
+    _add_identify(commands)
+    _add_excite(commands)
     _add_precompile(commands)
     return parser
 
@@ -163,15 +169,175 @@ def _torque(options: argparse.Namespace) -> None:
 
 
 def _add_check(commands: Commands) -> None:
-    text = "Check a description for masses, inertias and limits that are impossible or implausible."
+    text = ("Check a description for masses, inertias, meshes and limits that are impossible or "
+            "implausible.")
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
     _add_robot(command)
+    command.add_argument("--mesh-path", type=Path, action="append", default=[], metavar="FOLDER",
+                         help="folder with packages that contain meshes, in addition to sourced "
+                              "workspaces and to the folders above the robot's file; repeatable")
+    command.add_argument("--json", action="store_true",
+                         help="print the findings as JSON; what was not examined goes to stderr")
+    command.add_argument("--picture", type=Path, metavar="FILE.html",
+                         help="save a picture of the links' shapes and inertias, those with "
+                              "findings in red")
 
 
 def _check(options: argparse.Namespace) -> int:
     from . import tables
-    return 1 if tables.show_findings(_read(options, check_urdf)) else 0
+    folders = [*options.mesh_path, *options.robot.absolute().parents]
+
+    def read(xml: str, root_joint: RootJoint) -> Examination:
+        with _progress() as show:
+            return examine_urdf(xml, root_joint, folders, show)
+
+    examined = _read(options, read)
+    if options.picture is not None:
+        _save_picture(options, examined)
+    show = tables.print_findings if options.json else tables.show_findings
+    return 1 if show(examined.findings, examined.unseen) else 0
+
+
+def _save_picture(options: argparse.Namespace, examined: Examination) -> None:
+    from .viewer.inertia_picture import save_picture
+    try:
+        save_picture(examined, options.picture, options.robot.stem)
+    except ImportError as error:
+        raise UsageError(error) from error
+    except OSError as error:
+        raise UsageError(f"{options.picture}: {error.strerror}") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, str], None]]:
+    """Show on a terminal how many meshes have been read, until the block ends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    with Progress(TextColumn("{task.description}", markup=False), BarColumn(),
+                  MofNCompleteColumn(), console=Console(stderr=True), transient=True,
+                  disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("meshes", total=None)
+        yield lambda done, total, name: bar.update(task, completed=done, total=total,
+                                                   description=name)
+
+
+def _add_identify(commands: Commands) -> None:
+    text = "Estimate a robot's inertias and friction from recordings of its torques."
+    command = commands.add_parser("identify", help=text, description=text)
+    command.set_defaults(run=_identify)
+    command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
+    command.add_argument("recordings", type=Path, nargs="+", metavar="RECORDING",
+                         help="table (.parquet, .csv) with the columns time, position.JOINT and "
+                              "effort.JOINT")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
+                         help="write the description with the identified parameters")
+    command.add_argument("--report", type=Path, metavar="FILE.html",
+                         help="write a page with plots of the result")
+    _add_root_joint(command)
+    command.add_argument("--cutoff", type=_positive, metavar="HZ",
+                         help="of the filter of the positions (default: from their spectra)")
+    command.add_argument("--no-friction", action="store_true",
+                         help="do not estimate friction and offsets")
+    command.add_argument("--no-armature", action="store_true",
+                         help="do not estimate rotor inertias")
+    command.add_argument("--stribeck", type=_positive, metavar="VELOCITY",
+                         help="also estimate friction that decreases up to this velocity "
+                              "[rad/s, m/s]")
+    command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
+                         help="what the frames of the columns in_contact.FRAME transmit: 3, a "
+                              "force; 6, also a moment (default: 3)")
+    command.add_argument("--threads", type=_count, default=1, metavar="N",
+                         help="number of threads (default: 1)")
+
+
+def _identify(options: argparse.Namespace) -> None:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from . import tables
+    from .identification import Samples, identify
+    model = _read(options, Model.from_urdf)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        samples = [_recording(path, model, options.cutoff) for path in options.recordings]
+
+        def show(done: float, what: str) -> None:
+            bar.update(task, completed=done, description=what)
+
+        try:
+            result = identify(model, Samples.concatenate(samples), armature=not options.no_armature,
+                              friction=not options.no_friction, stribeck=options.stribeck,
+                              threads=options.threads, progress=show,
+                              contact_dimension=options.contact_dimension)
+        except ValueError as error:
+            raise UsageError(error) from error
+    tables.show_identification(result)
+    try:
+        if options.output:
+            result.write_urdf(options.robot, options.output)
+            print(f"wrote {options.output}")
+        if options.report:
+            from .identification.report import write_report
+            write_report(result, options.report)
+            print(f"wrote {options.report}")
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
+    except ImportError as error:
+        raise UsageError(error) from error
+
+
+def _recording(path: Path, model: Model, cutoff: float | None) -> "Samples":
+    from .identification import Samples
+    try:
+        return Samples.from_table(model, path, cutoff=cutoff)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _add_excite(commands: Commands) -> None:
+    text = "Compute a motion whose recording determines a robot's parameters well."
+    command = commands.add_parser("excite", help=text, description=text)
+    command.set_defaults(run=_excite, root_joint="fixed")
+    command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+                         help="trajectory to write: .yaml or .json, a "
+                              "trajectory_msgs/JointTrajectory; or .csv")
+    command.add_argument("--duration", type=_positive, default=20.0, metavar="SECONDS",
+                         help="of the motion (default: 20)")
+    command.add_argument("--period", type=_positive, default=10.0, metavar="SECONDS",
+                         help="of the motion, which repeats (default: 10)")
+    command.add_argument("--rate", type=_positive, default=10.0, metavar="HZ",
+                         help="points per second of a JointTrajectory (default: 10)")
+    command.add_argument("--margin", type=_positive, default=0.9, metavar="FRACTION",
+                         help="of the limits that is used (default: 0.9)")
+    command.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+
+
+def _excite(options: argparse.Namespace) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from .identification import excite
+    model = _read(options, Model.from_urdf)
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                  transient=True) as bar:
+        task = bar.add_task("searching", total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        try:
+            found = excite(model, duration=options.duration, period=options.period,
+                           margin=options.margin, seed=options.seed, progress=show)
+            found.write(options.output, options.rate)
+        except ValueError as error:
+            raise UsageError(error) from error
+        except OSError as error:
+            raise UsageError(f"{options.output}: {error.strerror}") from error
+    print(f"wrote {options.output}: {found.time[-1]:g} s, condition number {found.condition:.3g}. "
+          "Look at the motion before you run it: collisions are not checked.")
 
 
 def _read(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:
@@ -213,6 +379,13 @@ def _port(text: str) -> int:
     """Convert a port number, for argparse."""
     if not (text.isdecimal() and int(text) < 65536):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    """Convert a number of at least 1, for argparse."""
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 

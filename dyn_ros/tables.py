@@ -1,12 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The tables that the ``dyn_ros`` command prints about a robot."""
+import json
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from .algorithms import generalized_gravity, nonlinear_effects, rnea
@@ -14,6 +18,9 @@ from .model import Data, Model
 from .model.check import Finding
 from .model.urdf import Joint
 from .spatial.types import Array
+
+if TYPE_CHECKING:
+    from .identification import Identification
 
 
 def show_info(model: Model) -> None:
@@ -61,17 +68,58 @@ def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[s
     console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
 
 
-def show_findings(found: Sequence[Finding]) -> int:
-    """Print the findings with advice; return their number."""
+def show_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
+    """Print the findings with advice, and what was not examined; return their number."""
     console = _console()
     if found:
         table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
                       show_lines=True)
         for finding in found:
-            table.add_row(*finding)
+            table.add_row(*map(escape, (finding.where, finding.what, finding.advice)))
         console.print(table)
+    for line in unseen:
+        console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
     console.print(f"{len(found)} findings" if found else "no findings")
     return len(found)
+
+
+def show_identification(result: "Identification") -> None:
+    """Print the error of each joint's torque before and after, friction, and what is missing."""
+    table = _table("joint", _right("torque"), _right("before"), _right("after"), _right("noise"),
+                   _right("armature"), _right("damping"), _right("friction"), _right("offset"))
+    after = result.identified
+    for k, joint in enumerate(result.joints):
+        table.add_row(joint.name, *map(_number, (
+            joint.torque, joint.before, joint.after, joint.noise, after.armature[k],
+            after.damping[k], after.friction[k], result.offset[k])))
+    console = _console()
+    console.print(table)
+    console.print("RMS in N m or N, on held-out samples: of the measured torque, and of its "
+                  "difference from the model before and after.")
+    known = sum(each != "not" for each in result.base.excitation)
+    console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
+                  f"{len(result.samples)} samples, {result.seconds:.1f} s.")
+    for text in result.undetermined:
+        console.print(f"not determined: {text}", markup=False)
+    for text in result.warnings:
+        console.print(f"warning: {text}", style="yellow", markup=False)
+
+
+def print_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
+    """Print the findings as JSON, and to stderr what was not examined; return their number."""
+    print(json.dumps([_plain(finding._asdict()) for finding in found], indent=2, allow_nan=False))
+    for line in unseen:
+        print(f"note: {line}", file=sys.stderr)
+    return len(found)
+
+
+def _plain(value: Any) -> Any:
+    """Replace infinite numbers, which JSON does not have, with None."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _console() -> Console:

@@ -316,6 +316,16 @@ def uncompiled(robot, calls):
     return [pickle.loads(result) for result in pickle.loads(done.stdout)]
 
 
+def some_frames(pair):
+    """Indices of frames here and in Pinocchio: far out, in the middle, on the base; all kinds."""
+    kinds = {"joint": pinocchio.JOINT, "fixed_joint": pinocchio.FIXED_JOINT,
+             "body": pinocchio.BODY}
+    count = len(pair.model.tree.frames)
+    return [(n, pair.pin.getFrameId(frame.name, kinds[frame.kind]))
+            for n, frame in enumerate(pair.model.tree.frames)
+            if n in {0, 1, count // 3, count // 2, count - 2, count - 1}]
+
+
 def as_tuple(found):
     """The results of a function as a tuple, even if there is only one."""
     return found if isinstance(found, tuple) else (found,)

@@ -83,6 +83,8 @@ from .kinematics import bias_acceleration as bias_acceleration
 from .kinematics import forward_kinematics as forward_kinematics
 from .kinematics import frame_placements as frame_placements
 from .minverse import minverse as minverse
+from .normal_equations import NormalEquations as NormalEquations
+from .normal_equations import normal_equations as normal_equations
 from .operational_space import (
     dynamically_consistent_inverse as dynamically_consistent_inverse,
 )
@@ -91,6 +93,21 @@ from .operational_space import operational_space_bias as operational_space_bias
 from .operational_space import operational_space_inertia as operational_space_inertia
 from .precompile import precompile as precompile
 from .regressors import joint_torque_regressor as joint_torque_regressor
+from .regressors import (
+    joint_torque_regressor_product as joint_torque_regressor_product,
+)
+from .regressors_body import body_regressor as body_regressor
+from .regressors_body import frame_body_regressor as frame_body_regressor
+from .regressors_body import joint_body_regressor as joint_body_regressor
+from .regressors_energy import kinetic_energy_regressor as kinetic_energy_regressor
+from .regressors_energy import potential_energy_regressor as potential_energy_regressor
+from .regressors_energy import static_regressor as static_regressor
+from .regressors_kinematic import frame_kinematic_regressor as frame_kinematic_regressor
+from .regressors_kinematic import joint_kinematic_regressor as joint_kinematic_regressor
+from .regressors_momentum import (
+    momentum_observer_regressor as momentum_observer_regressor,
+)
+from .regressors_momentum import momentum_regressor as momentum_regressor
 from .rnea import generalized_gravity as generalized_gravity
 from .rnea import nonlinear_effects as nonlinear_effects
 from .rnea import rnea as rnea
@@ -107,10 +124,11 @@ from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
     __all__ = [*_ALGORITHMS, "Contact", "ContactCholesky", "ContactDerivatives", "ContactForces",
-               "ImpulseDerivatives", "cholesky_M_times", "cholesky_U_solve", "cholesky_U_times",
-               "cholesky_Ut_solve", "cholesky_Ut_times", "contact_cholesky", "frame_force",
-               "joint_friction", "joint_hessian", "joint_jacobian",
-               "joint_jacobian_time_variation", "precompile"]
+               "ImpulseDerivatives", "NormalEquations", "body_regressor", "cholesky_M_times",
+               "cholesky_U_solve", "cholesky_U_times", "cholesky_Ut_solve", "cholesky_Ut_times",
+               "contact_cholesky", "frame_force", "joint_body_regressor", "joint_friction",
+               "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
+               "joint_kinematic_regressor", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/algorithms/__init__.py does not import "

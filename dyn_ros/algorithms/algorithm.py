@@ -64,7 +64,8 @@ class Algorithm:
     inputs : sequence of Field
         Fields passed by the caller, in the order of the arguments.
     results : sequence of Field
-        Fields that are returned: one array or number, or a tuple of them.
+        Fields that are returned: one array or number, or a tuple of them. For a batch, those
+        declared with ``summed`` are sums over its states; others have a row for each state.
     optional : sequence of Field
         Inputs that can be None; the kernel checks ``has_input``.
     leaves : sequence of Field
@@ -407,6 +408,7 @@ class _Caller:
         outputs, found = zip(*[batch.new_result(data, f, size, constraints)
                                for f in algorithm.results])
         inputs = tuple(batch.as_rows(value) for value in values)
+        sums = {f: total for f, total in zip(algorithm.results, found) if f.summed}
         spaces = data._batch_spaces.setdefault(algorithm, [])
         while len(spaces) < threads and len(spaces) * LANES < size:
             spaces.append(batch.BatchSpace(model, program.fields))
@@ -415,19 +417,25 @@ class _Caller:
             space = spaces[thread]
             tiles = tuple(space.tile_offsets(f, rows.shape[1])
                           for f, rows in zip(algorithm.results, outputs))
-            return program.batch.call(*space.addresses, selector, inputs, tiles, outputs,
-                                      start, stop)
+            for f in sums:
+                space.sum(f)[...] = 0.0
+            return [program.batch.call(*space.addresses, selector, inputs, tiles, outputs, *part)
+                    for part in (space.parts(start, stop) if sums else [(start, stop)])]
 
         try:
-            states = batch.in_parts(data, size, threads, run)
+            parts = batch.in_parts(data, size, threads, run)
         except BaseException:                       # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
+        states = [state for part in parts for state in part]
         if native.REJECTED in states:
             algorithm.require_valid(model, values)  # which raises
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):
             algorithm.raise_if_singular(model, values)
+        for f, total in sums.items():
+            for space in spaces[:len(parts)]:
+                total += space.sum(f)
         return found
 
     def _run_each(self, data, selector, values, constraints, size, threads):
@@ -441,7 +449,11 @@ class _Caller:
             if self._execute(data, ready, selector, state, constraints):
                 self._algorithm.raise_if_singular(model, state)
             for output, f in zip(found, self._algorithm.results):
-                output[n] = public_view(model, f, ready.workspace[f], constraints)
+                value = public_view(model, f, ready.workspace[f], constraints)
+                if f.summed:
+                    output += value
+                else:
+                    output[n] = value
         return found
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches: arrays for the results, tiles for copying them, and threads."""
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from ..model import layout
 from ..model.data import Data
-from ..model.fields import EMPTY, Axis, Field, axis_lengths
+from ..model.fields import EMPTY, Axis, Field, axis_lengths, public_view
 from ..model.types import Array, Model
 from ..model.workspace import Workspace
 from ..spatial.lanes import LANES
 
 _NOTHING = np.zeros((0, 0))         # the batch of an omitted input
+_NO_TILES: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class BatchSpace:
@@ -34,12 +35,26 @@ class BatchSpace:
         self.addresses = tuple(array.ctypes.data for array in (
             model._ints, self._workspace.table, model._floats, self._workspace.work))
 
+    def sum(self, known: Field) -> Array:
+        """The sum over this thread's states, in its shape for one state; calls change it."""
+        return public_view(self._workspace.model, known, self._workspace[known])
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The states of full lanes, then the rest; the table states how many lanes hold one."""
+        middle = stop - (stop - start) % LANES
+        for first, last in ((start, middle), (middle, stop)):
+            self._workspace.table[layout.NSTATES] = min(last - first, LANES)
+            if first < last:
+                yield first, last
+
     def tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
         """Offsets of the tiles of ``LANES`` numbers that make up the rows of a result.
 
         The last tile ends with its row. Tiles that are empty because of the tree refer to a block
-        of zeros, which stays in the caches.
+        of zeros, which stays in the caches. A sum has none: it is not copied to rows.
         """
+        if known.summed:
+            return _NO_TILES
         if (known, columns) not in self._tiles:
             first = np.minimum(np.arange(0, columns, LANES), max(columns - LANES, 0))
             tiles = self._workspace.offset(known) + first
@@ -89,8 +104,11 @@ def as_rows(batch: Array | None) -> Array:
 def new_result(data: Data, known: Field, size: int, constraints: int) -> tuple[Array, Array]:
     """Allocate the results of a batch, one row per state, and the view to return.
 
-    Long rows are padded to whole cache lines.
+    Long rows are padded to whole cache lines. For a sum they are empty, and the view is a new
+    array of one sum.
     """
+    if known.summed:
+        return np.empty((size, 0)), np.zeros(axis_lengths(data.model, known.shape))
     shape = axis_lengths(data.model, known.shape, constraints)
     if known.shape[:1] == ("rows",):
         shape = (shape[0] - 1, *shape[1:])

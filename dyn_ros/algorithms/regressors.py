@@ -16,7 +16,7 @@ instead of the 60 derivatives of f, which would have to be transformed to the jo
 """
 import numpy as np
 
-from ..model.fields import A, Q, V, field
+from ..model.fields import TAU_IN, A, Q, V, field
 from ..model.layout import (
     GRAVITY,
     clear,
@@ -40,19 +40,22 @@ from ..spatial.algebra import (
     inertia_add,
     load9,
     load_inertia,
+    load_motion,
     motion_moved,
     rotate_inverse,
     store_inertia,
+    store_spatial,
     symmetric_add,
     zero3,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import constant
+from ..spatial.lanes import constant, load
 from .algorithm import Algorithm
 from .root_axes import (
     BODY_ACCELERATION,
     BODY_VELOCITY,
     ROTATION,
+    add_column,
     body_acceleration,
     body_velocity,
     from_parent,
@@ -65,6 +68,10 @@ JOINT_TORQUE_REGRESSOR = field(
     "joint_torque_regressor", ("nv", "parameters"),
     "Derivatives of the joint torques with respect to the dynamic parameters of all bodies "
     "[N m, N per kg, kg m, kg m2].", sparse=True)
+JOINT_TORQUE_REGRESSOR_PRODUCT = field(
+    "joint_torque_regressor_product", ("parameters",),
+    "Product of the transposed joint torque regressor and torques [N2 m2 per kg, kg m, kg m2].")
+COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times torques
 
 
 # --- one body, in its own axes
@@ -115,12 +122,24 @@ def add_to_row(r, start, x):
 
 
 @kernel
-def parameter_columns(r, i, w, a, start):
+def motion_of_body(r, i):
+    """Place body i after its parent; return its motion in its axes, as in ``power_derivatives``."""
+    place_body(r, i)
+    v = body_velocity(r, i)
+    a = body_acceleration(r, i, v)
+    point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
+    R = load9(r.work, offset(r, ROTATION) + 9 * i)
+    return rotate_inverse(R, v.angular), motion_in_body_axes(R, point)
+
+
+@kernel
+def parameter_columns(r, i, start, row):
     """Store the columns of the parameters of body i, in the rows of the joints that carry it.
 
-    w and a as for ``power_derivatives``; start is the offset of these columns in the first row.
+    start is the offset of these columns in the first row, row the length of a row.
     """
-    R, row = load9(r.work, offset(r, ROTATION) + 9 * i), 10 * njoints(r)
+    w, a = motion_of_body(r, i)
+    R = load9(r.work, offset(r, ROTATION) + 9 * i)
     p, j = zero3(w[0]), i                           # from the origin of joint j to that of joint i
     while j > 0:
         for c in range(ncolumns(r, j)):
@@ -135,17 +154,39 @@ def joint_torque_regressor_kernel(r):
     clear_sparse(r, JOINT_TORQUE_REGRESSOR)
     set_falling_root(r)
     for i in range(1, njoints(r) + 1):
-        place_body(r, i)
-        v = body_velocity(r, i)
-        a = body_acceleration(r, i, v)
-        point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
-        R = load9(r.work, offset(r, ROTATION) + 9 * i)
-        parameter_columns(r, i, rotate_inverse(R, v.angular), motion_in_body_axes(R, point),
-                          offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1))
+        parameter_columns(r, i, offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1), 10 * njoints(r))
+
+
+# --- the product with joint torques
+
+@kernel
+def column_velocity(r, i):
+    """Store and return the velocity of joint i if its rates are torques."""
+    torques = offset(r, TAU_IN) + idx_v(r, i)
+    s = motion_moved(from_parent(r, i),
+                     load_motion(r.work, offset(r, COMBINED) + 6 * parent(r, i)))
+    for c in range(ncolumns(r, i)):
+        s = add_column(r, i, c, s, load(r.work, torques + c))
+    store_spatial(r.work, offset(r, COMBINED) + 6 * i, s)
+    return s
+
+
+@kernel
+def joint_torque_regressor_product_kernel(r):
+    set_falling_root(r)
+    clear(r.work, offset(r, COMBINED), 6)
+    for i in range(1, njoints(r) + 1):
+        w, a = motion_of_body(r, i)
+        s = motion_in_body_axes(load9(r.work, offset(r, ROTATION) + 9 * i), column_velocity(r, i))
+        store_inertia(r.work, offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
+                      power_derivatives(w, a, s))
 
 
 _joint_torque = Algorithm("joint_torque_regressor", joint_torque_regressor_kernel, (Q, V, A),
                           (JOINT_TORQUE_REGRESSOR,)).caller()
+_joint_torque_product = Algorithm(
+    "joint_torque_regressor_product", joint_torque_regressor_product_kernel, (Q, V, A, TAU_IN),
+    (JOINT_TORQUE_REGRESSOR_PRODUCT,)).caller()
 
 
 def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
@@ -200,6 +241,47 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         parts += [_diagonal(rates, bodies), _diagonal(np.sign(rates), bodies),
                   _diagonal(np.ones(model.nv), bodies)]
     return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies
+
+
+def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                   a: ArrayLike, tau: ArrayLike, *, threads: int = 1) -> Array:
+    """Product Y' tau of the transposed ``joint_torque_regressor`` and torques.
+
+    It is the derivative of tau . rnea(q, v, a) with respect to the inertial parameters: with the
+    weighted residuals of a state as torques, half of the negative gradient of its sum of squares.
+    Y is not computed: with the torques as rates of the joints, each body has a motion s, and its
+    part consists of the derivatives of s . f; O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    tau : (nv,) or (B, nv) array_like
+        Torques, such as residuals [N m, N].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (10 njoints,) ndarray
+        In the order of the columns of ``joint_torque_regressor`` [N2 m2 per kg, kg m, kg m2]. For
+        a single state, ``data.joint_torque_regressor_product``; for a batch, a new array with a
+        leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    """
+    return _joint_torque_product(model, data, threads, q, v, a, tau)
 
 
 def _diagonal(values: Array, rows: Array) -> Array:

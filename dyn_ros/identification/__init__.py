@@ -1,11 +1,18 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Identification of inertial parameters and friction from recordings of a robot.
+"""Identification of inertial parameters and friction from recordings of a robot."""
+from .base_parameters import BaseParameters as BaseParameters
+from .base_parameters import base_parameters as base_parameters
+from .excitation import Excitation as Excitation
+from .excitation import excite as excite
+from .identify import identify as identify
+from .payload import PayloadEstimate as PayloadEstimate
+from .payload import identify_payload as identify_payload
+from .result import BaseEstimate as BaseEstimate
+from .result import Identification as Identification
+from .result import JointResult as JointResult
+from .samples import Samples as Samples
 
-``samples.py`` prepares recordings, ``filtering.py`` filters them, and ``columns.py`` reads and
-writes them as tables. ``excitation.py`` computes motions to record.
-"""
-from .excitation import Excitation, excite
-from .samples import Samples
-
-__all__ = ["Excitation", "Samples", "excite"]
+__all__ = ["BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
+           "PayloadEstimate", "Samples", "base_parameters", "excite", "identify",
+           "identify_payload"]

@@ -168,6 +168,45 @@ class Samples:
         return found
 
     @classmethod
+    def concatenate(cls, recordings: Sequence[Samples]) -> Samples:
+        """Join several recordings of one robot.
+
+        Parameters
+        ----------
+        recordings : sequence of Samples
+
+        Returns
+        -------
+        Samples
+            Its segments are numbered consecutively.
+
+        Raises
+        ------
+        ValueError
+            No recordings, or of different robots or contacts, or only some with external forces.
+        """
+        if len(recordings) == 1:
+            return recordings[0]
+        kinds = {(one.q.shape[1], one.v.shape[1], one.f_ext is None, one.contacts,
+                  one.in_contact is None) for one in recordings}
+        if len(kinds) != 1:
+            raise ValueError(f"recordings: expected one or more of one robot, all with the same "
+                             f"contacts and external forces, got {len(recordings)} of "
+                             f"{len(kinds)} kinds")
+        first, segment, count = recordings[0], [], 0
+        for one in recordings:
+            segment.append(one.segment + np.int32(count))
+            count += 1 + int(one.segment.max(initial=-1))
+        arrays: dict[str, Any] = {
+            field.name: np.concatenate([getattr(one, field.name) for one in recordings])
+            for field in dataclasses.fields(cls)
+            if isinstance(getattr(first, field.name), np.ndarray)}
+        return dataclasses.replace(
+            first, **{**arrays, "segment": np.concatenate(segment)},
+            warnings=tuple(text for one in recordings for text in one.warnings),
+            filter=" ".join(dict.fromkeys(one.filter for one in recordings)))
+
+    @classmethod
     def from_arrays(cls, model: Model, time: ArrayLike, q: ArrayLike, tau: ArrayLike,
                     v: ArrayLike | None = None, a: ArrayLike | None = None, *,
                     cutoff: float | None = None, f_ext: ArrayLike | None = None,

@@ -4,6 +4,18 @@
 from .data import Data
 from .frames import ReferenceFrame
 from .model import Model
-from .urdf import UrdfError
+from .parameters import (
+    d_from_log_cholesky,
+    entropic_divergence,
+    from_log_cholesky,
+    from_pseudo_inertia,
+    is_physical,
+    log_cholesky,
+    pseudo_inertia,
+    riemannian_distance,
+)
+from .urdf import UrdfError, write_urdf
 
-__all__ = ["Data", "Model", "ReferenceFrame", "UrdfError"]
+__all__ = ["Data", "Model", "ReferenceFrame", "UrdfError", "d_from_log_cholesky",
+           "entropic_divergence", "from_log_cholesky", "from_pseudo_inertia", "is_physical",
+           "log_cholesky", "pseudo_inertia", "riemannian_distance", "write_urdf"]

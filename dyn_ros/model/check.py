@@ -3,39 +3,59 @@
 """Plausibility checks of a robot description.
 
 The reader (urdf/) rejects what cannot be used. This module compares the inertia of each link with
-physical limits and with the size of the link's shapes.
+physical limits, and with the space that the link's shapes occupy (`extents`, `link_findings`).
 """
-import math
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from .inertia import LARGEST, rotational_fault
-from .urdf import children, parse_elements, parse_numbers, placement, read_urdf
+from .extents import Extents, Progress, find_extents, origin_of
+from .link_findings import Finding, LinkInertia, link_findings
+from .meshes import Folders
+from .types import Array
+from .urdf import Joint, children, parse_elements, read_urdf
 
-LIGHTEST, DENSEST = 5.0, 25e3        # kg/m3: a hollow shell; solid platinum
-SMALLEST_PART = 0.02                 # of the link's size; a smaller radius of gyration is a point
-TINY, HUGE = 1e-4, 20.0              # m: radii of gyration of links without simple shapes
+NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
+SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
+TURNED = 3                           # links that fit only meshes that are turned to z up
+
+_ALWAYS = ("mesh-unit", "not-physical", "no-mass")       # matter to other programs in any case
+_MISPLACED = ("com-outside", "mass-spread")
 
 
-class Finding(NamedTuple):
-    """One finding.
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """The result of a check.
 
     Attributes
     ----------
-    where : str
-        The element, such as 'link "arm"'.
-    what : str
-    advice : str
+    findings : list of Finding
+        In the order of the description.
+    unseen : list of str
+        One line for each reason why shapes could not be examined.
+    links : dict of str to LinkInertia
+        The inertias of all links that have one, by the link's name.
+    extents : Extents
+        The space that the links' shapes occupy.
+    negligible : set of str
+        The links that do not count beside those they are fixed to, such as those of sensors. Only
+        findings that matter to other programs are reported for them.
     """
 
-    where: str
-    what: str
-    advice: str
+    findings: list[Finding]
+    unseen: list[str]
+    links: dict[str, LinkInertia]
+    extents: Extents
+    negligible: set[str]
 
 
-def check_urdf(xml, root_joint=None):
-    """Find implausible masses, inertias and limits.
+def check_urdf(xml: str | bytes, root_joint: str | None = None,
+               folders: Folders = ()) -> list[Finding]:
+    """Find implausible masses, inertias, meshes and limits.
 
     Parameters
     ----------
@@ -43,6 +63,9 @@ def check_urdf(xml, root_joint=None):
         The URDF.
     root_joint : {None, "floating", "planar"}
         As for ``Model.from_urdf``.
+    folders : sequence of path-like
+        Folders to search for the meshes of relative paths and of packages, in addition to those
+        of a sourced ROS workspace.
 
     Returns
     -------
@@ -54,156 +77,126 @@ def check_urdf(xml, root_joint=None):
     UrdfError
         The description cannot be used.
     """
+    return examine_urdf(xml, root_joint, folders).findings
+
+
+def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folders = (),
+                 progress: Progress | None = None) -> Examination:
+    """Find what `check_urdf` finds, and what it could not examine.
+
+    Parameters
+    ----------
+    xml, root_joint, folders
+        As for `check_urdf`.
+    progress : callable, optional
+        Called before each mesh is read, and at the end, with the number of meshes that have been
+        read, that of all, and the next one's file.
+
+    Returns
+    -------
+    Examination
+
+    Raises
+    ------
+    UrdfError
+        The description cannot be used.
+    """
     tree = read_urdf(xml, root_joint)
     root = parse_elements(xml)
-    findings = [Finding("description", text, "correct it, or verify what the reader assumes")
+    links = _link_inertias(root)
+    readings = find_extents(xml, folders, progress)
+    found = [_link_findings(links, extents, _robot_size(root)) for extents in readings]
+    better = _misplaced(found[0]) - _misplaced(found[-1])
+    best = len(found) - 1 if better >= TURNED else 0
+    findings = [Finding("description", text, "correct it, or verify what the reader assumes",
+                        "description", {}, {})
                 for text in tree.warnings if not text.startswith("inertia of link")]
-    for link in children(root, "link"):
-        findings += [Finding(f'link "{link.get("name")}"', what, advice)
-                     for what, advice in _link_findings(link)]
+    if best:
+        findings.append(_axis_finding(readings[0], better))
+    findings += found[best]
     for joint in tree.joints:
-        findings += [Finding(f'joint "{joint.name}"', what, advice)
-                     for what, advice in _joint_findings(joint)]
-    return findings
+        findings += _joint_findings(joint)
+    return Examination(findings, readings[best].unseen, links, readings[best],
+                       _negligible(links, readings[best]))
+
+
+def _axis_finding(extents: Extents, better: int) -> Finding:
+    return Finding("description", f"has {len(extents.y_up)} COLLADA meshes whose up axis is y, "
+                   f"such as '{extents.y_up[0]}'; they fit the inertias of {better} more links if "
+                   "they are turned to z up, but RViz and the viewer do not turn them",
+                   "export them with z up; here they are turned", "mesh-axis",
+                   {"meshes": list(extents.y_up)}, {})
+
+
+def _misplaced(findings: Sequence[Finding]) -> int:
+    """The number of findings about links whose mass is elsewhere than their shapes."""
+    return len({finding.where for finding in findings if finding.kind in _MISPLACED})
 
 
 # --- a link
 
-def _link_findings(link):
-    """Yield (what, advice) for a link's inertial element, which the reader has validated."""
-    inertial = _child(link, "inertial")
-    if inertial is None:
-        return
-    mass = float(_child(inertial, "mass").get("value"))
-    rotational = _rotational(_child(inertial, "inertia"))
-    if mass == 0.0:
-        if rotational.any():
-            yield "has inertia, but no mass", "set <mass> in kg"
-        return
-    if not rotational.any():
-        yield ("has mass, but no rotational inertia, like a point mass",
-               "set <inertia>, about the center of mass in kg m2")
-        return
-    fault = rotational_fault(rotational)
-    if fault:
-        yield (f"has an inertia that {fault}", "this is not physical: <inertia> is about the "
-               "center of mass, in the axes of <inertial>'s <origin>; check the order and the "
-               "signs")
-        return
-    com = _placed(inertial)[:3, 3]
-    yield from _size_findings(mass, com, rotational, _Shapes(link))
+def _link_inertias(root: Element) -> dict[str, LinkInertia]:
+    """The <inertial> of each link that has one; the reader has validated them."""
+    inertias = {}
+    for link in children(root, "link"):
+        for inertial in children(link, "inertial")[:1]:
+            mass = float(children(inertial, "mass")[0].get("value", "0"))
+            origins = children(inertial, "origin")
+            rpy = origins[0].get("rpy", "0 0 0") if origins else "0 0 0"
+            inertias[link.get("name", "")] = LinkInertia(mass, origin_of(inertial), rpy,
+                                                         _rotational(inertial))
+    return inertias
 
 
-def _size_findings(mass, com, rotational, shapes):
-    gyration = math.sqrt(max(0.0, 0.5 * float(np.trace(rotational)) / mass))
-    if not shapes.known:
-        if not TINY < gyration < HUGE:
-            yield (f"spreads its mass over {gyration:.3g} m (RMS distance from its center)",
-                   "is <inertia> in kg m2, and <mass> in kg?")
-        return
-    low, high = shapes.box
-    size = 0.5 * np.linalg.norm(high - low)
-    x, y, z = high - low
-    solid = mass / 12.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
-    advice = ("is <inertia> in kg m2, about the center of mass? A solid box around the shapes has "
-              f"ixx, iyy, izz = {', '.join(f'{i:.3g}' for i in solid)}")
-    if gyration > size:
-        yield (f"spreads its mass over {gyration:.3g} m; its shapes only extend {size:.3g} m from "
-               "their center", advice)
-    elif gyration < SMALLEST_PART * size:
-        yield (f"has its mass within {gyration:.3g} m, nearly a point mass; its shapes extend "
-               f"{size:.3g} m from their center", advice)
-    outside = np.linalg.norm(np.maximum(np.maximum(low - com, com - high), 0.0))
-    if outside > 0.1 * size:
-        yield (f"has its center of mass {outside:.3g} m outside its shapes",
-               "<origin> of <inertial> is expressed in the link's frame, in m")
-    density = mass / shapes.volume
-    if not LIGHTEST < density < DENSEST:
-        yield (f"has {mass:.3g} kg in shapes of {1e3 * shapes.volume:.3g} l: {density:.3g} kg/m3",
-               "is <mass> in kg, and are the shapes in m?")
+def _rotational(inertial: Element) -> Array:
+    for element in children(inertial, "inertia"):
+        xx, xy, xz, yy, yz, zz = (float(element.get(key, "0"))
+                                  for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return np.zeros((3, 3))
 
 
-def _rotational(element):
-    if element is None:
-        return np.zeros((3, 3))
-    xx, xy, xz, yy, yz, zz = (float(element.get(key))
-                              for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
+    """The links that do not count beside those they are fixed to, such as those of sensors."""
+    sums: dict[str, Array] = {}
+    for name, inertia in links.items():
+        body, own = extents.bodies[name], extents.links[name].own
+        solid = own.solid.inertia(inertia.mass) if own else np.zeros((3, 3))
+        moments = max(np.trace(inertia.rotational), np.trace(solid))
+        sums[body] = sums.get(body, np.zeros(2)) + (inertia.mass, moments)
+    return {name for name, inertia in links.items()
+            if ((inertia.mass, np.trace(inertia.rotational))
+                < NEGLIGIBLE * sums[extents.bodies[name]]).all()}
 
 
-def _child(element, tag):
-    """The first child with a name, which is the one that the reader uses, or None."""
-    return next(iter(children(element, tag)), None)
+def _link_findings(links: Mapping[str, LinkInertia], extents: Extents,
+                   size: float) -> list[Finding]:
+    negligible = _negligible(links, extents)
+    return [finding for name, known in extents.links.items()
+            for finding in link_findings(name, links.get(name), known, size)
+            if name not in negligible or finding.kind in _ALWAYS]
 
 
-def _placed(element):
-    """The placement specified by an element's <origin>."""
-    origin = _child(element, "origin")
-    words = {} if origin is None else origin.attrib
-    return placement(*(parse_numbers(words.get(key, "0 0 0"), 3, LARGEST)
-                       for key in ("xyz", "rpy")))
-
-
-class _Shapes:
-    """The boxes, spheres and cylinders of a link.
-
-    Attributes
-    ----------
-    known : bool
-        Whether these are all visual and collision shapes of the link: at least one, and no
-        meshes.
-    box : (low, high)
-        Corners of their bounding box, in the link's frame [m].
-    volume : float
-        Total of the visual or of the collision shapes, whichever is larger [m3]; overlaps count
-        twice.
-    """
-
-    def __init__(self, link):
-        corners, volumes = [], [0.0, 0.0]
-        try:
-            for n, use in enumerate(("visual", "collision")):
-                for shape in children(link, use):
-                    half, volume = _extent(_child(shape, "geometry")[0])
-                    X = _placed(shape)
-                    reach = np.abs(X[:3, :3]) @ half
-                    corners += [X[:3, 3] - reach, X[:3, 3] + reach]
-                    volumes[n] += volume
-        except (IndexError, KeyError, TypeError, ValueError):
-            corners = []                # a mesh, or a shape that only viewers understand
-        self.volume = max(volumes)
-        self.known = bool(corners) and self.volume > 0.0
-        if self.known:
-            self.box = np.min(corners, 0), np.max(corners, 0)
-
-
-def _extent(geometry):
-    """Half the edges of a shape's bounding box, and its volume."""
-    def numbers(key, count=1):
-        return parse_numbers(geometry.attrib[key], count, LARGEST)
-
-    kind = geometry.tag.rpartition("}")[2]
-    if kind == "box":
-        x, y, z = numbers("size", 3)
-        return np.array([x, y, z]) / 2.0, x * y * z
-    if kind == "sphere":
-        (r,) = numbers("radius")
-        return np.array([r, r, r]), 4.0 / 3.0 * math.pi * r ** 3
-    if kind == "cylinder":
-        (r,), (h,) = numbers("radius"), numbers("length")
-        return np.array([r, r, h / 2.0]), math.pi * r * r * h
-    raise ValueError(kind)
+def _robot_size(root: Element) -> float:
+    """The largest distance of a joint from the origin of its parent link [m]; 0 if all are 0."""
+    lengths = [float(np.linalg.norm(origin_of(joint)[:3, 3])) for joint in children(root, "joint")]
+    longest = max(lengths, default=0.0)
+    return max(longest, SMALLEST_SIZE) if longest > 0.0 else 0.0
 
 
 # --- a joint
 
-def _joint_findings(joint):
+def _joint_findings(joint: Joint) -> Iterator[Finding]:
     if joint.mimic is not None:
         return
+    where = f'joint "{joint.name}"'
     if joint.lower == joint.upper:
-        yield (f"cannot move: both limits are {joint.lower:g}",
-               "set lower and upper of <limit>, or make it a fixed joint")
+        yield Finding(where, f"cannot move: both limits are {joint.lower:g}",
+                      "set lower and upper of <limit>, or make it a fixed joint", "no-motion",
+                      {"lower": joint.lower, "upper": joint.upper}, {})
     for what, value, unit in (("effort", joint.effort, "N m or N"),
                               ("velocity", joint.velocity, "rad/s or m/s")):
         if value <= 0.0:
-            yield (f"has the {what} limit {value:g}", f"set {what} of <limit>, in {unit}")
+            yield Finding(where, f"has the {what} limit {value:g}",
+                          f"set {what} of <limit>, in {unit}", f"{what}-limit", {what: value},
+                          {what: [0.0, None]})

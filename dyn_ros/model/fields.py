@@ -20,7 +20,7 @@ Axis: TypeAlias = int | str
 FIELDS: list["Field"] = []
 OPTIONS: list["Option"] = []
 _AXES = ("nq", "nv", "njoints", "rows", "ncolumns", "nframes", "constraints", "padded",
-         "parameters")
+         "parameters", "moments", "placements", "regression")
 _RESERVED = ("model", "release")
 MAX_FIELDS = 512
 MAX_OPTIONS = 16
@@ -36,6 +36,7 @@ class Field(int):
     transposed: bool
     sparse: bool
     zeros: bool
+    summed: bool
 
     @property
     def is_public(self) -> bool:
@@ -54,7 +55,7 @@ class Field(int):
 
 
 def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = False,
-          sparse: bool = False, zeros: bool = False) -> Field:
+          sparse: bool = False, zeros: bool = False, summed: bool = False) -> Field:
     """Declare an array of the workspace.
 
     Parameters
@@ -64,8 +65,10 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     shape : tuple
         Its axes: ints, "nq", "nv", "njoints", "nframes", "rows" (the universe and njoints),
         "ncolumns" (one for each column of each joint's motion subspace; more than nv if there are
-        mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints), "padded"
-        (nv rounded up to a multiple of ``LANES``) or "constraints" (the number in the call, up to
+        mimic joints), "parameters" (the dynamic parameters of all bodies, 10 njoints), "moments"
+        (masses and first moments, 4 njoints), "placements" (6 njoints), "regression" (10 njoints
+        rounded up to a multiple of ``LANES``, and ``LANES`` more), "padded" (nv rounded up to a
+        multiple of ``LANES``) or "constraints" (the number in the call, up to
         ``MAX_CONSTRAINTS``; for an input the last axis only; kernels store the entries without
         gaps). An empty tuple is a single number. Fields that end in (4, 4) are placements.
     doc : str
@@ -79,6 +82,11 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
     zeros : bool
         Entries that no kernel writes are zero. Other scratch is initialized with NaN, which
         exposes kernels that read entries they have not written.
+    summed : bool
+        A result that is the sum over the states of a batch. In a workspace of lanes it has no
+        lanes: entry n is number n % ``LANES`` of row n // ``LANES``. Kernels add to it, after
+        ``clear_sum``. The lanes beyond the last state of a batch repeat this state, so kernels
+        multiply by a number that ``clear_padding`` has set to zero there.
 
     Returns
     -------
@@ -102,7 +110,8 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
         raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/fields.py")
     new = Field(len(FIELDS))
     new.name, new.shape, new.doc = name, shape, doc
-    new.transposed, new.sparse, new.zeros = transposed, sparse, sparse or zeros
+    new.transposed, new.sparse, new.summed = transposed, sparse, summed
+    new.zeros = sparse or zeros or summed
     FIELDS.append(new)
     return new
 
@@ -148,7 +157,9 @@ def axis_lengths(model: Model, shape: tuple[Axis, ...],
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
              "nframes": len(model.frame_names), "constraints": constraints,
-             "padded": -(-model.nv // LANES) * LANES, "parameters": 10 * model.njoints}
+             "padded": -(-model.nv // LANES) * LANES, "parameters": 10 * model.njoints,
+             "moments": 4 * model.njoints, "placements": 6 * model.njoints,
+             "regression": (-(-10 * model.njoints // LANES) + 1) * LANES}
     return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in shape)
 
 

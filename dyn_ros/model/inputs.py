@@ -107,7 +107,7 @@ def coordinate(model, axes, index):
     if axes[0] == "njoints":
         return f" (joint {model.joint_names[index[-2]]!r})"
     if axes[0] == "nv":
-        return f" ({model.velocity_names[index[-1]]!r})"
+        return f" ({model.velocity_names[index[-len(axes)]]!r})"
     if axes[0] != "nq":
         return ""
     (owner,) = (name for name, start, count in zip(model.joint_names, model.idx_q, model.nqs)

@@ -11,7 +11,7 @@ from collections import namedtuple
 
 from ..spatial.algebra import SE3, Inertia, Symmetric, constant3, constant9
 from ..spatial.compiler import kernel
-from ..spatial.lanes import LANES, constant, holds_lanes, load, store
+from ..spatial.lanes import LANES, constant, holds_lanes, load, store, store_lane
 from .fields import MAX_FIELDS, MAX_OPTIONS
 
 KernelArgs = namedtuple("KernelArgs", "ints table floats work")
@@ -26,15 +26,16 @@ TREE_ROW = 8
 
 REVOLUTE, PRISMATIC, PLANAR, FLOATING, SPHERICAL = range(5)
 
-# --- the call's table: header, options, and for each field whether the caller passed it, its
-# offset in the workspace, and its number of entries
+# --- the call's table: header, options, for each field whether the caller passed it, its offset in
+# the workspace, and its number of entries; how many lanes hold a state
 
 STATUS, NCONSTRAINTS = range(2)
 OPTION = 2
 HAS_INPUT = OPTION + MAX_OPTIONS
 OFFSET = HAS_INPUT + MAX_FIELDS
 SIZE = OFFSET + MAX_FIELDS
-TABLE = SIZE + MAX_FIELDS
+NSTATES = SIZE + MAX_FIELDS
+TABLE = NSTATES + 1
 
 # --- floats: gravity, unit motions, a row per joint, the armature, the placements of frames, the
 # inertias of their links
@@ -288,6 +289,21 @@ def clear_sparse(r, field):
     """``clear_matrix`` for a sparse field of any shape."""
     if coupled(r) or not holds_lanes(r.work):
         clear(r.work, offset(r, field), size(r, field))
+
+
+@kernel
+def clear_sum(r, field):
+    """Clear a summed field for one state. For a batch it is zero when the call starts."""
+    if not holds_lanes(r.work):
+        clear(r.work, offset(r, field), size(r, field))
+
+
+@kernel
+def clear_padding(r, k):
+    """Set entry k to zero in the lanes beyond the last state of a batch."""
+    if holds_lanes(r.work):
+        for lane in range(load(r.table, NSTATES), LANES):
+            store_lane(r.work, k, lane, 0.0)
 
 
 @kernel

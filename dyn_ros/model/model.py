@@ -8,14 +8,17 @@ from os import PathLike
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..spatial.inertia import Inertia
 from ..spatial.lie import UNIT_TOLERANCE
 from ..spatial.plain import algebra as al
 from ..spatial.se3 import SE3
+from ..spatial.value import frozen
 from . import assembly, configuration, layout, parts, payload, topology
 from .frames import ReferenceFrame, frame_selectors
 from .inputs import finite_array
+from .parameters import is_physical
 from .types import Array, ArrayLike, Scalar
 from .urdf import Tree, read_description, read_urdf
 from .wrenches import external_forces
@@ -106,7 +109,8 @@ class Model:
     warnings : tuple of str
         Warnings about the robot description.
     tree : Tree
-        The description that the model was created from.
+        The description that the model was created from, with the inertias that were assigned
+        since, and without payloads.
     """
 
     njoints: int
@@ -385,8 +389,39 @@ class Model:
         return payload.body_inertia(self, -1)
 
     @property
+    def inertial_parameters(self) -> Array:
+        """Parameters of each joint's body and its payloads, (njoints, 10); settable.
+
+        m [kg], m cx, m cy, m cz [kg m], Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the joint's origin
+        [kg m2], in the joint's frame and Pinocchio's order, as in ``Inertia.dynamic_parameters``.
+        All algorithms use these numbers; the dynamics is linear in them.
+
+        What is read is a read-only copy. What is assigned includes the payloads that are attached;
+        these remain, and can be replaced or removed. The difference to the other links that are
+        fixed to a joint becomes the inertia of the link that the joint connects. Any finite
+        numbers are accepted, since an estimate need not be physical: see ``is_physical``.
+        """
+        return frozen(payload.parameters(self), (self.njoints, layout.INERTIA_ROW))
+
+    @inertial_parameters.setter
+    def inertial_parameters(self, value: ArrayLike) -> None:
+        payload.assign_parameters(self, value)
+
+    @property
+    def is_physical(self) -> NDArray[np.bool_]:
+        """Whether each joint's body, with its payloads, can exist, (njoints,) ndarray of bool.
+
+        The pseudo-inertia is positive definite; see ``dyn_ros.is_physical``, also for bodies on
+        the boundary, such as flat plates and links without mass, which are False here.
+        """
+        return np.asarray(is_physical(payload.parameters(self)))
+
+    @property
     def inertias(self) -> tuple[Inertia, ...]:
-        """Inertia of each joint's body and its payloads, in the joint's frame; a tuple."""
+        """Inertia of each joint's body and its payloads, in the joint's frame; a tuple.
+
+        Raises a ValueError if a first moment without mass was assigned, which no ``Inertia`` has.
+        """
         return tuple(payload.body_inertia(self, joint) for joint in range(self.njoints))
 
     @property

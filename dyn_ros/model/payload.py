@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads: bodies attached to frames of a robot."""
+"""Inertias of a model: payloads attached to its frames, and parameters that are assigned."""
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from . import layout
 from .frames import frame_number
-from .inertia import LARGEST, rotational_fault
+from .inertia import LARGEST, AssignedInertia, rotational_fault
 from .inputs import finite_array
 
 
@@ -31,13 +32,13 @@ def set_payload(model, name, frame, mass, com, inertia):
     payload = _payload(model, frame, mass, com, inertia)
     before = model._payloads.get(name, payload)
     model._payloads[name] = payload
-    _compose(model, [before, payload])
+    _compose_around(model, [before, payload])
 
 
 def attach(model, payloads):
     """Add payloads, by name, to a model without any."""
     model._payloads.update(payloads)
-    _compose(model, payloads.values())
+    _compose_around(model, payloads.values())
 
 
 def clear_payload(model, name):
@@ -50,13 +51,50 @@ def clear_payload(model, name):
     else:
         there = ", ".join(model._payloads) or "none"
         raise ValueError(f"no payload named {name!r:.80}; available: {there}")
-    _compose(model, taken)
+    _compose_around(model, taken)
 
 
 def body_inertia(model, joint):
     """Inertia of the body of a joint, -1 for the fixed base, including its payloads."""
     own = model.tree.joints[joint].inertia if joint >= 0 else model.tree.base_inertia
-    return sum(_on(model, joint), own)
+    total = sum(_on(model, joint), own)
+    return total.plain() if isinstance(total, AssignedInertia) else total
+
+
+# --- inertial parameters
+
+def parameters(model):
+    """Packed inertia of the body of each joint, with payloads, (njoints, 10); a view."""
+    rows = model._floats[layout.ROWS:][:layout.FLOATS_ROW * (model.njoints + 1)]
+    start = layout.INERTIA
+    return rows.reshape(-1, layout.FLOATS_ROW)[1:, start:start + layout.INERTIA_ROW]
+
+
+def assign_parameters(model, value):
+    """Set the inertias of bodies, with payloads; those that do not change keep their exact values.
+
+    The link of each joint has the difference to the other links that are fixed to it.
+    """
+    total = finite_array("inertial_parameters", value, (model.njoints, layout.INERTIA_ROW))
+    if (np.abs(total) > LARGEST).any():
+        i, k = (int(n) for n in np.argwhere(np.abs(total) > LARGEST)[0])
+        raise ValueError(f"inertial_parameters: expected numbers of at most {LARGEST:g}, got "
+                         f"{total[i, k]:g} in inertial_parameters[{i}, {k}] (joint "
+                         f"{model.joint_names[i]!r})")
+    joints, frames, links = list(model.tree.joints), list(model.tree.frames), []
+    changed = np.flatnonzero((total != parameters(model)).any(-1)).tolist()
+    for joint in changed:
+        own = total[joint] - sum(each.dynamic_parameters() for each in _on(model, joint))
+        joints[joint] = replace(joints[joint], inertia=AssignedInertia.from_array(own))
+        first, *others = (i for i, frame in enumerate(frames)
+                          if frame.kind == "body" and frame.parent == joint)
+        inertia = AssignedInertia.from_array(
+            own - sum(_packed_link(frames[i]) for i in others))
+        placement = SE3.from_homogeneous(frames[first].placement)
+        frames[first] = replace(frames[first], inertia=placement.act_inverse(inertia))
+        links.append(first)
+    model.tree = replace(model.tree, joints=tuple(joints), frames=tuple(frames))
+    _compose(model, changed, links)
 
 
 def _payload(model, frame, mass, com, inertia):
@@ -102,31 +140,37 @@ def _on(model, joint):
 
 def link_inertias(tree):
     """Packed inertia of the link of each frame, in the frame of the joint that moves it."""
-    return [SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()
-            for frame in tree.frames]
+    return [_packed_link(frame) for frame in tree.frames]
 
 
-def _compose(model, changed):
-    """Recompute the inertias to which these payloads belong or belonged.
+def _packed_link(frame):
+    return SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()
+
+
+def _compose_around(model, changed):
+    """Recompute the inertias to which these payloads belong or belonged."""
+    _compose(model, {payload.joint for payload in changed if payload.joint >= 0},
+             {payload.frame for payload in changed})
+
+
+def _compose(model, joints, frames):
+    """Recompute the inertias of these bodies and links.
 
     Packed inertias, about the joint's origin, are summed, always starting from the description,
     so that removed payloads leave no rounding errors.
     """
     start = (layout.ROWS + layout.FLOATS_ROW * (model.njoints + 1) + model.nv
              + layout.FRAME_ROW * model.nframes)
-    for index in {payload.frame for payload in changed}:
+    for index in frames:
         on_link = [payload.inertia.dynamic_parameters() for payload in model._payloads.values()
                    if payload.frame == index]
-        frame = model.tree.frames[index]
-        own = SE3.from_homogeneous(frame.placement).act(frame.inertia).dynamic_parameters()
         row = start + layout.INERTIA_ROW * index
-        model._floats[row:row + layout.INERTIA_ROW] = sum(on_link, own)
-    for joint in {payload.joint for payload in changed}:
-        if joint >= 0:
-            start = layout.ROWS + layout.FLOATS_ROW * (joint + 1) + layout.INERTIA
-            model._floats[start:start + 10] = sum(
-                (inertia.dynamic_parameters() for inertia in _on(model, joint)),
-                model.tree.joints[joint].inertia.dynamic_parameters())
+        model._floats[row:row + layout.INERTIA_ROW] = sum(
+            on_link, _packed_link(model.tree.frames[index]))
+    for joint in joints:
+        parameters(model)[joint] = sum(
+            (inertia.dynamic_parameters() for inertia in _on(model, joint)),
+            model.tree.joints[joint].inertia.dynamic_parameters())
     model.total_mass = float(sum(
         joint.inertia.mass for joint in model.tree.joints) + sum(
         payload.inertia.mass for payload in model._payloads.values() if payload.joint >= 0))

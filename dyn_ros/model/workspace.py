@@ -58,24 +58,28 @@ class Workspace:
             self.table[layout.SIZE + known] = math.prod(shape)
             if known not in self._published:
                 self._private.append((known, end, shape))
-                end += math.prod(shape)
+                count = math.prod(shape)
+                end += -(-count // LANES) if lanes and known.summed else count
         rows = (end + _BEHIND, LANES) if lanes else (end + _BEHIND,)
         self.work = aligned(np.zeros, math.prod(rows)).reshape(rows)
         for known, start, shape in self._private:
             self.table[layout.OFFSET + known] = start
             if not known.zeros:
-                initialize(known, self._part(start, shape), np.nan)
+                initialize(known, self._part(known, start, shape), np.nan)
         for known, array in self._published.items():
             self.table[layout.OFFSET + known] = (array.ctypes.data - self.work.ctypes.data) // 8
 
-    def _part(self, start: int, shape: tuple[int, ...]) -> Array:
-        return self.work[start:start + math.prod(shape)].reshape(shape + self.work.shape[1:])
+    def _part(self, known: Field, start: int, shape: tuple[int, ...]) -> Array:
+        count = math.prod(shape)
+        if known.summed:
+            return self.work[start:].reshape(-1)[:count].reshape(shape)
+        return self.work[start:start + count].reshape(shape + self.work.shape[1:])
 
     def __getitem__(self, known: Field) -> Array:
         """The array of a field, including the universe."""
         if known in self._published:
             return self._published[known]
-        return self._part(int(self.table[layout.OFFSET + known]),
+        return self._part(known, int(self.table[layout.OFFSET + known]),
                           axis_lengths(self.model, known.shape))
 
     def offset(self, known: Field) -> int:

@@ -286,6 +286,14 @@ def _lane_rows(context, builder, pointer, i):
         yield builder.gep(pointer, [builder.add(i, context.get_constant(types.intp, lane))])
 
 
+def _spaced_rows(context, builder, pointer, i, stride):
+    """Pointers to every ``stride``-th row; any workspace can be passed in code that never runs."""
+    for lane in range(LANES):
+        distance = builder.mul(stride, context.get_constant(types.intp, lane))
+        row = builder.gep(pointer, [builder.add(i, distance)])
+        yield builder.bitcast(row, _VECTOR.as_pointer())
+
+
 def _move(builder, sources, targets, past_caches=False):
     block = []
     for pointer in sources:
@@ -324,6 +332,21 @@ scatter_tile = _scatter_tile(False)
 """Copy rows k ... of a workspace of lanes to array[i : i + LANES, j : j + LANES]."""
 scatter_tile_past_caches = _scatter_tile(True)
 """The same with nontemporal stores, for results larger than the caches; whole cache lines only."""
+
+
+@intrinsic
+def transpose_tile(typing, work, i, k, stride):
+    """Copy the numbers of one lane in rows i ... of a workspace of lanes to one row.
+
+    Those of lane n go to row k + n stride.
+    """
+    def codegen(context, builder, sig, args):
+        pointer, first, target, distance = args
+        one = context.get_constant(types.intp, 1)
+        _move(builder, _spaced_rows(context, builder, pointer, first, one),
+              _spaced_rows(context, builder, pointer, target, distance))
+        return context.get_dummy_value()
+    return types.none(work, types.intp, types.intp, types.intp), codegen
 
 
 @intrinsic

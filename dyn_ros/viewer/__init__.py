@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The browser view of a robot, based on viser; ``nodes/viewer_node.py`` provides its data.
 
-``visuals.py`` reads shapes and meshes from a robot description. ``scene.py`` draws the robot,
+``visuals.py`` converts meshes of a robot description for the browser. ``scene.py`` draws the robot,
 ``markers.py`` the markers that nodes publish, and ``panel.py`` the sliders, numbers and plots.
-``follower.py`` makes joints follow the sliders, and ``page.py`` serves the page. The package is
+``follower.py`` makes joints follow the sliders, and ``page.py`` serves the page.
+``inertia_picture.py`` draws the inertias that ``dyn_ros check`` examines. The package is
 independent of ROS: it reads fields of messages, but imports message types only to check types.
 """

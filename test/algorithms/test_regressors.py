@@ -167,3 +167,19 @@ def test_without_the_compiler_the_results_are_the_same():
              ("joint_torque_regressor", {"q": q, "v": v, "a": a})]
     for (_, given), found in zip(calls, peer.uncompiled("every_joint", calls), strict=True):
         peer.close(found, regressor(pair, **given), 1e-12)
+
+
+# --- the product with joint torques
+
+@EVERY
+def test_the_product_is_that_of_the_transposed_regressor(robot, root_joint):
+    pair = peer.pair(robot, root_joint)
+    q, v, a, tau = pair.states(9)
+    expected = np.einsum("bki,bk->bi", regressor(pair, q, v, a), tau)
+    found = dyn_ros.joint_torque_regressor_product(pair.model, pair.data, q, v, a, tau)
+    peer.close(found, expected, 1e-12)
+    for n in range(3):
+        found = dyn_ros.joint_torque_regressor_product(
+            pair.model, pair.data, q[n], v[n], a[n], tau[n])
+        assert found is pair.data.joint_torque_regressor_product
+        peer.close(found, expected[n], 1e-12)

@@ -1,7 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The dyn_ros command: arguments, errors in one line, exit codes."""
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -191,6 +193,74 @@ def test_check_ends_with_1_where_something_is_doubtful(capsys, tmp_path):
     urdf.write_text(ARM7.read_text().replace('mass value="3.5"', 'mass value="35000"'))
     text = output(capsys, "check", urdf, code=1).out
     assert "2 findings" in text and "kg/m3" in text and "nearly a point" in text
+
+
+HEAVY = """<robot name="r"><link name="base"/><link name="arm">
+  <visual><geometry><mesh filename="package://robot_pkg/meshes/cube.obj"/></geometry></visual>
+  <inertial><mass value="20000"/><inertia ixx="3333" iyy="3333" izz="3333" ixy="0" ixz="0"
+  iyz="0"/></inertial></link><joint name="j" type="continuous"><parent link="base"/>
+  <child link="arm"/></joint></robot>"""
+CUBE = """v 0 0 0\nv 0 0 1\nv 0 1 0\nv 0 1 1\nv 1 0 0\nv 1 0 1\nv 1 1 0\nv 1 1 1
+f 1 2 3\nf 6 7 8\nf 4 5 6\n"""
+
+
+@pytest.fixture
+def heavy(tmp_path):
+    """A description in the package of its mesh: a cube of 1 m, with 20 t."""
+    pytest.importorskip("trimesh", reason="no viser: pip install viser")
+    package = tmp_path / "robot_pkg"
+    (package / "meshes").mkdir(parents=True)
+    (package / "urdf").mkdir()
+    (package / "meshes" / "cube.obj").write_text(CUBE)
+    urdf = package / "urdf" / "heavy.urdf"
+    urdf.write_text(HEAVY)
+    return urdf
+
+
+def test_check_finds_meshes_above_the_file_and_in_folders(capsys, heavy, tmp_path):
+    assert "2e+04 kg/m3" in output(capsys, "check", heavy, code=1).out
+    elsewhere = tmp_path / "other" / "heavy.urdf"
+    elsewhere.parent.mkdir()
+    (tmp_path / "robot_pkg").rename(tmp_path / "other" / "robot")
+    elsewhere.write_text((tmp_path / "other" / "robot" / "urdf" / "heavy.urdf").read_text())
+    text = output(capsys, "check", elsewhere).out
+    assert "no findings" in text and "--mesh-path" in text
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "other" / "robot").rename(tmp_path / "ws" / "robot_pkg")
+    assert "kg/m3" in output(capsys, "check", elsewhere, "--mesh-path", tmp_path / "ws",
+                             code=1).out
+
+
+def test_check_as_json(capsys, heavy):
+    (finding,) = json.loads(output(capsys, "check", heavy, "--json", code=1).out)
+    assert list(finding) == ["where", "what", "advice", "kind", "values", "limits"]
+    assert (finding["where"], finding["kind"]) == ('link "arm"', "density")
+    assert finding["values"] == {"mass": 20000.0, "volume": pytest.approx(1.0),
+                                 "density": pytest.approx(20000.0)}
+    assert finding["limits"] == {"density": [5.0, 8500.0]}
+    assert json.loads(output(capsys, "check", ARM7, "--json").out) == []
+    heavy.write_text(HEAVY.replace("20000", "1e-320").replace("cube.obj", "none.stl"))
+    result = output(capsys, "check", heavy, "--json", code=1)
+    (finding,) = json.loads(result.out)
+    assert finding["values"] == {"spread": None} and "none.stl" in result.err
+
+
+def test_check_draws_a_picture(capsys, heavy, tmp_path):
+    pytest.importorskip("plotly", reason="no plotly: pip install plotly")
+    picture = tmp_path / "heavy.html"
+    assert "2e+04 kg/m3" in output(capsys, "check", heavy, "--picture", picture, code=1).out
+    page = picture.read_text()
+    assert '"text":["\\u003cb\\u003earm' in page and "mesh3d" in page and "denser than lead" in page
+    assert not re.search(r'<script[^>]* src=|<link[^>]* href="http', page)
+    error = output(capsys, "check", heavy, "--picture", tmp_path / "no" / "where.html", code=2).err
+    assert error == f"dyn_ros check: {tmp_path / 'no' / 'where.html'}: No such file or directory\n"
+
+
+def test_a_picture_requires_plotly(capsys, heavy, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
+    error = output(capsys, "check", heavy, "--picture", tmp_path / "heavy.html", code=2).err
+    assert "requires plotly" in error and "dyn_ros[identification]" in error
 
 
 @pytest.mark.parametrize("command", ["info", "torque", "check"])

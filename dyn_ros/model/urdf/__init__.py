@@ -8,6 +8,8 @@ meshes or plugins do no harm (`text`, `values`); the links and joints are checke
 their parent joints (`walk`, `joints`, `bodies`); and mimic joints are resolved to the joints that
 drive them (`mimics`).
 
+`write` changes numbers in a text that was read, by their positions (`edit`).
+
 Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
 reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
@@ -21,10 +23,11 @@ from .text import MAX_CHARACTERS, children, parse_elements, read_description
 from .tree import MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import parse_numbers, parse_values
 from .walk import ROOT_JOINT_NAME, walk
+from .write import write_urdf
 
 __all__ = ["MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED", "Frame", "Joint",
            "Mimic", "Tree", "UrdfError", "children", "parse_elements", "parse_numbers", "placement",
-           "read_description", "read_urdf"]
+           "read_description", "read_urdf", "write_urdf"]
 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",

@@ -9,13 +9,24 @@ from .tree import LARGEST_RATIO, ONE_DOF, Mimic
 
 def mimic_rules(robot, moving):
     """The rule of each moving joint; None for independent joints."""
-    joints = {joint.name: joint for joint in robot.joints}
     index = {joint.name: number for number, joint in enumerate(moving)}
-    # joint name -> (name of its driver, multiplier, offset), chains resolved
+    rules = _rules(robot)
+    return [_rule(joint, rules, index) for joint in moving]
+
+
+def drivers(robot):
+    """The name of the driver and the multiplier of each mimic joint, by its name."""
+    return {name: (driver, multiplier) for name, (driver, multiplier, _) in _rules(robot).items()
+            if driver != name}
+
+
+def _rules(robot):
+    """For each joint the name of its driver, multiplier and offset; chains are resolved."""
+    joints = {joint.name: joint for joint in robot.joints}
     rules: dict[str, tuple[str, float, float]] = {}
     for joint in joints.values():
         _resolve(joint, joints, rules)
-    return [_rule(joint, rules, index) for joint in moving]
+    return rules
 
 
 def _rule(joint, rules, index):

@@ -97,12 +97,16 @@ def _text(xml):
     return text
 
 
-def _decode(data):
+def encoding_of(data: bytes) -> str:
+    """The encoding of a description, according to its XML declaration."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16"
-    else:
-        declared = _DECLARED_ENCODING.match(data)
-        encoding = declared.group(1).decode("ascii") if declared else "utf-8"
+        return "utf-16"
+    declared = _DECLARED_ENCODING.match(data)
+    return declared.group(1).decode("ascii") if declared else "utf-8"
+
+
+def _decode(data):
+    encoding = encoding_of(data)
     try:
         if codecs.lookup(encoding).name.replace("_", "-") in _PYTHON_ENCODINGS:
             raise LookupError("not an encoding of XML")

@@ -1,0 +1,221 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Regressors of the energies and of the center of mass: a row for each, instead of one per joint.
+
+With the velocity v and angular velocity w of the origin of a body's joint, in its axes, and its
+position p and rotation R in the world, the energies of a body with mass m, first moment h = m c and
+rotational inertia I are
+
+    T = m v.v / 2 + h . (v x w) + w . I w / 2,  U = -g . (m p + R h)
+
+Gautier, "Dynamic identification of robots with power model" (1997).
+"""
+from ..model.fields import Q, V, field
+from ..model.layout import GRAVITY, body_inertia, clear, njoints, offset, parent
+from ..model.types import Array, ArrayLike, Data, Model
+from ..spatial.algebra import (
+    Inertia,
+    Symmetric,
+    add,
+    constant3,
+    cross,
+    dot,
+    load9,
+    rotate_inverse,
+    scale,
+    store3,
+    store_inertia,
+    zero3,
+)
+from ..spatial.compiler import kernel
+from .algorithm import Algorithm
+from .regressors import motion_in_body_axes, symmetric_product
+from .root_axes import (
+    BODY_VELOCITY,
+    POSITION,
+    ROTATION,
+    body_velocity,
+    from_parent,
+    place_body,
+    position,
+    set_root,
+)
+
+KINETIC_ENERGY_REGRESSOR = field(
+    "kinetic_energy_regressor", ("parameters",),
+    "Derivatives of the kinetic energy with respect to the dynamic parameters of all bodies "
+    "[J per kg, kg m, kg m2].")
+POTENTIAL_ENERGY_REGRESSOR = field(
+    "potential_energy_regressor", ("parameters",),
+    "Derivatives of the potential energy with respect to the dynamic parameters of all bodies "
+    "[J per kg, kg m, kg m2].")
+STATIC_REGRESSOR = field(
+    "static_regressor", ("moments", 3),
+    "Matrix that maps masses and first moments of all bodies to the center of mass [m per kg, "
+    "kg m].", transposed=True)
+
+
+@kernel
+def kinetic_energy_regressor_kernel(r):
+    set_root(r)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    for i in range(1, njoints(r) + 1):
+        place_body(r, i)
+        R = load9(r.work, offset(r, ROTATION) + 9 * i)
+        v, w = motion_in_body_axes(R, body_velocity(r, i))
+        rotational = symmetric_product(w, scale(0.5, w))
+        store_inertia(r.work, offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
+                      Inertia(0.5 * dot(v, v), cross(v, w), rotational))
+
+
+@kernel
+def set_root_in_world(r):
+    set_root(r)
+    clear(r.work, offset(r, POSITION), 3)
+
+
+@kernel
+def place_body_in_world(r, i):
+    """Store the position of body i in the world; return it with its rotation."""
+    place_body(r, i)
+    p = add(position(r, parent(r, i)), from_parent(r, i))
+    store3(r.work, offset(r, POSITION) + 3 * i, p)
+    return p, load9(r.work, offset(r, ROTATION) + 9 * i)
+
+
+@kernel
+def potential_energy_regressor_kernel(r):
+    set_root_in_world(r)
+    up = scale(-1.0, constant3(r.floats, GRAVITY))
+    for i in range(1, njoints(r) + 1):
+        p, R = place_body_in_world(r, i)
+        zero = zero3(p[0])
+        store_inertia(r.work, offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
+                      Inertia(dot(up, p), rotate_inverse(R, up), Symmetric(
+                          zero[0], zero[0], zero[0], zero[0], zero[0], zero[0])))
+
+
+@kernel
+def inverse_mass(r):
+    """1 / mass of all bodies; zero without mass."""
+    mass = 0.0
+    for i in range(1, njoints(r) + 1):
+        mass = mass + body_inertia(r, i).mass
+    return 1.0 / mass if mass > 0.0 else 0.0
+
+
+@kernel
+def static_regressor_kernel(r):
+    set_root_in_world(r)
+    s = inverse_mass(r)
+    for i in range(1, njoints(r) + 1):
+        p, R = place_body_in_world(r, i)
+        start = offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
+        store3(r.work, start, scale(s, p))
+        for c in range(3):
+            store3(r.work, start + 3 + 3 * c, scale(s, (R[c], R[3 + c], R[6 + c])))
+
+
+_kinetic = Algorithm("kinetic_energy_regressor", kinetic_energy_regressor_kernel, (Q, V),
+                     (KINETIC_ENERGY_REGRESSOR,)).caller()
+_potential = Algorithm("potential_energy_regressor", potential_energy_regressor_kernel, (Q,),
+                       (POTENTIAL_ENERGY_REGRESSOR,)).caller()
+_static = Algorithm("static_regressor", static_regressor_kernel, (Q,),
+                    (STATIC_REGRESSOR,)).caller()
+
+
+def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                             threads: int = 1) -> Array:
+    """Regressor y of the kinetic energy: ``kinetic_energy`` without rotors = y . theta.
+
+    theta as for ``joint_torque_regressor``. The rotors have the energy
+    ``(model.armature * v * v).sum() / 2`` in addition. Gautier (1997); O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (10 njoints,) ndarray
+        [J per kg, kg m, kg m2]. For a single state, ``data.kinetic_energy_regressor``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    """
+    return _kinetic(model, data, threads, q, v)
+
+
+def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
+                               threads: int = 1) -> Array:
+    """Regressor y of the potential energy: ``potential_energy`` = y . theta.
+
+    theta as for ``joint_torque_regressor``. Gautier (1997); O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (10 njoints,) ndarray
+        [J per kg, kg m, kg m2]. For a single state, ``data.potential_energy_regressor``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    """
+    return _potential(model, data, threads, q)
+
+
+def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+    """Regressor Y of the center of mass: com = Y x, with the present total mass.
+
+    x contains the first four parameters of each body, m, m cx, m cy, m cz, one body after the
+    other. Y is divided by the total mass of the model, as in Pinocchio: it is linear only in
+    changes of x that keep it. Zero if the robot has no mass. O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (3, 4 njoints) ndarray
+        Expressed in the world [m per kg, kg m]. For a single state, ``data.static_regressor``; for
+        a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    """
+    return _static(model, data, threads, q)

@@ -1,0 +1,158 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Base parameters: the combinations of a robot's parameters that its torques depend on."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from ..algorithms import joint_torque_regressor
+from ..model import Data, Model
+from ..spatial.types import Array
+from .unknowns import FEATURES, Unknowns
+
+_DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
+_NEGLIGIBLE = 1e-9      # coefficients below this are rounding
+
+
+@dataclass(frozen=True)
+class BaseParameters:
+    """The combinations of a robot's parameters that its torques depend on.
+
+    Attributes
+    ----------
+    parameter_names : tuple of str, length p
+        All parameters: 10 for each joint's body, such as "Ixx(elbow)", then armature, damping,
+        friction, offset and stribeck of each velocity, such as "friction(elbow)".
+    names : tuple of str, length b
+        The combinations, such as "Ixx(elbow) - Iyy(elbow) + 0.25 m(wrist)".
+    units : tuple of str, length b
+        Of the combinations.
+    independent : (b,) ndarray of int
+        The parameter that leads each combination: its coefficient is 1 there and 0 in the others.
+    matrix : (b, p) ndarray
+        The base parameters are ``matrix @ parameters``.
+    condition : float
+        Condition number of the regressor of random motions, its columns scaled to equal length.
+    """
+
+    parameter_names: tuple[str, ...]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    independent: np.ndarray
+    matrix: Array
+    condition: float
+
+    def __len__(self) -> int:
+        """Return the number of base parameters."""
+        return len(self.names)
+
+
+def base_parameters(model: Model, *, armature: bool = False, friction: bool = False,
+                    seed: int = 0) -> BaseParameters:
+    """The combinations of parameters that a robot's torques depend on.
+
+    The regressor of random motions within the position limits is decomposed numerically: its rank,
+    by QR with column pivoting, is the number of base parameters. Parameters of bodies close to the
+    root lead the combinations.
+
+    Parameters
+    ----------
+    model : Model
+    armature : bool
+        Include the rotor inertia of each joint with one coordinate.
+    friction : bool
+        Include damping, Coulomb friction and a constant offset of each such joint.
+    seed : int
+        Of the random motions.
+
+    Returns
+    -------
+    BaseParameters
+
+    References
+    ----------
+    Gautier, M. and Khalil, W.: Direct calculation of minimum set of inertial parameters of serial
+    robots. IEEE Transactions on Robotics and Automation 6 (1990).
+    Gautier, M.: Numerical calculation of the base inertial parameters of robots. Journal of
+    Robotic Systems 8 (1991).
+    """
+    return structure(Unknowns(model, FEATURES[not armature:1 + 3 * friction]), seed)
+
+
+def structure(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
+    """The combinations of the active parameters that random motions determine."""
+    W = random_regressor(unknowns, np.random.default_rng(seed))
+    independent, matrix, condition = combinations(W, unknowns.order)
+    leads = independent.tolist()
+    return BaseParameters(
+        unknowns.names, tuple(symbolic(*each, unknowns.names) for each in zip(matrix, leads)),
+        tuple(unknowns.units[lead] for lead in leads), independent, matrix, condition)
+
+
+def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
+    """Rows of the torque regressor for random motions, enough to determine all parameters."""
+    model = unknowns.model
+    size = 20 + 4 * len(unknowns) // max(model.nv, 1)
+    q = np.array([model.random_configuration(rng) for _ in range(size)])
+    v, a = rng.normal(0.0, 2.0, (2, size, model.nv))
+    bodies = joint_torque_regressor(model, Data(model), q, v, a)
+    own = np.stack([a, v, np.sign(v), np.ones_like(v), np.sign(v) * np.exp(-v ** 2)])
+    features = np.einsum("fbk,kj->bkfj", own, np.eye(model.nv)).reshape(size, model.nv, -1)
+    return np.concatenate([bodies, features], axis=2).reshape(-1, len(unknowns)) * unknowns.active
+
+
+def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:
+    """The independent columns of a regressor, and how the others depend on them.
+
+    Unknowns are taken in the order given; each that is not a combination of those before it is
+    independent. Returns their indices, the (b, p) matrix of the combinations, and the condition
+    number of the independent columns, scaled to equal length.
+    """
+    lengths = np.linalg.norm(W, axis=0)
+    matters = lengths > 1e-12 * lengths.max(initial=0.0)
+    scaled = np.where(matters, W / np.where(matters, lengths, 1.0), 0.0)
+    rank = _rank(scaled[:, matters])
+    basis = np.zeros((len(W), rank))
+    chosen: list[int] = []
+    for j in order:
+        if len(chosen) == rank or not matters[j]:
+            continue
+        rest = scaled[:, j].copy()
+        for _ in range(2):                  # twice is enough (Kahan)
+            rest -= basis[:, :len(chosen)] @ (basis[:, :len(chosen)].T @ rest)
+        length = np.linalg.norm(rest)
+        if length > _DEPENDENT:
+            basis[:, len(chosen)] = rest / length
+            chosen.append(j)
+    independent = np.array(chosen, int)
+    used = basis[:, :len(chosen)]
+    R = used.T @ scaled[:, independent]
+    coefficients = solve_triangular(R, used.T @ scaled) if chosen else used.T @ scaled
+    coefficients[np.abs(coefficients) < _NEGLIGIBLE] = 0.0
+    matrix = coefficients * lengths / lengths[independent, None]
+    matrix[:, independent] = np.eye(len(chosen))
+    singular = np.linalg.svd(R, compute_uv=False)
+    return independent, matrix, float(singular[0] / singular[-1]) if chosen else 1.0
+
+
+def _rank(scaled: Array) -> int:
+    """Numerical rank, by QR with column pivoting."""
+    if not scaled.size:
+        return 0
+    diagonal = np.abs(np.diag(qr(scaled, mode="r", pivoting=True)[0]))
+    return int((diagonal > _DEPENDENT * diagonal[0]).sum())
+
+
+def symbolic(row: Array, lead: int, names: Sequence[str]) -> str:
+    """A combination as text, its leading parameter first."""
+    text = names[lead]
+    for j in np.flatnonzero(row).tolist():
+        if j != lead:
+            size = abs(row[j])
+            factor = "" if abs(size - 1.0) < 1e-6 else f"{size:.4g} "
+            text += f" {'-' if row[j] < 0.0 else '+'} {factor}{names[j]}"
+    return text

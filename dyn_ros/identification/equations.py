@@ -1,0 +1,325 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The torque equations of a recording, in parts: memory does not grow with its length.
+
+Where contact forces are unknown, the equations are multiplied by a matrix that eliminates them.
+"""
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..algorithms import (
+    frame_jacobian,
+    joint_torque_regressor,
+    joint_torque_regressor_product,
+    normal_equations,
+    rnea,
+)
+from ..model import Data, ReferenceFrame
+from ..spatial.types import Array
+from .samples import Samples
+from .unknowns import FEATURES, Unknowns, is_actuated
+
+_DENSE = 512           # of these, where all columns of all rows are computed
+PART = 8192             # samples that are processed at a time
+_AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Sums over samples, for each row k of the model.
+
+    With the parameters x of the row's columns, the weighted sum of squared residuals is
+    yy - 2 Wy.x + x.WW.x.
+
+    Attributes
+    ----------
+    local : (nv, c) ndarray of int
+        The columns of each row: 10 for each joint's body, and five features of its own; all
+        columns if rows are combined.
+    WW : (nv, c, c) ndarray
+    Wy : (nv, c) ndarray
+    yy : (nv,) ndarray
+    count : (nv,) ndarray
+        Sum of the weights.
+    """
+
+    local: np.ndarray
+    WW: Array
+    Wy: Array
+    yy: Array
+    count: Array
+
+    def add(self, other: Equations) -> None:
+        """Add the sums of other samples in place."""
+        for mine, others in zip(self._all(), other._all()):
+            mine += others
+
+    def minus(self, other: Equations) -> Equations:
+        """The sums without those of some samples."""
+        return Equations(self.local,
+                         *(mine - others for mine, others in zip(self._all(), other._all())))
+
+    def _all(self) -> tuple[Array, ...]:
+        return self.WW, self.Wy, self.yy, self.count
+
+
+class Recording:
+    """Samples, and the equations that they contribute.
+
+    Parameters
+    ----------
+    unknowns : Unknowns
+    samples : Samples
+    slices : sequence of slice
+        The samples to use.
+    stribeck : (nv,) ndarray
+        Velocity at which this friction has decreased to a third [rad/s, m/s].
+    threads : int
+    progress : callable
+        Called with the fraction of the estimation that is done, and what is being done.
+    contact_dimension : int
+        3: contacts transmit forces; 6: also moments.
+    """
+
+    def __init__(self, unknowns: Unknowns, samples: Samples, slices: Sequence[slice],
+                 stribeck: Array, threads: int, progress: Progress,
+                 contact_dimension: int) -> None:
+        self._unknowns, self._samples, self._slices = unknowns, samples, slices
+        self._stribeck, self._threads, self._progress = stribeck, threads, progress
+        self._model = copy.copy(unknowns.model)      # its parameters are set by each estimate
+        self._model.armature = np.zeros(self._model.nv)
+        self._data = Data(self._model)
+        self._actuated = is_actuated(self._model)
+        self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
+        self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
+        self.size = sum(each.stop - each.start for each in slices)
+        self._dimension = contact_dimension
+        self._scale = self._torque_scale()
+        self._local = unknowns.local
+        if samples.contacts:
+            self._local = np.tile(np.arange(len(unknowns)), (self._model.nv, 1))
+
+    def features(self, samples: Samples) -> Array:
+        """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
+        a, v = samples.a, samples.v
+        found = np.empty((len(samples), self._model.nv, len(FEATURES)))
+        direction = np.sign(v) * (np.abs(v) > self.threshold)
+        found[..., 0], found[..., 1], found[..., 2], found[..., 3] = a, v, direction, 1.0
+        found[..., 4] = direction * np.exp(-(v / self._stribeck) ** 2)
+        found[:, ~self._actuated] = 0.0
+        return found
+
+    def weights(self, samples: Samples) -> Array:
+        """Weights of the rows of each sample, (B, nv).
+
+        If friction is estimated, a joint's row counts only while the joint moves: at rest, friction
+        balances any torque up to its breakaway torque.
+        """
+        return samples.weight[:, None] * self._is_known(samples)
+
+    def _is_known(self, samples: Samples) -> np.ndarray:
+        """Whether the direction of each row's friction is known, (B, nv) of bool."""
+        if not self._has_friction:
+            return np.ones(samples.v.shape, bool)
+        return (np.abs(samples.v) > self.threshold) | ~self._actuated
+
+    def torques(self, samples: Samples, parameters: Array) -> Array:
+        """Modelled torques, (B, nv)."""
+        unknowns, model = self._unknowns, self._model
+        model.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+        own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
+        found = rnea(model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
+                     threads=self._threads)
+        found += np.einsum("bkf,fk->bk", self.features(samples), own)
+        return found
+
+    def residuals(self, samples: Samples, parameters: Array) -> Array:
+        """Measured minus modelled torques, without what unknown contact forces can explain."""
+        found = samples.tau - self.torques(samples, parameters)
+        if samples.contacts:
+            found = np.einsum("bij,bj->bi", self._eliminations(samples), found)
+        return found
+
+    # -- sums over the recording
+
+    def equations(self, start: float, stop: float) -> Equations:
+        """The normal equations; progress goes from start to stop."""
+        sums = self._nothing()
+        for done, samples in self._parts():
+            sums.add(self._of(samples, self.weights(samples)))
+            self._progress(start + done * (stop - start), "equations")
+        return sums
+
+    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, int]:
+        """What residuals above the limit of their row contribute too much, and their number."""
+        sums, outliers = self._nothing(), 0
+        for _, samples in self._parts():
+            size = np.abs(self.residuals(samples, parameters))
+            weights = self.weights(samples)
+            weights *= 1.0 - np.minimum(1.0, limit * self._parts_left(samples)
+                                        / np.maximum(size, 1e-300))
+            outliers += int((weights > 0.0).sum())
+            found = np.flatnonzero(weights.any(axis=1))
+            if len(found):
+                sums.add(self._of(samples.take(found), weights[found]))
+        return sums, outliers
+
+    def scores(self, parameters: Array, limit: Array, noise: Array, length: int) -> Array:
+        """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""
+        found = []
+        for done, samples in self._parts():
+            r = self.residuals(samples, parameters)
+            left = limit * self._parts_left(samples)
+            r = np.clip(r, -left, left)
+            r *= self.weights(samples) / noise ** 2
+            if samples.contacts:
+                r = np.einsum("bji,bj->bi", self._eliminations(samples), r)
+            bodies = joint_torque_regressor_product(
+                self._model, self._data, samples.q, samples.v, samples.a, r,
+                threads=self._threads)
+            own = np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(samples), -1)
+            starts = np.arange(0, len(samples), length)
+            found.append(np.hstack([np.add.reduceat(bodies, starts),
+                                    np.add.reduceat(own, starts)]))
+            self._progress(0.8 + 0.15 * done, "intervals")
+        return np.concatenate(found)
+
+    def some_residuals(self, parameters: Array, count: int) -> Array:
+        """Residuals of about ``count`` samples, (B, nv), before the elimination of contact forces.
+
+        NaN in rows without weight.
+        """
+        step, found = max(1, self.size // count), []
+        for each in self._slices:
+            samples = self._samples.take(slice(each.start, each.stop, step))
+            found.append(np.where(self.weights(samples) > 0.0,
+                                  self.residuals(samples, parameters)
+                                  / self._parts_left(samples), np.nan))
+        return np.concatenate(found)
+
+    def comparison(self, block: slice, parameters: Sequence[Array]) -> Iterator[list[Array]]:
+        """Measured torques of the parts of a block, and the residuals of each set of parameters.
+
+        Residuals of rows whose friction is unknown are NaN.
+        """
+        for first in range(block.start, block.stop, PART):
+            samples = self._samples.take(slice(first, min(first + PART, block.stop)))
+            known = self._is_known(samples)
+            yield [samples.tau, *(np.where(known, self.residuals(samples, each), np.nan)
+                                  for each in parameters)]
+
+    def _parts(self) -> Iterator[tuple[float, Samples]]:
+        """Samples that fit into the caches, and the fraction that they complete."""
+        done = 0
+        for each in self._slices:
+            for first in range(each.start, each.stop, PART):
+                samples = self._samples.take(slice(first, min(first + PART, each.stop)))
+                done += len(samples)
+                yield done / self.size, samples
+
+    def _of(self, samples: Samples, weights: Array) -> Equations:
+        if samples.contacts:
+            return self._without_contact_forces(samples, weights)
+        WW, Wy, yy = normal_equations(
+            self._model, self._data, samples.q, samples.v, samples.a, self._known(samples),
+            self.features(samples), weights, threads=self._threads)
+        return Equations(self._local, WW, Wy, yy, weights.sum(axis=0))
+
+    def _without_contact_forces(self, samples: Samples, weights: Array) -> Equations:
+        """The equations multiplied by matrices that eliminate the contact forces."""
+        sums = self._nothing()
+        for first in range(0, len(samples), _DENSE):
+            part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
+            E = self._eliminations(part)
+            bodies = joint_torque_regressor(self._model, self._data, part.q, part.v, part.a,
+                                            threads=self._threads)
+            own = np.einsum("bkf,kj->bkfj", self.features(part), np.eye(self._model.nv))
+            W = E @ np.concatenate([bodies, own.reshape(*own.shape[:2], -1)], axis=2)
+            y = np.einsum("bij,bj->bi", E, self._known(part))
+            for k in range(self._model.nv):
+                weighted = W[:, k] * w[:, k, None]
+                sums.WW[k] += weighted.T @ W[:, k]
+                sums.Wy[k] += y[:, k] @ weighted
+                sums.yy[k] += w[:, k] @ y[:, k] ** 2
+                sums.count[k] += w[:, k] @ E[:, k, k]
+        return sums
+
+    def _eliminations(self, samples: Samples) -> Array:
+        """Matrices E with E J' = 0 for the contacts of each sample, (B, nv, nv).
+
+        They also eliminate the unknown friction of joints at rest. They are orthogonal projections
+        of torques divided by their noise.
+        """
+        axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+        J = np.stack([frame_jacobian(self._model, self._data, samples.q, frame, axes)
+                      for frame in samples.contacts], axis=1)[:, :, :self._dimension]
+        if samples.in_contact is not None:
+            J *= samples.in_contact[:, :, None, None]
+        at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
+        A = np.concatenate([J.reshape(len(samples), -1, self._model.nv) / self._scale, at_rest],
+                           axis=1)
+        E = np.eye(self._model.nv) - np.linalg.pinv(A, rcond=1e-9) @ A
+        return self._scale[:, None] * E / self._scale
+
+    def _parts_left(self, samples: Samples) -> Array | float:
+        """Standard deviation of each row after the elimination, relative to that before."""
+        if not samples.contacts:
+            return 1.0
+        diagonal = np.einsum("bii->bi", self._eliminations(samples))
+        return np.sqrt(np.maximum(diagonal, 1e-3))
+
+    def scale_by(self, noise: Array) -> None:
+        """Eliminate contact forces by projections that are orthogonal for this noise."""
+        self._scale = noise
+
+    def correlation_length(self, parameters: Array) -> int:
+        """Number of consecutive samples over which residuals are correlated."""
+        length = 1
+        for each in self._slices[:: 1 + len(self._slices) // 8]:
+            samples = self._samples.take(slice(each.start, min(each.stop, each.start + PART)))
+            r = self.residuals(samples, parameters) * (self.weights(samples) > 0.0)
+            length = max(length, *(_correlated(x) for x in r.T))
+        return length
+
+    def _torque_scale(self) -> Array:
+        """RMS torques of each row, as the description has them."""
+        some = self._samples.take(slice(None, None, 1 + len(self._samples) // 2000))
+        model = self._unknowns.model
+        torque = rnea(model, Data(model), some.q, some.v, some.a)
+        return np.sqrt((torque ** 2).mean(axis=0)) + 1e-6
+
+    def _known(self, samples: Samples) -> Array:
+        """Measured torque and that of external forces, tau + J' f, (B, nv)."""
+        if samples.f_ext is None:
+            return samples.tau
+        state = samples.q, samples.v, samples.a
+        free = rnea(self._model, self._data, *state, threads=self._threads)
+        forced = rnea(self._model, self._data, *state, samples.f_ext, threads=self._threads)
+        return samples.tau + (free - forced)
+
+    def _nothing(self) -> Equations:
+        rows, width = self._local.shape
+        return Equations(self._local, np.zeros((rows, width, width)), np.zeros((rows, width)),
+                         np.zeros(rows), np.zeros(rows))
+
+
+def _fastest(samples: Samples) -> Array:
+    """The speed that each row exceeds in 1 % of the samples, from some of them."""
+    step = 1 + len(samples) // 100000
+    return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
+
+
+def _correlated(x: Array) -> int:
+    """The lag at which the correlation of a signal with itself falls below a tenth."""
+    if len(x) < 10 or not x.any():
+        return 1
+    spectrum = np.abs(np.fft.rfft(x, 2 * len(x))) ** 2
+    correlation = np.fft.irfft(spectrum)[:len(x) // 2]
+    return int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))

@@ -1,0 +1,170 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Physically consistent parameters that minimize a quadratic cost, near those of a description.
+
+The distance from the description is the Bregman divergence of the log-determinant of
+pseudo-inertias (Lee, Wensing and Park, Geometric robot dynamic identification: a convex programming
+approach, IEEE Transactions on Robotics 36, 2020). It is convex, and infinite where a body ceases to
+be physical, so that Newton's method finds the only minimum and every iterate is physical. Numbers
+that cannot be negative, such as friction, are treated alike, as matrices of one row.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from ..model.parameters import pseudo_inertia
+from ..spatial.types import Array
+
+_STEPS = 200
+_CONVERGED = 1e-10      # squared Newton decrement
+_CLOSE = 1e-4
+_SHORTEST = 1e-12
+_ROOT = np.sqrt(2.0)
+
+
+def _basis() -> Array:
+    """An orthonormal basis of the symmetric 4x4 matrices, (10, 4, 4)."""
+    found = np.zeros((10, 4, 4))
+    pairs = [(i, j) for i in range(4) for j in range(i, 4)]
+    for k, (i, j) in enumerate(pairs):
+        found[k, i, j] = found[k, j, i] = 1.0 if i == j else 1.0 / _ROOT
+    return found
+
+
+BASIS = _basis()
+
+
+class Bodies:
+    """Bodies as variables: pseudo-inertias P = L Q L', where L L' is that of the description.
+
+    The variables are the numbers of Q in an orthonormal basis, so that the second derivative of the
+    divergence at the description is the identity, whatever the sizes of the bodies.
+
+    Parameters
+    ----------
+    reference : (n, 10) ndarray
+        Physical parameters of each body.
+    """
+
+    def __init__(self, reference: Array) -> None:
+        factors = np.linalg.cholesky(pseudo_inertia(reference))
+        units = pseudo_inertia(np.eye(10)).reshape(10, 16)
+        scaled = factors[:, None] @ BASIS @ factors[:, None].swapaxes(-1, -2)
+        # columns: the parameters of each basis element
+        self.transforms = np.linalg.lstsq(units.T, scaled.reshape(-1, 16).T, rcond=None)[0].reshape(
+            10, len(reference), 10).swapaxes(0, 1)
+        self.start = np.tile(np.einsum("kii->k", BASIS), (len(reference), 1))
+
+    def divergence(self, z: Array) -> tuple[float, Array, Array]:
+        """The divergence, its gradient (n, 10) and Hessian (n, 10, 10).
+
+        It is infinite if a body is not physical.
+        """
+        Q = np.einsum("nk,kij->nij", z, BASIS)
+        try:
+            L = np.linalg.cholesky(Q)
+        except np.linalg.LinAlgError:
+            return np.inf, z, z
+        inverse = np.linalg.inv(Q)
+        logarithm = 2.0 * np.log(np.einsum("nii->ni", L)).sum()
+        value = float(np.trace(Q, axis1=1, axis2=2).sum() - logarithm - 4.0 * len(z))
+        gradient = np.einsum("kii->k", BASIS) - np.einsum("nij,kij->nk", inverse, BASIS)
+        product = inverse[:, None] @ BASIS                  # (n, 10, 4, 4)
+        hessian = np.einsum("nkij,nlji->nkl", product, product)
+        return value, gradient, hessian
+
+
+def fit(H: Array, g: Array, reference: Array, positive: Array, strength: float,
+        positive_strength: Array) -> Array:
+    """Minimize x.H.x / 2 - g.x + strength * divergence from the reference.
+
+    Parameters
+    ----------
+    H : (p, p) ndarray
+        Positive semidefinite.
+    g : (p,) ndarray
+    reference : (p,) ndarray
+        10 numbers for each body, which must be physical; then numbers that must remain positive;
+        then any numbers.
+    positive : (p,) ndarray of int
+        0: part of a body, 1: positive, 2: any number. In ascending order.
+    strength : float
+        Of the divergence of a body.
+    positive_strength : (p,) ndarray
+        Of the divergence of each positive number, and of the squared distance of the others from
+        the reference, in units of ``reference`` there.
+
+    Returns
+    -------
+    (p,) ndarray
+    """
+    n = int((positive == 0).sum()) // 10
+    bodies = Bodies(reference[:10 * n].reshape(n, 10))
+    one, free = positive == 1, positive == 2
+    # variables: Q of each body; multiples of the reference; free numbers in their own unit
+    T = np.zeros_like(H)
+    for i in range(n):
+        T[10 * i:10 * i + 10, 10 * i:10 * i + 10] = bodies.transforms[i]
+    T[np.flatnonzero(~(positive == 0)), np.flatnonzero(~(positive == 0))] = np.abs(
+        reference[10 * n:])
+    quadratic, linear = T.T @ H @ T, T.T @ g
+    quadratic = (quadratic + quadratic.T) / 2.0
+    z = np.concatenate([bodies.start.ravel(), np.where(one, 1.0, 0.0)[10 * n:]])
+
+    def cost(z: Array) -> tuple[float, Array, Array]:
+        value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
+        if not np.isfinite(value) or (z[one] <= 0.0).any():
+            return np.inf, z, z
+        slope, bend = np.zeros_like(z), np.zeros_like(H)
+        slope[:10 * n] = strength * gradient.ravel()
+        for i in range(n):
+            bend[10 * i:10 * i + 10, 10 * i:10 * i + 10] = strength * hessian[i]
+        s = positive_strength
+        slope[one] = s[one] * (1.0 - 1.0 / z[one])
+        slope[free] = s[free] * z[free]
+        diagonal = np.zeros_like(z)
+        diagonal[one], diagonal[free] = s[one] / z[one] ** 2, s[free]
+        bend[np.diag_indices_from(bend)] += diagonal
+        total = (strength * value + float((s[one] * (z[one] - np.log(z[one]) - 1.0)).sum())
+                 + 0.5 * float((s[free] * z[free] ** 2).sum())
+                 + 0.5 * float(z @ quadratic @ z) - float(linear @ z))
+        return total, slope + quadratic @ z - linear, bend + quadratic
+
+    return T @ minimize(cost, z)
+
+
+def minimize(cost: Callable[[Array], tuple[float, Array, Array]], z: Array) -> Array:
+    """Newton's method with backtracking, for a convex cost that is infinite outside its domain."""
+    value, gradient, hessian = cost(z)
+    for _ in range(_STEPS):
+        direction = -_solve(hessian, gradient)
+        decrease = -float(gradient @ direction)
+        if decrease < _CONVERGED:
+            break
+        length = 1.0
+        found = cost(z + direction)
+        # close to the minimum, the decrease of the cost is lost in its rounding errors
+        while decrease > _CLOSE and not found[0] <= value - 1e-4 * length * decrease:
+            length *= 0.5
+            if length < _SHORTEST:
+                return z
+            found = cost(z + length * direction)
+        if not np.isfinite(found[0]):
+            return z
+        z = z + length * direction
+        value, gradient, hessian = found
+    return z
+
+
+def _solve(hessian: Array, gradient: Array) -> Array:
+    """Newton's step; symmetric scaling first, since its entries differ by many orders."""
+    scale = 1.0 / np.sqrt(np.diag(hessian))
+    try:
+        factor = cho_factor(hessian * scale * scale[:, None])
+        return scale * cho_solve(factor, scale * gradient)
+    except LinAlgError:                     # positive definite but for rounding
+        return scale * np.linalg.lstsq(hessian * scale * scale[:, None], scale * gradient,
+                                       rcond=1e-14)[0]

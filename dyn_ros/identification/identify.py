@@ -1,0 +1,263 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Identification of a robot's parameters from measured torques."""
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import stdtrit
+
+from ..model import Model
+from ..model.inputs import finite_array
+from ..model.types import ArrayLike
+from ..spatial.types import Array
+from .advice import undetermined
+from .base_parameters import BaseParameters, structure
+from .equations import Progress, Recording
+from .least_squares import Estimate, covariance, estimate, without_outliers
+from .physical import Reference, physical_parameters
+from .result import BaseEstimate, Identification, JointResult
+from .samples import Samples
+from .unknowns import FEATURES, Unknowns, is_linear
+
+_BLOCKS = 50            # of consecutive samples; some are held out
+_DIFFERENCES = 1000     # of consecutive residuals, in each part, for their noise
+_MEDIAN = 1.4826        # standard deviation of normal noise over its median size
+_MANY = 0.02            # of the torques: more outliers than noise has
+_FEATURES = {"armature": 0, "damping": 1, "friction": 2}
+
+
+def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bool = True,
+             friction: bool = True, stribeck: ArrayLike | None = None,
+             motor_constants: ArrayLike | None = None, noise: ArrayLike | None = None,
+             regularization: float = 1.0,
+             huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
+             contact_dimension: int = 3, progress: Progress | None = None) -> Identification:
+    """Estimate the parameters of a robot from measured torques.
+
+    The estimate minimizes the sum of squared differences of measured and modelled torque, each
+    divided by the variance of its joint's noise, plus the divergence of each body from the one
+    described. What the recording determines therefore comes from the recording, all else from the
+    description. Every body remains physical: its pseudo-inertia is positive definite, so there is a
+    distribution of mass that has its inertia. The minimum is unique.
+
+    Parameters
+    ----------
+    model : Model
+        As described. Payloads are part of the bodies that carry them.
+    samples : Samples or sequence of Samples
+        See ``Samples.from_arrays`` and ``Samples.from_table``.
+    armature : bool
+        Estimate the rotor inertia of each joint with one coordinate.
+    friction : bool
+        Estimate damping, Coulomb friction and a constant offset of each such joint.
+    stribeck : float or (nv,) array_like, optional
+        Also estimate friction that decreases with velocity, F exp(-(v / stribeck)^2) sign(v)
+        [rad/s, m/s].
+    motor_constants : float or (nv,) array_like, optional
+        Torque per unit of measured effort, if efforts are not torques but currents, for example.
+    noise : float or (nv,) array_like, optional
+        Standard deviation of the noise of each measured torque [N m, N]. Estimated by default.
+    regularization : float
+        Weight of the divergence from the description, in units of the log-likelihood.
+    huber : float or None
+        Residuals above this multiple of the noise count linearly, not squared (Huber 1964). None:
+        all count squared.
+    held_out : float
+        Fraction of the samples that is not used for the estimate, but for its validation.
+    seed : int
+        Of the choice of these samples.
+    threads : int
+        Number of threads.
+    contact_dimension : int
+        What the contacts of the samples transmit: 3, a force at the origin of the frame; 6, also a
+        moment. Contact forces need not be known; the equations that they affect are combined so
+        that they cancel.
+    progress : callable, optional
+        Called with the fraction that is done, and a word for what is being done.
+
+    Returns
+    -------
+    Identification
+
+    Raises
+    ------
+    ValueError
+        Samples of another model, too few samples, an option out of range, or a recording without
+        motion; names the value and a remedy.
+
+    References
+    ----------
+    Lee, T., Wensing, P. and Park, F. C.: Geometric robot dynamic identification: a convex
+    programming approach. IEEE Transactions on Robotics 36 (2020).
+    Swevers, J. et al.: Optimal robot excitation and identification. IEEE Transactions on Robotics
+    and Automation 13 (1997), for the weights.
+    White, H.: A heteroskedasticity-consistent covariance matrix estimator. Econometrica 48 (1980),
+    for the intervals; by blocks of consecutive samples.
+    """
+    began = time.perf_counter()
+    progress = progress or (lambda done, what: None)
+    samples = _joined(model, samples)
+    if motor_constants is not None:
+        constants = _positive("motor_constants", motor_constants, model.nv)
+        samples = dataclasses.replace(samples, tau=samples.tau * constants)
+    chosen = FEATURES[not armature:1 + 3 * friction] + ("stribeck",) * (stribeck is not None)
+    given = None if noise is None else _positive("noise", noise, model.nv)
+    velocity = (np.full(model.nv, np.inf) if stribeck is None
+                else _positive("stribeck", stribeck, model.nv))
+    _require_options(regularization, huber, held_out)
+    unknowns = Unknowns(model, chosen)
+    _require_samples(unknowns, samples)
+
+    base = structure(unknowns)
+    reference = Reference(unknowns, samples)
+    scale = reference.typical(unknowns, base.matrix)
+    training, held = blocks(len(samples), held_out, seed)
+    recording = Recording(unknowns, samples, training, velocity, threads, progress,
+                          contact_dimension)
+    warnings = [*samples.warnings, *_warnings(model, reference)]
+
+    sums = recording.equations(0.0, 0.3 if samples.contacts else 0.6)
+    found = estimate(unknowns, base, scale, sums, given)
+    if samples.contacts:                # whose elimination depends on the noise
+        recording.scale_by(found.noise)
+        sums = recording.equations(0.3, 0.6)
+        found = estimate(unknowns, base, scale, sums, given)
+    if huber is not None:
+        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given, found,
+                                              huber)
+        if share > _MANY:
+            warnings.append(f"{100.0 * share:.1f} % of the torques differ from the model by more "
+                            f"than {huber:g} times the noise; the model lacks something, or "
+                            "something touched the robot")
+    progress(0.75, "physical parameters")
+    parameters = physical_parameters(unknowns, sums, found.noise, reference, regularization)
+    spread, count = covariance(base, recording, found, huber)
+    described = np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
+                                model.friction, np.zeros(2 * model.nv)])
+    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)), scale,
+                           described, parameters)
+    identified = _identified(model, unknowns, chosen, parameters)
+    progress(0.97, "validation")
+    joints = _joints(model, recording, held, described, parameters)
+    own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
+    progress(1.0, "done")
+    return Identification(
+        model=model, identified=identified, offset=own[3], stribeck=own[4],
+        stribeck_velocity=velocity, joints=joints, base=values, samples=samples,
+        held_out=tuple(held), undetermined=undetermined(unknowns, base, values, samples),
+        warnings=tuple(warnings), seconds=time.perf_counter() - began)
+
+
+def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
+    """Divide samples into blocks of consecutive ones: those to use, and those to hold out."""
+    edges = np.linspace(0, count, min(_BLOCKS, count // 10) + 1).astype(int)
+    every = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(edges)]
+    order = np.random.default_rng(seed).permutation(len(every))
+    held = set(order[:max(1, round(held_out * len(every)))].tolist())
+    return ([each for n, each in enumerate(every) if n not in held],
+            [each for n, each in enumerate(every) if n in held])
+
+
+# -- input
+
+def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
+    if not isinstance(samples, Samples):
+        samples = Samples.concatenate(samples)
+    if samples.q.shape[1:] != (model.nq,) or samples.v.shape[1:] != (model.nv,):
+        raise ValueError(f"samples: of a robot with nq = {samples.q.shape[1]}, nv = "
+                         f"{samples.v.shape[1]}, but {model!r} has nq = {model.nq}, nv = "
+                         f"{model.nv}; create the samples with this model")
+    return samples
+
+
+def _positive(name: str, value: ArrayLike, count: int) -> Array:
+    array = np.asarray(value)
+    array = finite_array(name, np.full(count, array) if array.ndim == 0 else array, (count,))
+    if not (array > 0.0).all():
+        raise ValueError(f"{name}: expected positive numbers, got {array.min():g}")
+    return array
+
+
+def _require_options(regularization: float, huber: float | None, held_out: float) -> None:
+    for name, value in (("regularization", regularization), ("huber", huber)):
+        if value is not None and not 0.0 < value < np.inf:
+            raise ValueError(f"{name}: expected a positive number, got {value!r}")
+    if not 0.0 < held_out < 0.9:
+        raise ValueError(f"held_out: expected a fraction between 0 and 0.9, got {held_out!r}")
+
+
+def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
+    needed = max(100, 10 * int(unknowns.active.sum()) // max(unknowns.model.nv, 1))
+    if len(samples) < needed:
+        raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
+                         f"{len(samples)}; record for longer")
+    if not samples.v.any():
+        raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
+
+
+def _warnings(model: Model, reference: Reference) -> list[str]:
+    return [f"the body of joint {name!r} is not physical in the description; the estimate is "
+            "regularized towards one that is" for name in reference.changed]
+
+
+# -- result
+
+def base_estimate(base: BaseParameters, found: Estimate, spread: Array, quantile: float,
+                  scale: Array, described: Array, parameters: Array) -> BaseEstimate:
+    """Values, intervals, and how well each is determined."""
+    deviation = np.sqrt(np.maximum(np.diag(spread), 0.0))
+    deviation = np.where(found.determined, deviation, np.inf)
+    part = deviation / scale
+    half = quantile * deviation
+    return BaseEstimate(
+        names=base.names, units=base.units, matrix=base.matrix, before=base.matrix @ described,
+        after=base.matrix @ parameters, estimate=found.value, deviation=deviation,
+        lower=np.where(found.determined, found.value - half, -np.inf),
+        upper=np.where(found.determined, found.value + half, np.inf),
+        excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in part))
+
+
+def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str],
+                parameters: Array) -> Model:
+    """A copy of the model with these parameters."""
+    identified = copy.copy(model)
+    identified.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+    own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
+    for name, n in _FEATURES.items():
+        if name in chosen:
+            setattr(identified, name, own[n])
+    return identified
+
+
+def _joints(model: Model, recording: Recording, held: Sequence[slice], described: Array,
+            parameters: Array) -> tuple[JointResult, ...]:
+    """How well the models before and after explain the samples that were held out."""
+    squares, count, differences = np.zeros((3, model.nv)), np.zeros((3, model.nv)), []
+    for block in held:
+        for part in recording.comparison(block, (described, parameters)):
+            squares += [np.nansum(each ** 2, axis=0) for each in part]
+            count += [np.isfinite(each).sum(axis=0) for each in part]
+            differences.append(np.diff(part[2][:_DIFFERENCES], 2, axis=0))
+    rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
+    noise = _white_noise(np.concatenate(differences))
+    linear = is_linear(model)
+    return tuple(JointResult(
+        name=name, unit="N" if linear[k] else "N m", before=float(rms[1, k]),
+        after=float(rms[2, k]), noise=noise[k], torque=float(rms[0, k]))
+        for k, name in enumerate(model.velocity_names))
+
+
+def _white_noise(second: Array) -> list[float]:
+    """Standard deviations of noise that is independent from sample to sample.
+
+    From the medians of second differences, which the jumps of friction do not affect.
+    """
+    columns = [np.abs(column[np.isfinite(column)]) for column in second.T]
+    return [_MEDIAN / np.sqrt(6.0) * float(np.median(each)) if len(each) else float("nan")
+            for each in columns]

@@ -1,0 +1,142 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Weighted least squares of the base parameters: estimate, noise, outliers, covariance."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+
+from ..spatial.types import Array
+from .base_parameters import BaseParameters
+from .equations import Equations, Recording
+from .unknowns import Unknowns
+
+_ROUNDS = 8             # of noise estimates
+_WEIGHTINGS = 3         # of outliers
+_SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
+_LENGTHS = 3            # correlation lengths for each block
+_SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
+_MEDIAN = 1.4826        # standard deviation of normal noise over its median size
+_SAMPLE = 40000         # residuals for a median
+
+
+class Estimate(NamedTuple):
+    """Weighted least squares of the base parameters."""
+
+    value: Array            # (b,); NaN if undetermined
+    inverse: Array          # (b, b) of the normal equations
+    determined: np.ndarray  # (b,) bool
+    noise: Array            # (nv,) standard deviation of each row
+    parameters: Array       # (p,) with these values, and zeros
+
+
+def assembled(unknowns: Unknowns, sums: Equations, noise: Array) -> tuple[Array, Array]:
+    """The normal equations of all parameters, each row divided by its variance."""
+    H, g = np.zeros((len(unknowns), len(unknowns))), np.zeros(len(unknowns))
+    for k, local in enumerate(sums.local):
+        H[np.ix_(local, local)] += sums.WW[k] / noise[k] ** 2
+        g[local] += sums.Wy[k] / noise[k] ** 2
+    return H, g
+
+
+def estimate(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
+             noise: Array | None) -> Estimate:
+    """Base parameters, and the noise unless it is given, in turn until they agree."""
+    current = _torque(sums) if noise is None else noise
+    for _ in range(_ROUNDS):
+        value, inverse, determined = _solved(unknowns, base, scale, sums, current)
+        parameters = np.zeros(len(unknowns))
+        parameters[base.independent] = value
+        if noise is not None:
+            break
+        before, current = current, _noise(unknowns, sums, parameters, len(base), current)
+        if np.abs(current / before - 1.0).max() < 1e-3:
+            break
+    return Estimate(np.where(determined, value, np.nan), inverse, determined, current, parameters)
+
+
+def _torque(sums: Equations) -> Array:
+    """RMS torque of each row, as a first estimate of its noise."""
+    torque = np.sqrt(sums.yy / np.maximum(sums.count, 1e-300)) * (sums.count > 0.0)
+    return np.where(torque > 0.0, torque, max(1e-3 * torque.max(), 1e-9))
+
+
+def _solved(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
+            noise: Array) -> tuple[Array, Array, np.ndarray]:
+    """Values, inverse of the normal equations, and which values are determined."""
+    H, g = assembled(unknowns, sums, noise)
+    own = H[np.ix_(base.independent, base.independent)]
+    eigenvalues, vectors = eigh(own * scale * scale[:, None])
+    kept = eigenvalues > _SINGULAR * eigenvalues[-1]
+    inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
+    half = scale[:, None] * vectors
+    determined = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
+    return (half @ (inverse * (half.T @ g[base.independent])), half * inverse @ half.T,
+            determined)
+
+
+def _noise(unknowns: Unknowns, sums: Equations, parameters: Array, count: int,
+           fallback: Array) -> Array:
+    """Standard deviation of the residuals of each row; that of rows without samples stays."""
+    noise = fallback.copy()
+    free = max(1.0 - count / max(sums.count.sum(), 1.0), 1e-3)
+    for k, local in enumerate(sums.local):
+        if sums.count[k] > 0.0:
+            x = parameters[local]
+            squares = sums.yy[k] - 2.0 * sums.Wy[k] @ x + x @ sums.WW[k] @ x
+            rounding = 1e-13 * sums.yy[k] + 1e-24 * sums.count[k]
+            noise[k] = np.sqrt(max(squares, rounding) / (sums.count[k] * free))
+    return noise
+
+
+def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
+                     recording: Recording, given: Array | None, first: Estimate,
+                     huber: float) -> tuple[Equations, Estimate, float]:
+    """Reduce the weights of large residuals (Huber 1964), and estimate again.
+
+    Returns the sums with these weights, the estimate, and the fraction of outliers.
+    """
+    found, share, every = first, 0.0, sums
+    for _ in range(_WEIGHTINGS):
+        limit = huber * (given if given is not None else _spread(recording, found))
+        excess, outliers = recording.excess(found.parameters, limit)
+        share = outliers / max(float(sums.count.sum()), 1.0)
+        every = sums.minus(excess)
+        before, found = found, estimate(unknowns, base, scale, every, given)
+        deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
+        if not (np.abs(found.value - before.value) > 0.05 * deviation).any():
+            break
+    return every, found, share
+
+
+def _spread(recording: Recording, found: Estimate) -> Array:
+    """Noise of each row from the median size of its residuals, which outliers do not affect."""
+    residuals = recording.some_residuals(found.parameters, _SAMPLE)
+    spread = found.noise.copy()
+    for k, column in enumerate(residuals.T):
+        valid = column[np.isfinite(column)]
+        if len(valid) and np.median(np.abs(valid)) > 0.0:
+            spread[k] = _MEDIAN * np.median(np.abs(valid))
+    return spread
+
+
+def covariance(base: BaseParameters, recording: Recording, found: Estimate,
+               huber: float | None) -> tuple[Array, int]:
+    """Covariance of the estimate, (b, b), from the scatter of blocks of consecutive samples.
+
+    Holds for noise that depends on the motion or is correlated over a few samples (White 1980;
+    Liang and Zeger 1986). Also returns the number of blocks.
+    """
+    length = max(_LENGTHS * recording.correlation_length(found.parameters),
+                 recording.size // (_SCORES * max(len(base), 1)), 1)
+    limit = found.noise * (huber or np.inf)
+    scores = recording.scores(found.parameters, limit, found.noise, length)[:, base.independent]
+    half = found.inverse @ scores.T
+    return half @ half.T * _small_sample(len(scores), len(base), len(found.noise)), len(scores)
+
+
+def _small_sample(blocks: int, parameters: int, rows: int) -> float:
+    """How much fitted residuals underestimate the scatter of that many blocks of rows."""
+    return blocks / max(blocks - 1, 1) / max(1.0 - parameters / (blocks * rows), 0.1)

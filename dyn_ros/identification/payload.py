@@ -1,0 +1,184 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of a payload, from a few poses or a motion."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.special import stdtrit
+
+from ..algorithms import joint_friction, joint_torque_regressor, rnea
+from ..model import Data, Model
+from ..model.parameters import from_pseudo_inertia, pseudo_inertia
+from ..model.types import ArrayLike
+from ..spatial.inertia import Inertia
+from ..spatial.types import Array
+from .fit import fit
+from .samples import Samples
+from .unknowns import NUMBERS
+
+_PART = 4096
+_DENSITY = 1000.0       # kg/m3: of the sphere that stands for what the samples do not determine
+_LIGHTEST = 1e-3        # kg
+_TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])       # per kg: lengths of 0.1 m
+_SINGULAR = 1e-12       # of the largest eigenvalue of the scaled normal equations
+
+
+@dataclass(frozen=True)
+class PayloadEstimate:
+    """The result of ``dyn_ros.identify_payload``.
+
+    Attributes
+    ----------
+    frame : str
+        Frame in which the values are expressed.
+    mass : float
+        [kg].
+    com : (3,) ndarray
+        Center of mass [m].
+    inertia : (3, 3) ndarray
+        About the center of mass [kg m2]. Physical together with mass and com.
+    deviation : (10,) ndarray
+        Standard deviations of m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's
+        origin, as the samples determine them [kg, kg m, kg m2]; infinite if they do not.
+    lower, upper : (10,) ndarray
+        95 % confidence intervals of the same.
+    determined : tuple of str
+        Which of these the samples determine, such as "m" and "m cx". The others are those of a
+        sphere of water with this mass and center.
+    before, after : (nv,) ndarray
+        RMS difference of measured and modelled torque without and with the payload [N m, N].
+    """
+
+    frame: str
+    mass: float
+    com: Array
+    inertia: Array
+    deviation: Array
+    lower: Array
+    upper: Array
+    determined: tuple[str, ...]
+    before: Array
+    after: Array
+
+
+def identify_payload(model: Model, samples: Samples, frame: str | int, *,
+                     offset: ArrayLike | None = None,
+                     noise: ArrayLike | None = None) -> PayloadEstimate:
+    """Estimate mass, center of mass and inertia of a payload from measured torques.
+
+    The robot's own parameters, payloads and friction are those of the model. A few poses at rest,
+    with different directions of gravity in the frame, determine mass and center of mass; the
+    inertia requires rotations with acceleration. The result is physical.
+
+    Parameters
+    ----------
+    model : Model
+        Of the robot without the payload; best after ``identify``.
+    samples : Samples
+        With the payload. At rest, friction makes the torque of a joint uncertain: approach each
+        pose from both directions, or move slowly.
+    frame : str or int
+        Name or index of the frame in which the result is expressed, and whose link carries the
+        payload.
+    offset : (nv,) array_like, optional
+        Constant torques to subtract, such as ``Identification.offset`` [N m, N].
+    noise : (nv,) array_like, optional
+        Standard deviation of the measured torques [N m, N]. Estimated by default.
+
+    Returns
+    -------
+    PayloadEstimate
+
+    Raises
+    ------
+    ValueError
+        An unknown frame, one that nothing moves, or samples that do not determine the mass.
+
+    References
+    ----------
+    Atkeson, C., An, C. and Hollerbach, J.: Estimation of inertial parameters of manipulator loads
+    and links. International Journal of Robotics Research 5 (1986).
+    """
+    W, y = _equations(model, samples, frame, offset)
+    sigma = _noise(W, y) if noise is None else np.broadcast_to(noise, y.shape[1:])
+    H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
+    g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
+    value, inverse, known = _least_squares(H, g)
+    if not known[0] or value[0] <= 0.0:
+        raise ValueError("samples: they do not determine a positive mass of a payload on "
+                         f"{frame!r}: {value[0]:.3g} kg; record poses in which gravity has "
+                         "different directions in this frame, and check the sign of the torques")
+    body = fit(H, g, _sphere(value, known), np.zeros(10, int), 1.0, np.zeros(10))
+    scores = np.einsum("bki,bk,k->bi", W, y - W @ body, sigma ** -2.0)
+    half = inverse @ scores.T
+    # with a few poses, the scatter of their residuals says little; noise alone is the least
+    variance = np.maximum((half ** 2).sum(axis=1), np.diag(inverse))
+    deviation = np.where(known, np.sqrt(variance), np.inf)
+    mass, com = body[0], body[1:4] / body[0]
+    P = pseudo_inertia(body)
+    second = P[:3, :3] - mass * np.outer(com, com)
+    interval = float(stdtrit(max(y.size - 10, 1), 0.975)) * deviation
+    return PayloadEstimate(
+        frame=model.frame_names[frame] if isinstance(frame, int) else frame, mass=float(mass),
+        com=com, inertia=np.trace(second) * np.eye(3) - second, deviation=deviation,
+        lower=np.where(known, value - interval, -np.inf),
+        upper=np.where(known, value + interval, np.inf),
+        determined=tuple(name for name, is_known in zip(NUMBERS, known) if is_known),
+        before=np.sqrt((y ** 2).mean(axis=0)),
+        after=np.sqrt(((y - W @ body) ** 2).mean(axis=0)))
+
+
+def _equations(model: Model, samples: Samples, frame: str | int,
+               offset: ArrayLike | None) -> tuple[Array, Array]:
+    """The payload's columns of the regressor, (B, nv, 10), and the torques that it explains."""
+    index = frame if isinstance(frame, int) else model.frame_index(frame)
+    place = model.tree.frames[index]
+    if place.parent < 0:
+        raise ValueError(f"frame: {model.frame_names[index]!r} is fixed; name one that moves")
+    data, X = Data(model), place.placement
+    own = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T   # frame to joint
+    columns = slice(10 * place.parent, 10 * place.parent + 10)
+    constant = 0.0 if offset is None else np.asarray(offset, float)
+    W, y = [], []
+    for first in range(0, len(samples), _PART):
+        part = samples.take(slice(first, first + _PART))
+        W.append(joint_torque_regressor(model, data, part.q, part.v, part.a)[..., columns] @ own)
+        y.append(part.tau - rnea(model, data, part.q, part.v, part.a, part.f_ext)
+                 - joint_friction(model, part.v) - constant)
+    weight = np.sqrt(samples.weight)[:, None]
+    return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
+
+
+def _noise(W: Array, y: Array) -> Array:
+    """Standard deviation of the torques of each row, (nv,)."""
+    sigma = np.ones(y.shape[1])
+    for _ in range(5):
+        H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
+        value, _, _ = _least_squares(H, np.einsum("bki,bk,k->i", W, y, sigma ** -2.0))
+        r = y - W @ value
+        free = max(1.0 - 10.0 / y.size, 0.1)
+        sigma = np.maximum(np.sqrt((r ** 2).mean(axis=0) / free), 1e-9 + 1e-6 * np.abs(y).max())
+    return sigma
+
+
+def _least_squares(H: Array, g: Array) -> tuple[Array, Array, np.ndarray]:
+    """Values, inverse of H, and which values the samples determine better than guesses."""
+    eigenvalues, vectors = eigh(H * _TYPICAL * _TYPICAL[:, None])
+    kept = eigenvalues > _SINGULAR * max(eigenvalues[-1], 1e-300)
+    half = _TYPICAL[:, None] * vectors
+    inverse = half * np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0) @ half.T
+    value = inverse @ g
+    known = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
+    known &= np.sqrt(np.diag(inverse)) < _TYPICAL * max(abs(value[0]), _LIGHTEST)
+    return value, inverse, known
+
+
+def _sphere(value: Array, known: np.ndarray) -> Array:
+    """A sphere of water with the mass and center that are known."""
+    mass = max(value[0], _LIGHTEST)
+    com = np.where(known[1:4], value[1:4], 0.0) / mass
+    radius = (0.75 * mass / (np.pi * _DENSITY)) ** (1.0 / 3.0)
+    return Inertia(mass, com, np.eye(3) * 0.4 * mass * radius ** 2).dynamic_parameters()

@@ -1,0 +1,106 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of a description, and those near it that explain a recording; all physical."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..model import Model
+from ..model.parameters import from_pseudo_inertia, pseudo_inertia
+from ..spatial.types import Array
+from .equations import Equations
+from .fit import Bodies, fit
+from .least_squares import assembled
+from .samples import Samples
+from .unknowns import FEATURES, Unknowns
+
+_LIGHTEST = 1e-3        # of the mean mass: the reference for a body without mass
+_SMALLEST = 5e-3        # m: the reference for a body extends by this in each direction
+_UNKNOWN = 0.02         # of a joint's RMS torque: friction, if the description specifies none
+_WEIGHT = 1e-2          # of the divergence from a reference that the description does not specify
+
+
+def physical_bodies(model: Model) -> tuple[Array, list[str]]:
+    """The parameters of the bodies, (njoints, 10), and the joints whose body had to be changed.
+
+    A body of zero mass gets a small one. Mass within a plane or a line gets an extent, and negative
+    moments are replaced.
+    """
+    bodies = np.array(model.inertial_parameters)
+    lightest = _LIGHTEST * max(bodies[:, 0].mean() if len(bodies) else 0.0, 1e-3)
+    changed = []
+    for i, name in enumerate(model.joint_names):
+        nearest = _nearest(bodies[i], lightest)
+        if np.abs(nearest - bodies[i]).max() > 1e-9 * np.abs(nearest).max():
+            changed.append(name)
+            bodies[i] = nearest
+    return bodies, changed
+
+
+def _nearest(body: Array, lightest: float) -> Array:
+    """The body with a positive mass, and with extent in each direction."""
+    mass = body[0]
+    center = body[1:4] / mass if mass > lightest else np.zeros(3)
+    second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
+    mass = max(mass, lightest)
+    spread, axes = np.linalg.eigh(second / mass)
+    if body[0] >= lightest and spread[0] >= _SMALLEST ** 2 * 1e-2:
+        return body
+    second = mass * (axes * np.maximum(spread, _SMALLEST ** 2)) @ axes.T
+    P = np.zeros((4, 4))
+    P[:3, :3] = second + mass * np.outer(center, center)
+    P[:3, 3] = P[3, :3] = mass * center
+    P[3, 3] = mass
+    return from_pseudo_inertia(P)
+
+
+class Reference:
+    """What the estimate is regularized towards.
+
+    Attributes
+    ----------
+    values : (p,) ndarray
+        The description's parameters. Where it specifies no friction or rotor inertia, a small
+        part of the joint's measured torque.
+    weights : (p,) ndarray
+        Of the distance from them, for all but the bodies.
+    changed : list of str
+        Joints whose body is not physical in the description.
+    """
+
+    def __init__(self, unknowns: Unknowns, samples: Samples) -> None:
+        model = unknowns.model
+        bodies, self.changed = physical_bodies(model)
+        self._bodies = Bodies(bodies)
+        tau, v, a = (np.sqrt((x[::1 + len(x) // 100000] ** 2).mean(axis=0)) + 1e-9
+                     for x in (samples.tau, samples.v, samples.a))
+        unknown = _UNKNOWN * tau
+        given = np.array([model.armature, model.damping, model.friction])
+        values = np.where(given > 0.0, given, [unknown / a, unknown / v, unknown])
+        values = np.vstack([values, 5.0 * unknown, unknown])
+        weights = np.full((len(FEATURES), model.nv), _WEIGHT)
+        weights[:3][given > 0.0] = 1.0
+        self.values = np.concatenate([bodies.ravel(), values.ravel()])
+        self.weights = np.concatenate([np.zeros(unknowns.bodies), weights.ravel()])
+
+    def typical(self, unknowns: Unknowns, matrix: Array) -> Array:
+        """What combinations of parameters typically are in a robot like this, (b,)."""
+        count = unknowns.bodies // 10
+        spread = np.einsum("bnk,nkl->bnl", matrix[:, :unknowns.bodies].reshape(-1, count, 10),
+                           self._bodies.transforms).reshape(len(matrix), -1)
+        own = matrix[:, unknowns.bodies:] * self.values[unknowns.bodies:]
+        return np.sqrt((spread ** 2).sum(axis=1) + (own ** 2).sum(axis=1))
+
+
+def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, reference: Reference,
+                        strength: float) -> Array:
+    """The parameters that minimize the weighted residuals and the distance from the reference."""
+    H, g = assembled(unknowns, sums, noise)
+    kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
+    kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
+    order = np.argsort(kind, kind="stable")
+    order = order[unknowns.active[order]]
+    found = np.zeros(len(unknowns))
+    found[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
+                       strength, strength * reference.weights[order])
+    return found

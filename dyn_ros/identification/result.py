@@ -1,0 +1,180 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What an identification returns."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from ..algorithms import joint_friction, rnea
+from ..model import Data, Model
+from ..model.urdf import write_urdf
+from ..spatial.types import Array
+from .samples import Samples
+
+
+@dataclass(frozen=True)
+class JointResult:
+    """How well a row of the model explains the torques that were held out.
+
+    Attributes
+    ----------
+    name : str
+        Of the velocity, as in ``model.velocity_names``.
+    unit : str
+        "N m" or "N".
+    before, after : float
+        RMS difference of measured and modelled torque, held-out samples, with the parameters of
+        the description and with the identified ones [N m, N].
+    noise : float
+        Standard deviation of the noise of the measured torque, from the second differences of
+        consecutive residuals [N m, N]. No model can have a smaller error.
+    torque : float
+        RMS measured torque [N m, N].
+    """
+
+    name: str
+    unit: str
+    before: float
+    after: float
+    noise: float
+    torque: float
+
+
+@dataclass(frozen=True)
+class BaseEstimate:
+    """Estimates of the base parameters, with 95 % confidence intervals.
+
+    Attributes
+    ----------
+    names : tuple of str, length b
+        The combinations of parameters, such as "Ixx(elbow) - Iyy(elbow)".
+    units : tuple of str, length b
+        Of the values.
+    matrix : (b, p) ndarray
+        The values are ``matrix @ parameters``, with all parameters of the estimation: 10 for each
+        joint's body, then armature, damping, friction and offset of each velocity, as
+        ``Identification.parameters`` contains them.
+    before, after : (b,) ndarray
+        Values of the description and of the identified model.
+    estimate : (b,) ndarray
+        Weighted least squares, without regularization and without physical constraints. NaN if the
+        recording does not determine the value.
+    deviation : (b,) ndarray
+        Standard deviation of ``estimate``; infinite if the recording does not determine the value.
+    lower, upper : (b,) ndarray
+        95 % confidence interval around ``estimate``.
+    excitation : tuple of str, length b
+        "well", "weakly" or "not": whether the deviation is below 10 % of what the parameter
+        typically is in a robot of this size, below 100 %, or above.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    matrix: Array
+    before: Array
+    after: Array
+    estimate: Array
+    deviation: Array
+    lower: Array
+    upper: Array
+    excitation: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The result of ``dyn_ros.identify``.
+
+    Attributes
+    ----------
+    model : Model
+        As described.
+    identified : Model
+        A copy with the identified inertial parameters, armature, damping and friction. Every body
+        is physical.
+    offset : (nv,) ndarray
+        Constant torque of each joint [N m, N], which a description cannot hold.
+    stribeck : (nv,) ndarray
+        Additional friction at low velocity [N m, N]; zeros unless requested.
+    stribeck_velocity : (nv,) ndarray
+        [rad/s, m/s]; infinite unless requested.
+    joints : tuple of JointResult, length nv
+    base : BaseEstimate
+    samples : Samples
+        The recording, or several; efforts times the motor constants, if these were given.
+    held_out : tuple of slice
+        The blocks of samples that the estimate did not use.
+    undetermined : tuple of str
+        What the recording does not determine, and which motion would.
+    warnings : tuple of str
+    seconds : float
+        Duration of the estimation [s].
+    """
+
+    model: Model
+    identified: Model
+    offset: Array
+    stribeck: Array
+    stribeck_velocity: Array
+    joints: tuple[JointResult, ...]
+    base: BaseEstimate
+    samples: Samples
+    held_out: tuple[slice, ...]
+    undetermined: tuple[str, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+
+    @property
+    def validation(self) -> Samples:
+        """The samples that were held out."""
+        return self.samples.take(np.concatenate([np.arange(each.start, each.stop)
+                                                 for each in self.held_out]))
+
+    def torque(self, samples: Samples) -> Array:
+        """Torques that the identified parameters predict for the motion of some samples.
+
+        Parameters
+        ----------
+        samples : Samples
+
+        Returns
+        -------
+        (B, nv) ndarray
+            Inverse dynamics, friction and offsets [N m, N]. At rest, where the direction of
+            friction is unknown, there is none.
+        """
+        v = samples.v
+        found = rnea(self.identified, Data(self.identified), samples.q, v, samples.a, samples.f_ext)
+        found += joint_friction(self.identified, v) + self.offset
+        return found + self.stribeck * np.sign(v) * np.exp(-(v / self.stribeck_velocity) ** 2)
+
+    def described_torque(self, samples: Samples) -> Array:
+        """Torques that the description predicts for the motion of some samples, (B, nv)."""
+        found = rnea(self.model, Data(self.model), samples.q, samples.v, samples.a, samples.f_ext)
+        return found + joint_friction(self.model, samples.v)
+
+    def write_urdf(self, description: str | PathLike[str], path: str | PathLike[str]) -> None:
+        """Write the robot's description with the identified parameters.
+
+        Only numbers of <inertial> and <dynamics> change; these elements are added where they are
+        missing. Rotor inertia, offsets and Stribeck friction are not part of a URDF.
+
+        Parameters
+        ----------
+        description : str or PathLike
+            File of the description that ``model`` was created from.
+        path : str or PathLike
+            File to write.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read or written.
+        ValueError
+            The description is of another robot.
+        """
+        text = Path(description).read_bytes().decode()
+        Path(path).write_bytes(write_urdf(text, self.identified).encode())
