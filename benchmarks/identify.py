@@ -21,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,21 +85,11 @@ def figaroh_worker(folder: Path) -> None:
         W = build_regressor_reduced(W, one._idx_eliminated)[:, one._base_indices]
         tau = (W @ one.phi_base).reshape(model.nv, -1).T
         np.save(folder / f"{kind}tau.npy", tau)
-        found[kind] = {"seconds": seconds, "parameters": len(one.phi_base)}
+        found[kind] = {"seconds": seconds, "count": len(one.phi_base)}
     (folder / "found.json").write_text(json.dumps(found))
 
 
 # --- in this interpreter
-
-def identified_torques(model, samples, q, v, a) -> tuple[np.ndarray, int]:
-    """Predicted torques of another motion, and the number of base parameters."""
-    import dyn_ros
-    found = dyn_ros.identify(model, samples)
-    own = found.identified
-    tau = (dyn_ros.rnea(own, dyn_ros.Data(own), q, v, a) + dyn_ros.joint_friction(own, v)
-           + found.offset)
-    return tau, len(found.base.names)
-
 
 def description(robot: str) -> str:
     """URDF of a robot of the tests, with its gripper fixed."""
@@ -110,54 +101,93 @@ def description(robot: str) -> str:
         '<mimic joint="panda_finger_joint1" />', "")
 
 
-def compare(robot: str, python: str | None, folder: Path) -> None:
+class Score(NamedTuple):
+    """Relative errors of predicted torques (nv,), seconds and number of base parameters."""
+
+    error: np.ndarray
+    seconds: float = np.nan
+    count: int = 0
+
+
+def compare(robot: str, python: str | None, recordings: int) -> None:
     """Print the errors and times of one robot."""
     from identification.recordings import offsets, perturbed, record
 
     import dyn_ros
-    from dyn_ros.identification import excite
 
     xml = description(robot)
     model = dyn_ros.Model.from_urdf(xml)
     true = perturbed(model, seed=1)
-    recording = record(true, excite(model, seed=0, starts=1), offset=offsets(true))
-    test = record(true, excite(model, seed=9, starts=1, harmonics=4), offset=offsets(true), seed=5)
+    motion = dyn_ros.excite(model, seed=0)
+    test = record(true, dyn_ros.excite(model, seed=9, starts=1, harmonics=4), offset=offsets(true))
+    scores: dict[str, list[Score]] = {}
+    for seed in range(recordings):
+        recording = record(true, motion, offset=offsets(true), seed=seed)
+        for name, score in one_recording(model, xml, recording, test, python):
+            scores.setdefault(name, []).append(score)
+    print(f"\n{robot}: {model.nv} joints, {len(recording.time)} samples, {recordings} recordings")
+    for name, found in scores.items():
+        show(name, found)
+
+
+def one_recording(model, xml: str, recording, test, python: str | None
+                  ) -> Iterator[tuple[str, Score]]:
+    """Yield the scores of what identifies from one recording."""
+    import dyn_ros
+
     q, v, a = test.exact_q, test.exact_v, test.exact_a
-    print(f"\n{robot}: {model.nv} joints, {len(recording.time)} samples")
-    before = (dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + dyn_ros.joint_friction(model, v))
-    show("description", before, test.exact_tau)
+    exact = test.exact_tau
+
+    def error(tau):
+        return np.sqrt(np.mean((tau - exact) ** 2, axis=0) / np.mean(exact ** 2, axis=0))
+
+    before = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + dyn_ros.joint_friction(model, v)
+    yield "description", Score(error(before))
+    dyn_ros.identify(model, recording.samples(model))               # compiles
+    start = time.perf_counter()
     samples = recording.samples(model)
-    if hasattr(dyn_ros, "identify"):
-        identified_torques(model, samples, q, v, a)         # compiles
-        start = time.perf_counter()
-        samples = recording.samples(model)
-        tau, count = identified_torques(model, samples, q, v, a)
-        show("dyn_ros", tau, test.exact_tau, time.perf_counter() - start, count)
+    found = dyn_ros.identify(model, samples)
+    seconds = time.perf_counter() - start
+    yield "dyn_ros", Score(error(predicted(found, q, v, a)), seconds, len(found.base.names))
     if python is None:
         return
-    cutoff = float(samples.filter.split("cutoff ")[1].split()[0])
-    (folder / "robot.urdf").write_text(xml)
-    np.savez(folder / "recording.npz", time=recording.time, q=recording.q, tau=recording.tau,
-             cutoff=cutoff, filtered_time=samples.time, filtered_q=samples.q,
-             filtered_v=samples.v, filtered_a=samples.a, filtered_tau=samples.tau,
-             test_q=q, test_v=v, test_a=a)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        cutoff = float(samples.filter.split("cutoff ")[1].split()[0])
+        (folder / "robot.urdf").write_text(xml)
+        np.savez(folder / "recording.npz", time=recording.time, q=recording.q, tau=recording.tau,
+                 cutoff=cutoff, filtered_time=samples.time, filtered_q=samples.q,
+                 filtered_v=samples.v, filtered_a=samples.a, filtered_tau=samples.tau,
+                 test_q=q, test_v=v, test_a=a)
+        run_worker(python, folder)
+        for kind, text in (("", "FIGAROH, its filter"), ("filtered_", "FIGAROH, our filter")):
+            one = json.loads((folder / "found.json").read_text())[kind]
+            yield text, Score(error(np.load(folder / f"{kind}tau.npy")), **one)
+
+
+def predicted(found, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Torques of an identified robot."""
+    import dyn_ros
+    model = found.identified
+    return (dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a) + dyn_ros.joint_friction(model, v)
+            + found.offset)
+
+
+def run_worker(python: str, folder: Path) -> None:
+    """Run FIGAROH in its interpreter."""
     worker = subprocess.run([python, __file__, "--worker", str(folder)], env={}, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if worker.returncode:
         raise SystemExit(f"FIGAROH failed:\n{worker.stdout}")
-    found = json.loads((folder / "found.json").read_text())
-    for kind, name in (("", "FIGAROH, its filter"), ("filtered_", "FIGAROH, filter of dyn_ros")):
-        one = SimpleNamespace(**found[kind])
-        show(name, np.load(folder / f"{kind}tau.npy"), test.exact_tau, one.seconds, one.parameters)
 
 
-def show(name: str, tau: np.ndarray, exact: np.ndarray, seconds: float | None = None,
-         count: int | None = None) -> None:
-    """Print a line of the table."""
-    error = np.sqrt(np.mean((tau - exact) ** 2, axis=0) / np.mean(exact ** 2, axis=0))
-    rest = "" if seconds is None else f"{seconds:10.2f} s {count:5d} base parameters"
-    total = np.sqrt(np.mean(error ** 2))
-    print(f"  {name:28s} error {100 * total:8.3f} %, worst joint {100 * error.max():8.3f} %{rest}")
+def show(name: str, scores: list[Score]) -> None:
+    """Print a line of the table: RMS over all recordings."""
+    joints = np.sqrt(np.mean([score.error ** 2 for score in scores], axis=0))
+    rest = (f"{np.median([score.seconds for score in scores]):10.2f} s"
+            f"{scores[0].count:5d} base parameters" if scores[0].count else "")
+    print(f"  {name:24s} error {100 * np.sqrt(np.mean(joints ** 2)):8.3f} %, "
+          f"worst joint {100 * joints.max():8.3f} %{rest}")
 
 
 def main() -> None:
@@ -165,6 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figaroh", metavar="PYTHON", help="interpreter that has FIGAROH")
+    parser.add_argument("--recordings", type=int, default=4, help="of each robot")
     parser.add_argument("--worker", metavar="FOLDER", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("robots", nargs="*", metavar="ROBOT", help=f"of {', '.join(ROBOTS)}")
     arguments = parser.parse_args()
@@ -173,8 +204,7 @@ def main() -> None:
         return
     sys.path[:0] = [str(HERE.parent), str(HERE.parent / "test")]
     for robot in arguments.robots or ROBOTS:
-        with tempfile.TemporaryDirectory() as folder:
-            compare(robot, arguments.figaroh, Path(folder))
+        compare(robot, arguments.figaroh, arguments.recordings)
 
 
 if __name__ == "__main__":
