@@ -28,14 +28,20 @@ ORDER = 4
 SETTLED = 2.0
 """Periods of the cutoff after which the ends of a recording no longer matter: 1e-3 of a."""
 
-_HIGHEST = 0.2                  # largest cutoff that is chosen, relative to the sampling rate
+HIGHEST = 0.2
+"""Largest cutoff that is chosen, relative to the sampling rate."""
+
 _LOWEST = 5e-4                  # smallest one
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 _SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 _WINDOW = 20.0                  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0               # length of a window [s]
+_NEARLY = 0.8
 _NOISE_BAND = 0.25, 0.45        # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0                   # times the noise floor: motion, even in a spectrum of few windows
+_ROUNDING = 1e-13               # the least noise: that of the arithmetic
+_BAND = 0.04                    # width of a band of noise, relative to the sampling rate
+_AT_REST = 0.01                 # cutoff if nothing moves, relative to the sampling rate
 _UNIFORM = 1e-3                 # largest deviation of time stamps from a grid, in periods
 
 
@@ -87,7 +93,9 @@ def spectrum(time: Array, column: Array, parts: Iterable[Part], rate: float) -> 
     Spectrum
     """
     parts = list(parts)
-    length = min(max(map(len, parts)), 2 ** round(math.log2(max(_RESOLUTION * rate, 64.0))))
+    length = 2 ** round(math.log2(max(_RESOLUTION * rate, 64.0)))
+    if max(map(len, parts)) < length:       # other parts that are nearly as long count, too
+        length = max(round(_NEARLY * max(map(len, parts))), 2)
     window = np.kaiser(length, _WINDOW)
     total, count = np.zeros(length // 2 + 1), 0
     for part in parts:
@@ -100,15 +108,18 @@ def spectrum(time: Array, column: Array, parts: Iterable[Part], rate: float) -> 
     frequency: Array = np.arange(len(density)) * (rate / length)
     low, high = (share * rate for share in _NOISE_BAND)
     noise = density[(low <= frequency) & (frequency <= high)]
-    return Spectrum(frequency, density, float(np.median(noise)) if noise.size else 0.0)
+    floor = max(float(np.median(noise)) if noise.size else 0.0, 2.0 * _ROUNDING ** 2 / rate)
+    return Spectrum(frequency, density, floor)
 
 
-def choose_cutoff(spectra: Iterable[Spectrum], rate: float, derivative: int = 2) -> float:
+def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
+                  derivative: int = 2) -> float:
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
     The error is the part of the motion that the filter removes, plus the noise that it leaves.
-    What rises above the noise floor of a spectrum is the motion. Each joint counts relative to
-    its own motion.
+    What rises above the noise floor of a spectrum is the motion, up to the first wide band of
+    noise: what is above that, such as vibrations, or images of positions that are sampled less
+    often than they are recorded, is not. Each joint counts relative to its own motion.
 
     Parameters
     ----------
@@ -116,6 +127,8 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, derivative: int = 2)
         Of positions, or of velocities.
     rate : float
         Samples per second.
+    longest : float
+        Duration of the longest part [s]. The filter settles within a fifth of it.
     derivative : int
         Of which the error counts: 2 for positions, 1 for velocities.
 
@@ -123,18 +136,33 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, derivative: int = 2)
     -------
     float
     """
-    candidates = np.geomspace(_LOWEST * rate, _HIGHEST * rate, 100)
+    lowest = min(max(_LOWEST * rate, 5.0 * SETTLED / longest), HIGHEST * rate)
+    candidates = np.geomspace(lowest, HIGHEST * rate, 100)
     error = np.zeros(len(candidates))
     for found in spectra:
         power = (2.0 * math.pi * found.frequency) ** (2 * derivative)
-        motion = np.where(found.density > _ABOVE * found.floor, found.density, 0.0) * power
+        motion = _motion(found, rate) * power
         if not motion.sum() > 0.0:
             continue
         for k, cutoff in enumerate(candidates):
             gain = _gain(found.frequency, cutoff)
             noise = np.sum(found.floor * power * gain ** 2)
             error[k] += (np.sum(motion * (1.0 - gain) ** 2) + noise) / motion.sum()
-    return float(candidates[np.argmin(error)]) if error.any() else float(candidates[-1])
+    if not error.any():                     # nothing moves
+        return float(max(lowest, _AT_REST * rate))
+    return float(candidates[np.argmin(error)])
+
+
+def _motion(found: Spectrum, rate: float) -> Array:
+    """Density of the motion: zero where there is only noise, and above it."""
+    above = found.density > _ABOVE * found.floor
+    width = max(2, round(_BAND * rate / found.frequency[1]))
+    last = np.flatnonzero(above)
+    far = np.flatnonzero(np.diff(last) > width)
+    if far.size:
+        above[last[far[0]] + 1:] = False
+    density: Array = np.where(above, found.density, 0.0)
+    return density
 
 
 def _gain(frequency: Array, cutoff: float) -> Array:

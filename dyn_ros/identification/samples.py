@@ -18,6 +18,7 @@ from ..model.types import Array, ArrayLike, Model
 from . import columns
 from .coordinates import Coordinates, coordinates, make_continuous, velocities, velocity_noise
 from .filtering import (
+    HIGHEST,
     ORDER,
     Part,
     Spectrum,
@@ -39,6 +40,7 @@ _STUCK = 1e-3                   # rad, m: a joint that moves less is reported
 _AT_REST = 5.0                  # times the noise of a velocity
 _NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
 _AT_LIMIT = 0.999               # of the effort limit
+_REPEATED = 0.4                 # of the samples
 _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to the rate
 _BLOCKS = 40                    # that a recording is split into at least
 _CHUNK = 65536
@@ -448,9 +450,11 @@ def _prepare(model: Model, time: Array, raw: dict[str, Array | None],
     recording.find_parts()
     make_continuous(model, recording.arrays["q"])
     v, a = recording.arrays["v"], recording.arrays["a"]
+    repeats = np.zeros(0, bool)
     if v is None or a is None:
         recording.choose(cutoff)
         recording.drop_short()
+        repeats = recording.repeats()
         v, a = recording.differentiate()
     elif cutoff is not None:
         raise ValueError(f"cutoff: expected None, since v and a are given, got {cutoff!r}")
@@ -459,6 +463,7 @@ def _prepare(model: Model, time: Array, raw: dict[str, Array | None],
     segment = np.repeat(np.arange(len(recording.parts), dtype=np.int32),
                         [len(part) - 2 * recording.drop for part in recording.parts])
     weight = _weights(v, recording.noise, segment)
+    recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
     return Samples(kept["time"], kept["q"], v, a, kept["tau"], weight, segment, kept["f_ext"],
                    known[0], kept["in_contact"], tuple(recording.warnings), recording.filter)
 
@@ -526,7 +531,13 @@ class _Recording:
                              f"{self.period:.6g} s")
         spectra = [spectrum(self.arrays["time"], column, self.parts, rate) for column in source.T]
         if cutoff is None:
-            self.cutoff = choose_cutoff(spectra, rate, 1 if given else 2)
+            longest = self.period * max(map(len, self.parts))
+            self.cutoff = choose_cutoff(spectra, rate, longest, 1 if given else 2)
+            if self.cutoff > 0.99 * HIGHEST * rate:
+                self.warnings.append(
+                    f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
+                    f"{rate:.6g} samples per second: record more samples per second, or slower "
+                    "motions")
         else:
             self.cutoff = float(finite_array("cutoff", cutoff, ()))
             if not 0.0 < self.cutoff <= _FASTEST * rate:
@@ -603,6 +614,23 @@ class _Recording:
                     f"joint {joint.name!r} moves by less than {_STUCK:g} rad or m in the whole "
                     "recording: its friction and what only its motion reveals stay unknown")
 
+    def repeats(self) -> NDArray[np.bool_]:
+        """Whether each kept row has the positions of the row before."""
+        q = self.arrays["q"]
+        same = np.ones(len(q), bool)
+        for column in q.T:
+            same[1:] &= column[1:] == column[:-1]
+        return same[self.rows()]
+
+    def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
+        """Warn of positions that are published more often than they are measured."""
+        share = repeats.mean() if repeats.size else 0.0
+        if share > _REPEATED:
+            self.warnings.append(
+                f"{100.0 * share:.0f} % of the samples in motion repeat the positions of the "
+                "sample before: they are published more often than they are measured; record "
+                "each measurement once")
+
     def report_limits(self, tau: Array) -> None:
         """Warn of torques at their limits."""
         for k, name in enumerate(self.model.velocity_names):
@@ -615,10 +643,14 @@ class _Recording:
                     f"the effort of joint {name!r} is at its limit of {limit:g} in {count} of "
                     f"{len(tau)} samples; if it is saturated, the measured one is not the real one")
 
+    def rows(self) -> NDArray[np.int_]:
+        """Indices of the rows that are kept."""
+        return np.concatenate([np.arange(part.start + self.drop, part.stop - self.drop)
+                               for part in self.parts])
+
     def keep(self) -> dict[str, Any]:
         """Return the arrays without dropped rows; q is in place already, if it was filtered."""
-        rows = np.concatenate([np.arange(part.start + self.drop, part.stop - self.drop)
-                               for part in self.parts])
+        rows = self.rows()
         filtered = ("q",) if self.drop else ()
         return {name: None if array is None else array[:len(rows)] if name in filtered
                 else _compact(array, rows) for name, array in self.arrays.items()

@@ -185,6 +185,45 @@ def test_stationary_stretches_weigh_little(arm):
     assert samples.weight[(samples.time > 10.7) & (samples.time < 19.3)].min() > 0.5
 
 
+def test_positions_that_are_published_more_often_than_measured(arm):
+    """The images of the steps at 100 Hz do not count as motion."""
+    time = steps(30.0)
+    q, v, _ = waves(arm.nv, np.floor(time * 100.0 + 1e-6) / 100.0 - 0.004 + 0.5 / 500.0)
+    samples = Samples.from_arrays(arm, time, q, v)
+    assert samples.warnings == (
+        "80 % of the samples in motion repeat the positions of the sample before: they are "
+        "published more often than they are measured; record each measurement once",)
+    assert typical(samples.a, waves(arm.nv, samples.time)[2]) < 0.1
+
+
+def test_a_vibration_is_filtered(arm):
+    time = steps(30.0)
+    q, v, a = waves(arm.nv, time)
+    shaken = q + 1e-5 * np.sin(2.0 * np.pi * 90.0 * time)[:, None]
+    shaken += 1e-6 * np.random.default_rng(0).standard_normal(q.shape)
+    samples = Samples.from_arrays(arm, time, shaken, v)
+    rows = np.searchsorted(time, samples.time)
+    assert typical(samples.a, a[rows]) < 1e-3
+
+
+def test_fast_motions_need_more_samples(arm):
+    time = steps(30.0, 8.0)
+    (words,) = Samples.from_arrays(arm, time, *waves(arm.nv, time)[:2]).warnings
+    assert "too many for 8 samples per second: record more" in words
+
+
+def test_nothing_moves(arm):
+    time = steps(10.0)
+    still = np.tile(np.linspace(-1.0, 1.0, 6), (len(time), 1))
+    for noise in (0.0, 1e-5):
+        rng = np.random.default_rng(0)
+        samples = Samples.from_arrays(arm, time, still + noise * rng.standard_normal(still.shape),
+                                      still)
+        assert len(samples.warnings) == 6
+        assert np.abs(samples.a).max() < 0.05
+        assert samples.weight.sum() == pytest.approx(10.0)
+
+
 def test_joints_that_do_not_move_and_saturated_torques_are_reported(arm):
     time = steps(20.0)
     q, v, _ = waves(arm.nv, time)
