@@ -139,9 +139,9 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array) 
 
 
 def _inside(bodies: Array, reference: Array) -> Array:
-    """Bodies at the boundary of what is physical, moved by as much of the reference as necessary."""
+    """Bodies at the boundary, moved by as much of the reference as is necessary."""
     share = 1e-12
-    while not (inside := is_physical(bodies)).all():
+    while not (inside := np.asarray(is_physical(bodies))).all():
         bodies = np.where(inside[:, None], bodies, bodies + share * reference)
         share *= 10.0
     return bodies

@@ -14,7 +14,7 @@ from .equations import Equations, Recording
 from .unknowns import Unknowns
 
 _ROUNDS = 8             # of noise estimates
-_WEIGHTINGS = 3         # of outliers
+_WEIGHTINGS = 6         # of outliers
 _SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
 _LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
@@ -125,12 +125,12 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sum
     """
     found, share, every = first, 0.0, sums
     for _ in range(_WEIGHTINGS):
-        limit = huber * (given if given is not None else _spread(recording, found))
-        excess, outliers = recording.excess(found.parameters, limit)
+        noise = given if given is not None else _spread(recording, found)
+        excess, outliers = recording.excess(found.parameters, huber * noise)
         share = outliers / max(float(sums.count.sum()), 1.0)
         every = sums.minus(excess)
-        before, found = found, estimate(unknowns, base, scale, every, given,
-                                       correlations)
+        before, found = found, estimate(unknowns, base, scale, every,
+                                       noise * np.sqrt(correlations))
         deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
         if not (np.abs(found.value - before.value) > 0.05 * deviation).any():
             break
