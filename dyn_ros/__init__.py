@@ -21,12 +21,11 @@ else:                               # a type checker reads the lines above
     from .spatial import __all__ as _values
     __all__ = [*_model, *_algorithms, *_values, *_ON_FIRST_USE]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the identification when it is first used: nodes do not need it, and it takes time."""
-    if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(".identification", __name__), name)
+    def __getattr__(name: str) -> Any:
+        """Import the identification when it is first used: it takes time, and few need it."""
+        if name not in _ON_FIRST_USE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(".identification", __name__), name)
 
 
 __version__ = "0.2.0"

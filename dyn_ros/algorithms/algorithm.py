@@ -7,6 +7,7 @@ fields, and the other public fields that it writes to ``Data``. All other fields
 refers to are scratch: each algorithm has its own memory for them, so that no call can read the
 intermediate results of another algorithm.
 """
+import functools
 import itertools
 import logging
 import threading
@@ -408,7 +409,7 @@ class _Caller:
         outputs, found = zip(*[batch.new_result(data, f, size, constraints)
                                for f in algorithm.results])
         inputs = tuple(batch.as_rows(value) for value in values)
-        sums = {f: total for f, total in zip(algorithm.results, found) if f.summed}
+        sums = [f for f in algorithm.results if f.summed]
         spaces = data._batch_spaces.setdefault(algorithm, [])
         while len(spaces) < threads and len(spaces) * LANES < size:
             spaces.append(batch.BatchSpace(model, program.fields))
@@ -417,25 +418,23 @@ class _Caller:
             space = spaces[thread]
             tiles = tuple(space.tile_offsets(f, rows.shape[1])
                           for f, rows in zip(algorithm.results, outputs))
-            for f in sums:
-                space.sum(f)[...] = 0.0
-            return [program.batch.call(*space.addresses, selector, inputs, tiles, outputs, *part)
-                    for part in (space.parts(start, stop) if sums else [(start, stop)])]
+            call = functools.partial(program.batch.call, *space.addresses, selector, inputs,
+                                     tiles, outputs)
+            return space.add_up(call, start, stop, sums) if sums else call(start, stop)
 
         try:
-            parts = batch.in_parts(data, size, threads, run)
+            states = batch.in_parts(data, size, threads, run)
         except BaseException:                       # Ctrl-C: a part still running keeps its memory
             data._batch_spaces.pop(algorithm, None)
             raise
-        states = [state for part in parts for state in part]
         if native.REJECTED in states:
             algorithm.require_valid(model, values)  # which raises
             raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
         if any(states):
             algorithm.raise_if_singular(model, values)
-        for f, total in sums.items():
-            for space in spaces[:len(parts)]:
-                total += space.sum(f)
+        for f in sums:
+            for space in spaces[:len(states)]:
+                found[algorithm.results.index(f)][...] += space.totals[f]
         return found
 
     def _run_each(self, data, selector, values, constraints, size, threads):

@@ -14,8 +14,10 @@ from ..model.fields import EMPTY, Axis, Field, axis_lengths, public_view
 from ..model.types import Array, Model
 from ..model.workspace import Workspace
 from ..spatial.lanes import LANES
+from . import native
 
 _NOTHING = np.zeros((0, 0))         # the batch of an omitted input
+_MOST_SUMMED = 1 << 13              # states; a multiple of LANES
 _NO_TILES: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
@@ -32,20 +34,42 @@ class BatchSpace:
     def __init__(self, model: Model, fields: set[Field]) -> None:
         self._workspace = Workspace(model, fields | {EMPTY}, lanes=True)
         self._tiles: dict[tuple[Field, int], NDArray[np.int64]] = {}
+        self.totals: dict[Field, Array] = {}
         self.addresses = tuple(array.ctypes.data for array in (
             model._ints, self._workspace.table, model._floats, self._workspace.work))
 
-    def sum(self, known: Field) -> Array:
-        """The sum over this thread's states, in its shape for one state; calls change it."""
+    def add_up(self, call: Callable[[int, int], int], start: int, stop: int,
+               sums: Sequence[Field]) -> int:
+        """Call with parts of a thread's states; set ``totals`` to the sums of all of them.
+
+        Rounding errors grow with the number of states in a part, which is therefore limited.
+        Returns the status.
+        """
+        self.totals = {known: np.zeros_like(self._sum(known)) for known in sums}
+        status = 0
+        for first, last in self._parts(start, stop):
+            for known in sums:
+                self._sum(known)[...] = 0.0
+            found = call(first, last)
+            if found == native.REJECTED:
+                return found
+            status = status or found
+            for known in sums:
+                self.totals[known] += self._sum(known)
+        return status
+
+    def _sum(self, known: Field) -> Array:
         return public_view(self._workspace.model, known, self._workspace[known])
 
-    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """The states of full lanes, then the rest; the table states how many lanes hold one."""
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Ranges of states; the table states how many lanes of their last tile hold one."""
         middle = stop - (stop - start) % LANES
-        for first, last in ((start, middle), (middle, stop)):
-            self._workspace.table[layout.NSTATES] = min(last - first, LANES)
-            if first < last:
-                yield first, last
+        self._workspace.table[layout.NSTATES] = LANES
+        for first in range(start, middle, _MOST_SUMMED):
+            yield first, min(first + _MOST_SUMMED, middle)
+        self._workspace.table[layout.NSTATES] = stop - middle
+        if middle < stop:
+            yield middle, stop
 
     def tile_offsets(self, known: Field, columns: int) -> NDArray[np.int64]:
         """Offsets of the tiles of ``LANES`` numbers that make up the rows of a result.

@@ -10,36 +10,35 @@ rotational inertia I are
 
 Gautier, "Dynamic identification of robots with power model" (1997).
 """
-from ..model.fields import Q, V, field
+from ..model.fields import JOINT_V, Q, V, field
+from ..model.joints import add_subspace_times, joint_placement
 from ..model.layout import GRAVITY, body_inertia, clear, njoints, offset, parent
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     Inertia,
+    Motion,
     Symmetric,
     add,
     constant3,
     cross,
     dot,
     load9,
+    load_motion,
+    product,
+    rotate,
     rotate_inverse,
     scale,
     store3,
+    store9,
     store_inertia,
+    store_spatial,
+    to_child,
     zero3,
 )
 from ..spatial.compiler import kernel
 from .algorithm import Algorithm
-from .regressors import motion_in_body_axes, symmetric_product
-from .root_axes import (
-    BODY_VELOCITY,
-    POSITION,
-    ROTATION,
-    body_velocity,
-    from_parent,
-    place_body,
-    position,
-    set_root,
-)
+from .regressors import symmetric_product
+from .root_axes import POSITION, ROTATION, position, set_root
 
 KINETIC_ENERGY_REGRESSOR = field(
     "kinetic_energy_regressor", ("parameters",),
@@ -57,12 +56,12 @@ STATIC_REGRESSOR = field(
 
 @kernel
 def kinetic_energy_regressor_kernel(r):
-    set_root(r)
-    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    v_ = offset(r, JOINT_V)
+    clear(r.work, v_, 6)
     for i in range(1, njoints(r) + 1):
-        place_body(r, i)
-        R = load9(r.work, offset(r, ROTATION) + 9 * i)
-        v, w = motion_in_body_axes(R, body_velocity(r, i))
+        m = to_child(joint_placement(r, i), load_motion(r.work, v_ + 6 * parent(r, i)))
+        v, w = add_subspace_times(r, i, m, offset(r, V))
+        store_spatial(r.work, v_ + 6 * i, Motion(v, w))
         rotational = symmetric_product(w, scale(0.5, w))
         store_inertia(r.work, offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
                       Inertia(0.5 * dot(v, v), cross(v, w), rotational))
@@ -76,11 +75,13 @@ def set_root_in_world(r):
 
 @kernel
 def place_body_in_world(r, i):
-    """Store the position of body i in the world; return it with its rotation."""
-    place_body(r, i)
-    p = add(position(r, parent(r, i)), from_parent(r, i))
+    """Store and return position and rotation of body i in the world."""
+    R, X = load9(r.work, offset(r, ROTATION) + 9 * parent(r, i)), joint_placement(r, i)
+    p = add(position(r, parent(r, i)), rotate(R, X.translation))
+    R = product(R, X.rotation)
     store3(r.work, offset(r, POSITION) + 3 * i, p)
-    return p, load9(r.work, offset(r, ROTATION) + 9 * i)
+    store9(r.work, offset(r, ROTATION) + 9 * i, R)
+    return p, R
 
 
 @kernel

@@ -24,6 +24,7 @@ from ..spatial.types import Array
 from .samples import Samples
 from .unknowns import FEATURES, Unknowns, is_actuated
 
+_DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _DENSE = 512           # of these, where all columns of all rows are computed
 PART = 8192             # samples that are processed at a time
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
@@ -140,12 +141,16 @@ class Recording:
         found += np.einsum("bkf,fk->bk", self.features(samples), own)
         return found
 
-    def residuals(self, samples: Samples, parameters: Array) -> Array:
-        """Measured minus modelled torques, without what unknown contact forces can explain."""
+    def residuals(self, samples: Samples, parameters: Array) -> tuple[Array, Array | float]:
+        """Measured minus modelled torques, and the part of the noise that is left in them.
+
+        What unknown contact forces can explain is eliminated, and with it some of the noise.
+        """
         found = samples.tau - self.torques(samples, parameters)
-        if samples.contacts:
-            found = np.einsum("bij,bj->bi", self._eliminations(samples), found)
-        return found
+        if not samples.contacts:
+            return found, 1.0
+        E = self._eliminations(samples)
+        return np.einsum("bij,bj->bi", E, found), _left(E)
 
     # -- sums over the recording
 
@@ -161,10 +166,9 @@ class Recording:
         """What residuals above the limit of their row contribute too much, and their number."""
         sums, outliers = self._nothing(), 0
         for _, samples in self._parts():
-            size = np.abs(self.residuals(samples, parameters))
+            r, left = self.residuals(samples, parameters)
             weights = self.weights(samples)
-            weights *= 1.0 - np.minimum(1.0, limit * self._parts_left(samples)
-                                        / np.maximum(size, 1e-300))
+            weights *= 1.0 - np.minimum(1.0, limit * left / np.maximum(np.abs(r), 1e-300))
             outliers += int((weights > 0.0).sum())
             found = np.flatnonzero(weights.any(axis=1))
             if len(found):
@@ -175,12 +179,15 @@ class Recording:
         """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""
         found = []
         for done, samples in self._parts():
-            r = self.residuals(samples, parameters)
-            left = limit * self._parts_left(samples)
-            r = np.clip(r, -left, left)
-            r *= self.weights(samples) / noise ** 2
+            r = samples.tau - self.torques(samples, parameters)
+            weights = self.weights(samples) / noise ** 2
             if samples.contacts:
-                r = np.einsum("bji,bj->bi", self._eliminations(samples), r)
+                E = self._eliminations(samples)
+                r = np.einsum("bij,bj->bi", E, r)
+                r = np.clip(r, -limit * _left(E), limit * _left(E)) * weights
+                r = np.einsum("bji,bj->bi", E, r)
+            else:
+                r = np.clip(r, -limit, limit) * weights
             bodies = joint_torque_regressor_product(
                 self._model, self._data, samples.q, samples.v, samples.a, r,
                 threads=self._threads)
@@ -199,9 +206,8 @@ class Recording:
         step, found = max(1, self.size // count), []
         for each in self._slices:
             samples = self._samples.take(slice(each.start, each.stop, step))
-            found.append(np.where(self.weights(samples) > 0.0,
-                                  self.residuals(samples, parameters)
-                                  / self._parts_left(samples), np.nan))
+            r, left = self.residuals(samples, parameters)
+            found.append(np.where(self.weights(samples) > 0.0, r / left, np.nan))
         return np.concatenate(found)
 
     def comparison(self, block: slice, parameters: Sequence[Array]) -> Iterator[list[Array]]:
@@ -212,7 +218,7 @@ class Recording:
         for first in range(block.start, block.stop, PART):
             samples = self._samples.take(slice(first, min(first + PART, block.stop)))
             known = self._is_known(samples)
-            yield [samples.tau, *(np.where(known, self.residuals(samples, each), np.nan)
+            yield [samples.tau, *(np.where(known, self.residuals(samples, each)[0], np.nan)
                                   for each in parameters)]
 
     def _parts(self) -> Iterator[tuple[float, Samples]]:
@@ -265,28 +271,26 @@ class Recording:
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
         A = np.concatenate([J.reshape(len(samples), -1, self._model.nv) / self._scale, at_rest],
                            axis=1)
-        E = np.eye(self._model.nv) - np.linalg.pinv(A, rcond=1e-9) @ A
-        return self._scale[:, None] * E / self._scale
-
-    def _parts_left(self, samples: Samples) -> Array | float:
-        """Standard deviation of each row after the elimination, relative to that before."""
-        if not samples.contacts:
-            return 1.0
-        diagonal = np.einsum("bii->bi", self._eliminations(samples))
-        return np.sqrt(np.maximum(diagonal, 1e-3))
+        A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
+        squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
+        left = vectors * (squares < _DEPENDENT)[:, None]
+        return self._scale[:, None] * (left @ left.swapaxes(1, 2)) / self._scale
 
     def scale_by(self, noise: Array) -> None:
         """Eliminate contact forces by projections that are orthogonal for this noise."""
         self._scale = noise
 
-    def correlation_length(self, parameters: Array) -> int:
-        """Number of consecutive samples over which residuals are correlated."""
-        length = 1
+    def correlations(self, parameters: Array) -> Array:
+        """Number of consecutive samples over which the residuals of each row are correlated.
+
+        That many samples say as much about the parameters as one whose noise is independent.
+        """
+        found = []
         for each in self._slices[:: 1 + len(self._slices) // 8]:
             samples = self._samples.take(slice(each.start, min(each.stop, each.start + PART)))
-            r = self.residuals(samples, parameters) * (self.weights(samples) > 0.0)
-            length = max(length, *(_correlated(x) for x in r.T))
-        return length
+            r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
+            found.append([_correlated(x) for x in r.T])
+        return np.median(found, axis=0)
 
     def _torque_scale(self) -> Array:
         """RMS torques of each row, as the description has them."""
@@ -310,16 +314,22 @@ class Recording:
                          np.zeros(rows), np.zeros(rows))
 
 
+def _left(eliminations: Array) -> Array:
+    """Standard deviation of each row's noise after the elimination, relative to that before."""
+    return np.sqrt(np.maximum(np.einsum("bii->bi", eliminations), 1e-3))
+
+
 def _fastest(samples: Samples) -> Array:
     """The speed that each row exceeds in 1 % of the samples, from some of them."""
     step = 1 + len(samples) // 100000
     return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
 
 
-def _correlated(x: Array) -> int:
-    """The lag at which the correlation of a signal with itself falls below a tenth."""
+def _correlated(x: Array) -> float:
+    """The sum of the correlations of a signal with itself at all lags, until they end."""
     if len(x) < 10 or not x.any():
-        return 1
+        return 1.0
     spectrum = np.abs(np.fft.rfft(x, 2 * len(x))) ** 2
     correlation = np.fft.irfft(spectrum)[:len(x) // 2]
-    return int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))
+    end = int(np.argmax(np.append(correlation < 0.1 * correlation[0], True)))
+    return float(1.0 + 2.0 * correlation[1:end].sum() / correlation[0])

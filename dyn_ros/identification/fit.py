@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ..model.parameters import pseudo_inertia
+from ..model.parameters import is_physical, pseudo_inertia
 from ..spatial.types import Array
 
 _STEPS = 200
@@ -58,8 +58,8 @@ class Bodies:
             10, len(reference), 10).swapaxes(0, 1)
         self.start = np.tile(np.einsum("kii->k", BASIS), (len(reference), 1))
 
-    def divergence(self, z: Array) -> tuple[float, Array, Array]:
-        """The divergence, its gradient (n, 10) and Hessian (n, 10, 10).
+    def divergence(self, z: Array) -> tuple[Array, Array, Array]:
+        """The divergence of each body (n,), its gradient (n, 10) and Hessian (n, 10, 10).
 
         It is infinite if a body is not physical.
         """
@@ -67,19 +67,19 @@ class Bodies:
         try:
             L = np.linalg.cholesky(Q)
         except np.linalg.LinAlgError:
-            return np.inf, z, z
-        inverse = np.linalg.inv(Q)
-        logarithm = 2.0 * np.log(np.einsum("nii->ni", L)).sum()
-        value = float(np.trace(Q, axis1=1, axis2=2).sum() - logarithm - 4.0 * len(z))
+            return np.full(len(z), np.inf), z, z
+        half = np.linalg.inv(L)
+        inverse = half.swapaxes(1, 2) @ half
+        logarithm = 2.0 * np.log(np.einsum("nii->ni", L)).sum(axis=1)
+        value = np.trace(Q, axis1=1, axis2=2) - logarithm - 4.0
         gradient = np.einsum("kii->k", BASIS) - np.einsum("nij,kij->nk", inverse, BASIS)
         product = inverse[:, None] @ BASIS                  # (n, 10, 4, 4)
         hessian = np.einsum("nkij,nlji->nkl", product, product)
         return value, gradient, hessian
 
 
-def fit(H: Array, g: Array, reference: Array, positive: Array, strength: float,
-        positive_strength: Array) -> Array:
-    """Minimize x.H.x / 2 - g.x + strength * divergence from the reference.
+def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array) -> Array:
+    """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference.
 
     Parameters
     ----------
@@ -91,19 +91,19 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: float,
         then any numbers.
     positive : (p,) ndarray of int
         0: part of a body, 1: positive, 2: any number. In ascending order.
-    strength : float
-        Of the divergence of a body.
-    positive_strength : (p,) ndarray
-        Of the divergence of each positive number, and of the squared distance of the others from
-        the reference, in units of ``reference`` there.
+    strength : (p,) ndarray
+        Of the divergence of each body, in its first number, and of each positive number; and of
+        the squared distance of the others from zero, in units of ``reference``.
 
     Returns
     -------
     (p,) ndarray
+        Bodies are physical, with a margin for rounding.
     """
     n = int((positive == 0).sum()) // 10
     bodies = Bodies(reference[:10 * n].reshape(n, 10))
     one, free = positive == 1, positive == 2
+    of_body = strength[:10 * n:10]
     # variables: Q of each body; multiples of the reference; free numbers in their own unit
     T = np.zeros_like(H)
     for i in range(n):
@@ -116,24 +116,35 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: float,
 
     def cost(z: Array) -> tuple[float, Array, Array]:
         value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
-        if not np.isfinite(value) or (z[one] <= 0.0).any():
+        if not np.isfinite(value).all() or (z[one] <= 0.0).any():
             return np.inf, z, z
         slope, bend = np.zeros_like(z), np.zeros_like(H)
-        slope[:10 * n] = strength * gradient.ravel()
+        slope[:10 * n] = (of_body[:, None] * gradient).ravel()
         for i in range(n):
-            bend[10 * i:10 * i + 10, 10 * i:10 * i + 10] = strength * hessian[i]
-        s = positive_strength
+            bend[10 * i:10 * i + 10, 10 * i:10 * i + 10] = of_body[i] * hessian[i]
+        s = strength
         slope[one] = s[one] * (1.0 - 1.0 / z[one])
         slope[free] = s[free] * z[free]
         diagonal = np.zeros_like(z)
         diagonal[one], diagonal[free] = s[one] / z[one] ** 2, s[free]
         bend[np.diag_indices_from(bend)] += diagonal
-        total = (strength * value + float((s[one] * (z[one] - np.log(z[one]) - 1.0)).sum())
+        total = (float(of_body @ value) + float((s[one] * (z[one] - np.log(z[one]) - 1.0)).sum())
                  + 0.5 * float((s[free] * z[free] ** 2).sum())
                  + 0.5 * float(z @ quadratic @ z) - float(linear @ z))
         return total, slope + quadratic @ z - linear, bend + quadratic
 
-    return T @ minimize(cost, z)
+    x = T @ minimize(cost, z)
+    x[:10 * n] = _inside(x[:10 * n].reshape(n, 10), reference[:10 * n].reshape(n, 10)).ravel()
+    return x
+
+
+def _inside(bodies: Array, reference: Array) -> Array:
+    """Bodies at the boundary, moved by as much of the reference as is necessary."""
+    share = 1e-12
+    while not (inside := np.asarray(is_physical(bodies))).all():
+        bodies = np.where(inside[:, None], bodies, bodies + share * reference)
+        share *= 10.0
+    return bodies
 
 
 def minimize(cost: Callable[[Array], tuple[float, Array, Array]], z: Array) -> Array:

@@ -19,7 +19,7 @@ from ..spatial.types import Array
 from .advice import undetermined
 from .base_parameters import BaseParameters, structure
 from .equations import Progress, Recording
-from .least_squares import Estimate, covariance, estimate, without_outliers
+from .least_squares import Estimate, Scale, covariance, estimate, without_outliers
 from .physical import Reference, physical_parameters
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
@@ -110,13 +110,15 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     given = None if noise is None else _positive("noise", noise, model.nv)
     velocity = (np.full(model.nv, np.inf) if stribeck is None
                 else _positive("stribeck", stribeck, model.nv))
-    _require_options(regularization, huber, held_out)
+    _require_options(regularization, huber, held_out, contact_dimension)
     unknowns = Unknowns(model, chosen)
     _require_samples(unknowns, samples)
 
     base = structure(unknowns)
     reference = Reference(unknowns, samples)
-    scale = reference.typical(unknowns, base.matrix)
+    described = _described(model)
+    scale = Scale(reference.typical(unknowns, base.matrix), base.matrix @ described,
+                  described)
     training, held = blocks(len(samples), held_out, seed)
     recording = Recording(unknowns, samples, training, velocity, threads, progress,
                           contact_dimension)
@@ -128,9 +130,11 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         recording.scale_by(found.noise)
         sums = recording.equations(0.3, 0.6)
         found = estimate(unknowns, base, scale, sums, given)
+    correlations = recording.correlations(found.parameters)
+    found = estimate(unknowns, base, scale, sums, given, correlations)
     if huber is not None:
-        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given, found,
-                                              huber)
+        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given,
+                                              correlations, found, huber)
         if share > _MANY:
             warnings.append(f"{100.0 * share:.1f} % of the torques differ from the model by more "
                             f"than {huber:g} times the noise; the model lacks something, or "
@@ -138,10 +142,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     progress(0.75, "physical parameters")
     parameters = physical_parameters(unknowns, sums, found.noise, reference, regularization)
     spread, count = covariance(base, recording, found, huber)
-    described = np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
-                                model.friction, np.zeros(2 * model.nv)])
-    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)), scale,
-                           described, parameters)
+    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)),
+                           scale.typical, described, parameters)
     identified = _identified(model, unknowns, chosen, parameters)
     progress(0.97, "validation")
     joints = _joints(model, recording, held, described, parameters)
@@ -184,12 +186,15 @@ def _positive(name: str, value: ArrayLike, count: int) -> Array:
     return array
 
 
-def _require_options(regularization: float, huber: float | None, held_out: float) -> None:
+def _require_options(regularization: float, huber: float | None, held_out: float,
+                     contact_dimension: int) -> None:
     for name, value in (("regularization", regularization), ("huber", huber)):
         if value is not None and not 0.0 < value < np.inf:
             raise ValueError(f"{name}: expected a positive number, got {value!r}")
     if not 0.0 < held_out < 0.9:
         raise ValueError(f"held_out: expected a fraction between 0 and 0.9, got {held_out!r}")
+    if contact_dimension not in (3, 6):
+        raise ValueError(f"contact_dimension: expected 3 or 6, got {contact_dimension!r}")
 
 
 def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
@@ -221,6 +226,12 @@ def base_estimate(base: BaseParameters, found: Estimate, spread: Array, quantile
         lower=np.where(found.determined, found.value - half, -np.inf),
         upper=np.where(found.determined, found.value + half, np.inf),
         excitation=tuple("well" if x < 0.1 else "weakly" if x < 1.0 else "not" for x in part))
+
+
+def _described(model: Model) -> Array:
+    """All parameters of the description, (p,)."""
+    return np.concatenate([np.ravel(model.inertial_parameters), model.armature, model.damping,
+                           model.friction, np.zeros(2 * model.nv)])
 
 
 def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str],

@@ -14,7 +14,7 @@ from .equations import Equations, Recording
 from .unknowns import Unknowns
 
 _ROUNDS = 8             # of noise estimates
-_WEIGHTINGS = 3         # of outliers
+_WEIGHTINGS = 6         # of outliers
 _SCORES = 12            # blocks for each base parameter, whose scatter gives the covariance
 _LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
@@ -41,70 +41,96 @@ def assembled(unknowns: Unknowns, sums: Equations, noise: Array) -> tuple[Array,
     return H, g
 
 
-def estimate(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
-             noise: Array | None) -> Estimate:
-    """Base parameters, and the noise unless it is given, in turn until they agree."""
-    current = _torque(sums) if noise is None else noise
+class Scale(NamedTuple):
+    """Sizes of the parameters.
+
+    Attributes
+    ----------
+    typical : (b,) ndarray
+        What base parameters typically are.
+    described : (b,) ndarray
+        Those of the description.
+    parameters : (p,) ndarray
+        All parameters of the description.
+    """
+
+    typical: Array
+    described: Array
+    parameters: Array
+
+    def shrinkage(self, value: Array, bodies: np.ndarray) -> float:
+        """How much smaller the bodies of an estimate are than those of the description."""
+        size = [np.linalg.norm(each[bodies] / self.typical[bodies])
+                for each in (value, self.described)]
+        return float(min(size[0] / max(size[1], 1e-300), 1.0))
+
+
+def estimate(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
+             noise: Array | None, correlations: Array | float = 1.0) -> Estimate:
+    """Base parameters, and the noise unless it is given, in turn until they agree.
+
+    The noise is that of independent samples that would say as much: where it is correlated over
+    several samples, it is larger than the residuals.
+    """
+    current = _residual(sums, scale.parameters) if noise is None else noise
+    bodies = base.independent < unknowns.bodies
     for _ in range(_ROUNDS):
-        value, inverse, determined = _solved(unknowns, base, scale, sums, current)
+        value, inverse, determined = _solved(unknowns, base, sums, current)
         parameters = np.zeros(len(unknowns))
         parameters[base.independent] = value
         if noise is not None:
             break
-        before, current = current, _noise(unknowns, sums, parameters, len(base), current)
+        before, current = current, _residual(sums, parameters)
+        current /= np.sqrt(max(1.0 - len(base) / max(sums.count.sum(), 1.0), 1e-3))
+        # The noise of a row without torque is that of the motion, times the bodies
+        current *= np.sqrt(correlations)
+        current[sums.yy == 0.0] /= max(scale.shrinkage(value, bodies), 1e-3)
         if np.abs(current / before - 1.0).max() < 1e-3:
             break
     return Estimate(np.where(determined, value, np.nan), inverse, determined, current, parameters)
 
 
-def _torque(sums: Equations) -> Array:
-    """RMS torque of each row, as a first estimate of its noise."""
-    torque = np.sqrt(sums.yy / np.maximum(sums.count, 1e-300)) * (sums.count > 0.0)
-    return np.where(torque > 0.0, torque, max(1e-3 * torque.max(), 1e-9))
+def _residual(sums: Equations, parameters: Array) -> Array:
+    """RMS residual of each row; of rows without samples, the largest."""
+    squares = np.array([yy - 2.0 * Wy @ parameters[local] + parameters[local] @ WW
+                        @ parameters[local] for local, WW, Wy, yy in zip(
+                            sums.local, sums.WW, sums.Wy, sums.yy)])
+    rounding = 1e-13 * sums.yy + 1e-24 * sums.count
+    found = np.sqrt(np.maximum(squares, rounding) / np.maximum(sums.count, 1e-300))
+    return np.where(sums.count > 0.0, found, max(found[sums.count > 0.0].max(initial=0.0), 1e-9))
 
 
-def _solved(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
+def _solved(unknowns: Unknowns, base: BaseParameters, sums: Equations,
             noise: Array) -> tuple[Array, Array, np.ndarray]:
     """Values, inverse of the normal equations, and which values are determined."""
     H, g = assembled(unknowns, sums, noise)
     own = H[np.ix_(base.independent, base.independent)]
+    diagonal = np.diag(own)
+    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     eigenvalues, vectors = eigh(own * scale * scale[:, None])
     kept = eigenvalues > _SINGULAR * eigenvalues[-1]
     inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
     half = scale[:, None] * vectors
-    determined = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1)
+    determined = (np.abs(vectors[:, ~kept]) < 1e-6).all(axis=1) & (diagonal > 0.0)
     return (half @ (inverse * (half.T @ g[base.independent])), half * inverse @ half.T,
             determined)
 
 
-def _noise(unknowns: Unknowns, sums: Equations, parameters: Array, count: int,
-           fallback: Array) -> Array:
-    """Standard deviation of the residuals of each row; that of rows without samples stays."""
-    noise = fallback.copy()
-    free = max(1.0 - count / max(sums.count.sum(), 1.0), 1e-3)
-    for k, local in enumerate(sums.local):
-        if sums.count[k] > 0.0:
-            x = parameters[local]
-            squares = sums.yy[k] - 2.0 * sums.Wy[k] @ x + x @ sums.WW[k] @ x
-            rounding = 1e-13 * sums.yy[k] + 1e-24 * sums.count[k]
-            noise[k] = np.sqrt(max(squares, rounding) / (sums.count[k] * free))
-    return noise
-
-
-def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Array, sums: Equations,
-                     recording: Recording, given: Array | None, first: Estimate,
-                     huber: float) -> tuple[Equations, Estimate, float]:
+def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sums: Equations,
+                     recording: Recording, given: Array | None, correlations: Array,
+                     first: Estimate, huber: float) -> tuple[Equations, Estimate, float]:
     """Reduce the weights of large residuals (Huber 1964), and estimate again.
 
     Returns the sums with these weights, the estimate, and the fraction of outliers.
     """
     found, share, every = first, 0.0, sums
     for _ in range(_WEIGHTINGS):
-        limit = huber * (given if given is not None else _spread(recording, found))
-        excess, outliers = recording.excess(found.parameters, limit)
+        noise = given if given is not None else _spread(recording, found)
+        excess, outliers = recording.excess(found.parameters, huber * noise)
         share = outliers / max(float(sums.count.sum()), 1.0)
         every = sums.minus(excess)
-        before, found = found, estimate(unknowns, base, scale, every, given)
+        before, found = found, estimate(unknowns, base, scale, every,
+                                       noise * np.sqrt(correlations))
         deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
         if not (np.abs(found.value - before.value) > 0.05 * deviation).any():
             break
@@ -114,7 +140,7 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Array, sum
 def _spread(recording: Recording, found: Estimate) -> Array:
     """Noise of each row from the median size of its residuals, which outliers do not affect."""
     residuals = recording.some_residuals(found.parameters, _SAMPLE)
-    spread = found.noise.copy()
+    spread = np.full(len(found.noise), np.inf)
     for k, column in enumerate(residuals.T):
         valid = column[np.isfinite(column)]
         if len(valid) and np.median(np.abs(valid)) > 0.0:
@@ -129,7 +155,7 @@ def covariance(base: BaseParameters, recording: Recording, found: Estimate,
     Holds for noise that depends on the motion or is correlated over a few samples (White 1980;
     Liang and Zeger 1986). Also returns the number of blocks.
     """
-    length = max(_LENGTHS * recording.correlation_length(found.parameters),
+    length = max(int(_LENGTHS * recording.correlations(found.parameters).max()),
                  recording.size // (_SCORES * max(len(base), 1)), 1)
     limit = found.noise * (huber or np.inf)
     scores = recording.scores(found.parameters, limit, found.noise, length)[:, base.independent]

@@ -111,7 +111,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         raise ValueError("samples: they do not determine a positive mass of a payload on "
                          f"{frame!r}: {value[0]:.3g} kg; record poses in which gravity has "
                          "different directions in this frame, and check the sign of the torques")
-    body = fit(H, g, _sphere(value, known), np.zeros(10, int), 1.0, np.zeros(10))
+    body = fit(H, g, _sphere(value, known), np.zeros(10, int), np.ones(10))
     scores = np.einsum("bki,bk,k->bi", W, y - W @ body, sigma ** -2.0)
     half = inverse @ scores.T
     # with a few poses, the scatter of their residuals says little; noise alone is the least

@@ -14,13 +14,16 @@ from .least_squares import assembled
 from .samples import Samples
 from .unknowns import FEATURES, Unknowns
 
-_LIGHTEST = 1e-3        # of the mean mass: the reference for a body without mass
-_SMALLEST = 5e-3        # m: the reference for a body extends by this in each direction
-_UNKNOWN = 0.02         # of a joint's RMS torque: friction, if the description specifies none
+_LIGHTEST = 1e-2        # of the mean mass: the reference for a body without mass
+_NOTHING = 1e-3         # of this: a body of less mass counts as one without
+_THIN = 5e-4            # m: a body of less extent counts as flat
+_FLAT = 0.1             # of its length: the thickness of the reference for a flat body
+_SIZE = 0.05            # m: the extent of the reference for a body that has none
+_UNKNOWN = 0.02         # of a joint's median torque: friction, if the description specifies none
 _WEIGHT = 1e-2          # of the divergence from a reference that the description does not specify
 
 
-def physical_bodies(model: Model) -> tuple[Array, list[str]]:
+def physical_bodies(model: Model) -> tuple[Array, list[int]]:
     """The parameters of the bodies, (njoints, 10), and the joints whose body had to be changed.
 
     A body of zero mass gets a small one. Mass within a plane or a line gets an extent, and negative
@@ -29,24 +32,25 @@ def physical_bodies(model: Model) -> tuple[Array, list[str]]:
     bodies = np.array(model.inertial_parameters)
     lightest = _LIGHTEST * max(bodies[:, 0].mean() if len(bodies) else 0.0, 1e-3)
     changed = []
-    for i, name in enumerate(model.joint_names):
+    for i in range(len(bodies)):
         nearest = _nearest(bodies[i], lightest)
         if np.abs(nearest - bodies[i]).max() > 1e-9 * np.abs(nearest).max():
-            changed.append(name)
+            changed.append(i)
             bodies[i] = nearest
     return bodies, changed
 
 
 def _nearest(body: Array, lightest: float) -> Array:
     """The body with a positive mass, and with extent in each direction."""
-    mass = body[0]
-    center = body[1:4] / mass if mass > lightest else np.zeros(3)
-    second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
-    mass = max(mass, lightest)
+    mass, center, second = lightest, np.zeros(3), np.zeros((3, 3))
+    if body[0] > _NOTHING * lightest:
+        mass, center = body[0], body[1:4] / body[0]
+        second = pseudo_inertia(body)[:3, :3] - mass * np.outer(center, center)
     spread, axes = np.linalg.eigh(second / mass)
-    if body[0] >= lightest and spread[0] >= _SMALLEST ** 2 * 1e-2:
+    if spread[0] >= _THIN ** 2:
         return body
-    second = mass * (axes * np.maximum(spread, _SMALLEST ** 2)) @ axes.T
+    largest = spread[2] if spread[2] > _THIN ** 2 else _SIZE ** 2
+    second = mass * (axes * np.maximum(spread, _FLAT ** 2 * largest)) @ axes.T
     P = np.zeros((4, 4))
     P[:3, :3] = second + mass * np.outer(center, center)
     P[:3, 3] = P[3, :3] = mass * center
@@ -63,16 +67,19 @@ class Reference:
         The description's parameters. Where it specifies no friction or rotor inertia, a small
         part of the joint's measured torque.
     weights : (p,) ndarray
-        Of the distance from them, for all but the bodies.
-    changed : list of str
+        Of the distance from them.
+    changed : tuple of str
         Joints whose body is not physical in the description.
     """
 
     def __init__(self, unknowns: Unknowns, samples: Samples) -> None:
         model = unknowns.model
-        bodies, self.changed = physical_bodies(model)
+        bodies, changed = physical_bodies(model)
+        self.changed = tuple(model.joint_names[i] for i in changed)
         self._bodies = Bodies(bodies)
-        tau, v, a = (np.sqrt((x[::1 + len(x) // 100000] ** 2).mean(axis=0)) + 1e-9
+        of_bodies = np.ones((model.njoints, 10))
+        of_bodies[changed] = _WEIGHT
+        tau, v, a = (np.median(np.abs(x[::1 + len(x) // 100000]), axis=0) + 1e-9
                      for x in (samples.tau, samples.v, samples.a))
         unknown = _UNKNOWN * tau
         given = np.array([model.armature, model.damping, model.friction])
@@ -81,7 +88,7 @@ class Reference:
         weights = np.full((len(FEATURES), model.nv), _WEIGHT)
         weights[:3][given > 0.0] = 1.0
         self.values = np.concatenate([bodies.ravel(), values.ravel()])
-        self.weights = np.concatenate([np.zeros(unknowns.bodies), weights.ravel()])
+        self.weights = np.concatenate([of_bodies.ravel(), weights.ravel()])
 
     def typical(self, unknowns: Unknowns, matrix: Array) -> Array:
         """What combinations of parameters typically are in a robot like this, (b,)."""
@@ -102,5 +109,5 @@ def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, refer
     order = order[unknowns.active[order]]
     found = np.zeros(len(unknowns))
     found[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
-                       strength, strength * reference.weights[order])
+                       strength * reference.weights[order])
     return found

@@ -176,5 +176,4 @@ class Identification:
         ValueError
             The description is of another robot.
         """
-        text = Path(description).read_bytes().decode()
-        Path(path).write_bytes(write_urdf(text, self.identified).encode())
+        Path(path).write_bytes(write_urdf(Path(description).read_bytes(), self.identified))

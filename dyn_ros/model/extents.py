@@ -21,7 +21,7 @@ from .urdf import children, parse_elements, parse_numbers, placement
 FULL = 0.05
 """A closed mesh is solid if it encloses at least this part of its convex hull."""
 
-_LARGEST_SHAPE = 1e6                 # m: larger ones are not examined
+_SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6    # m: smaller links and larger shapes are not examined
 
 _HEADER = 100_000                    # characters, among which a COLLADA file specifies its axes
 _TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
@@ -223,6 +223,8 @@ def _extent(parts: Sequence[_Parts], placements: Sequence[Array]) -> Extent | No
     if not solids:
         return None
     hull = Hull(np.vstack(points))
+    if hull.radius < _SMALLEST:
+        return None
     largest = max(hull.solid.volume, *(solid.volume for solid in solids))
     return Extent(hull, solids[0], largest)
 
@@ -286,9 +288,9 @@ class _Meshes:
             lines.append(f"meshes are not examined: {self._no_library} is not installed; "
                          'pip install "dyn_ros[viewer]"')
         if self._missing:
-            lines.append(f"{len(self._missing)} meshes are not found and not examined, such as "
-                         f"'{self._missing[0]}': source the workspace that contains the package, "
-                         "or pass the folder that contains it with --mesh-path")
+            lines.append(f"meshes that are not found are not examined ({len(self._missing)}), such "
+                         f"as '{self._missing[0]}': source the workspace that contains the "
+                         "package, or pass the folder that contains it with --mesh-path")
         lines += [f"a mesh cannot be read and is not examined: {' '.join(each.split())}"
                   for each in self._broken]
         return lines

@@ -159,26 +159,25 @@ def _faults(where: str, inertia: LinkInertia, own: Extent | None) -> Iterator[Fi
                       "which are rounding errors of 0: a point mass", advice, "point-mass",
                       moments, {})
         return
-    rounded = {key: value for key, value in moments.items()
-               if key in ("ixx", "iyy", "izz") and -max(nothing, ROUNDING * largest) <= value < 0.0}
-    if rounded:
-        named = ", ".join(f"{key} = {value:.3g}" for key, value in rounded.items())
-        yield Finding(where, f"has a negative {named}, which is a rounding error",
-                      f"write 0 for {', '.join(rounded)}", "rounding", moments,
-                      {key: [0.0, None] for key in rounded})
     fault = rotational_fault(inertia.rotational)
+    negative = [key for key in ("ixx", "iyy", "izz") if moments[key] < 0.0]
     if fault:
         yield Finding(where, f"has an inertia that {fault}", _joined(
             "this is not physical: <inertia> is about the center of mass, in the axes of "
             "<inertial>'s <origin>; check the order and the signs.", solid), "not-physical",
             moments, {})
+    elif negative:
+        named = ", ".join(f"{key} = {moments[key]:.3g}" for key in negative)
+        yield Finding(where, f"has a negative {named}, which is a rounding error",
+                      f"write 0 for {', '.join(negative)}", "rounding", moments,
+                      {key: [0.0, None] for key in negative})
 
 
 # --- the inertia and the shapes
 
 def _inertia_findings(where: str, inertia: LinkInertia, extents: LinkExtents) -> Iterator[Finding]:
-    with np.errstate(over="ignore"):
-        gyration = math.sqrt(float(np.trace(inertia.rotational)) / 2.0 / inertia.mass)
+    trace = max(0.0, float(np.trace(inertia.rotational)))
+    gyration = math.sqrt(trace / 2.0 / inertia.mass)
     if _is_placeholder(inertia, extents, gyration):
         moment = float(inertia.rotational[0, 0])
         yield Finding(where, f"has the placeholder ixx = iyy = izz = {moment:g}, which spreads its "
@@ -267,17 +266,21 @@ def _com_findings(where: str, inertia: LinkInertia, allowed: Extent) -> Iterator
 
 def _density_findings(where: str, inertia: LinkInertia,
                       extents: LinkExtents) -> Iterator[Finding]:
-    for extent, low, high in ((extents.allowed, 0.0, DENSEST), (extents.own, LIGHTEST, math.inf)):
-        if extent is None:
-            continue
-        density = inertia.mass / extent.largest
+    """Compare with the largest volume that mass can be in, and the least that it has to fill."""
+    volumes = []
+    if extents.allowed is not None:
+        volumes.append((extents.allowed.largest, 0.0, DENSEST))
+    if extents.own is not None:
+        volumes.append((extents.own.solid.volume, LIGHTEST, math.inf))
+    for volume, low, high in volumes:
+        density = inertia.mass / float(volume)
         if low <= density <= high:
             continue
         material = next(text for least, text in _MATERIALS if density >= least)
-        yield Finding(where, f"has {inertia.mass:.3g} kg in shapes of {1e3 * extent.largest:.3g} "
-                      f"l: {density:.3g} kg/m3, {material}",
+        yield Finding(where, f"has {inertia.mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
+                      f"{density:.3g} kg/m3, {material}",
                       "is <mass> in kg, and are the shapes in m?", "density",
-                      {"mass": inertia.mass, "volume": extent.largest, "density": density},
+                      {"mass": inertia.mass, "volume": float(volume), "density": density},
                       {"density": [LIGHTEST, DENSEST]})
 
 

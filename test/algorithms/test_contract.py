@@ -15,6 +15,7 @@ import dyn_ros
 import peer
 from dyn_ros.algorithms.algorithm import ALGORITHMS, Algorithm
 from dyn_ros.algorithms.all_terms import Terms
+from dyn_ros.algorithms.normal_equations import PRODUCTS
 from dyn_ros.model import fields
 from dyn_ros.model.fields import (
     EMPTY,
@@ -26,6 +27,7 @@ from dyn_ros.model.fields import (
     TAU_IN,
     Q,
     V,
+    axis_lengths,
     field,
 )
 from dyn_ros.model.layout import option
@@ -372,3 +374,15 @@ def test_scratch_is_nan_unless_it_has_to_be_zero_or_holds_placements(lanes):
     assert not workspace[EMPTY].any()
     placements = np.moveaxis(workspace[OMI], (1, 2), (-2, -1))
     assert np.array_equal(placements, np.broadcast_to(np.eye(4), placements.shape))
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_a_sum_is_one_array_of_zeros_for_all_lanes(lanes):
+    model = peer.pair("panda").model
+    workspace = Workspace(model, {Q, PRODUCTS, V}, lanes)
+    shape = axis_lengths(model, PRODUCTS.shape)
+    assert workspace[PRODUCTS].shape == shape
+    assert not workspace[PRODUCTS].any()
+    workspace[PRODUCTS][...] = 1.0
+    assert np.isnan(workspace[Q]).all() and np.isnan(workspace[V]).all()
+    assert (workspace.work == 1.0).sum() == np.prod(shape)

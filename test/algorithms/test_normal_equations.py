@@ -77,6 +77,14 @@ def test_matrices_are_symmetric_and_zero_for_other_bodies(robot, root_joint):
         ~(carried[:, :, None] & carried[:, None, :])].any()
 
 
+def test_rounding_errors_do_not_grow_with_the_number_of_states():
+    """Of equal states, whose rounding errors have the same sign."""
+    pair, count = peer.pair("double_pendulum"), 300_000
+    given = [np.resize(x, (count, *x.shape[1:])) for x in samples(pair, 40)]
+    expected = sums(pair, *[x[:40] for x in given])
+    all_close([x / (count / 40) for x in sums(pair, *given)], expected, 1e-13)
+
+
 def test_weights_of_zero_leave_states_out():
     pair = peer.pair("panda")
     given = samples(pair, 21)

@@ -61,7 +61,7 @@ def test_without_its_meshes_little_is_known_of_a_robot(name):
     examined = examine_urdf(peer.urdf(name))
     assert examined.findings == []
     (line,) = examined.unseen
-    assert "meshes are not found" in line and "--mesh-path" in line
+    assert "meshes that are not found" in line and "--mesh-path" in line
 
 
 def test_copied_inertias():
@@ -70,6 +70,20 @@ def test_copied_inertias():
     assert all("mass-spread" in ur5[f"wrist_{n}_link"] for n in (1, 2, 3))
     assert set(ur5) == {"base_link", "wrist_1_link", "wrist_2_link", "wrist_3_link"}
     assert panda["panda_link1"] == panda["panda_link2"] == ["mass-spread"]
+
+
+@pytest.mark.parametrize("name, link, kind", [
+    ("pr2", "fl_caster_l_wheel_link", "mass-spread"),       # 0.1 m in a wheel of 0.07 m
+    ("pr2", "r_forearm_roll_link", "placeholder"),
+    ("tiago", "hand_index_flex_1_link", "placeholder"),     # 0.4 m in a phalanx
+    ("baxter", "left_gripper_base_link", "point-like"),
+    ("iris", "iris__rotor_0", "mass-spread"),
+    ("allegro_hand", "palm_link", "com-outside"),
+    ("bolt", "base_link", "mass-spread"),
+    ("anymal_c", "depth_camera_front_camera", "not-physical"),
+    ("talos_reduced", "wrist_right_ft_link", "point-mass")])
+def test_faults_of_other_robots(name, link, kind):
+    assert kind in of_robot(name)[link]
 
 
 def test_inertias_of_one():
@@ -185,7 +199,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape, volume", SHAPES.items())
 def test_a_density_that_no_body_has(shape, volume):
-    """Of the shapes for eyes or of those for collisions, whichever are larger."""
+    """Of shapes that are visual ones and for collisions."""
     both = (f"<visual><geometry>{shape}</geometry></visual>"
             f"<collision><geometry>{shape}</geometry></collision>")
     for density, count in ((0.98 * LIGHTEST, 1), (1.02 * LIGHTEST, 0), (0.996 * DENSEST, 0),
@@ -274,6 +288,15 @@ def test_a_mass_too_small_to_divide_by(inertia, what, shape):
     assert any(what in finding.what for finding in found)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", ["0.2 0.1 0.4", "1e-320 1e-9 1e-9", "0 0 0", "0 1 1"])
+def test_negative_moments_that_the_reader_accepts(size):
+    """Below 1e-15 kg m2, which is not small for a mass of 1e-30 kg."""
+    found = check_urdf(robot(shape=BOX.replace("0.2 0.1 0.4", size), mass="1e-30",
+                             inertia=diagonal(-1e-20, 0, 0)))
+    assert "rounding" in [finding.kind for finding in found]
+
+
 @pytest.mark.parametrize("shape", ["", BOX])
 def test_moments_that_are_rounding_errors(shape):
     finding = check_urdf(robot(shape=shape, inertia=diagonal("-5.4e-20", 0, "-5.4e-20")))[-1]
@@ -290,9 +313,9 @@ def test_beside_a_mesh_simple_shapes_tell_no_size():
     mesh = '<visual><geometry><mesh filename="arm.stl"/></geometry></visual>'
     examined = examine_urdf(robot(shape=mesh + BOX, inertia=diagonal(2, 2, 2)))
     assert examined.findings == []
-    assert examined.unseen == ["1 meshes are not found and not examined, such as 'arm.stl': source "
-                               "the workspace that contains the package, or pass the folder that "
-                               "contains it with --mesh-path"]
+    assert examined.unseen == ["meshes that are not found are not examined (1), such as 'arm.stl': "
+                               "source the workspace that contains the package, or pass the folder "
+                               "that contains it with --mesh-path"]
 
 
 # --- links that are fixed to each other

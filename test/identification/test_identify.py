@@ -1,0 +1,336 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Identification of simulated robots whose parameters are known."""
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from identification.recordings import flying, offsets, perturbed, record, standing, waves
+from identification.robots import UR10, load, truth
+
+import dyn_ros
+from dyn_ros import Samples, identify
+
+FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
+
+
+@functools.cache
+def recorded(robot, seed=0, noise=0.02):
+    """A recording of a perturbed arm, and the arm as described."""
+    model = load(robot)
+    true = perturbed(model, seed=seed)
+    middle = np.clip((model.lower + model.upper) / 2.0, -3.0, 3.0)
+    middle = np.where(np.isfinite(middle), middle, 0.0)
+    size = np.minimum(1.2, 0.45 * np.nan_to_num(model.upper - model.lower, posinf=3.0))
+    motion = waves(middle, size, FREQUENCIES, seed)
+    return model, record(true, motion, noise=noise, offset=offsets(true, seed), seed=seed)
+
+
+@functools.cache
+def identified(robot, seed=0):
+    model, recording = recorded(robot, seed)
+    return identify(model, recording.samples(model), seed=seed)
+
+
+def scores(result, recording):
+    """Errors of the base parameters, in standard deviations."""
+    base = result.base
+    return ((base.estimate - base.matrix @ truth(recording)) / base.deviation)[
+        np.isfinite(base.deviation)]
+
+
+def true_noise(recording):
+    return (recording.tau - recording.exact_tau).std(axis=0)
+
+
+# --- what the result is worth
+
+@pytest.mark.parametrize("robot", ["ur10", "panda"])
+def test_held_out_torques_are_explained_to_the_noise(robot):
+    _, recording = recorded(robot)
+    result = identified(robot)
+    for joint, noise in zip(result.joints, true_noise(recording)):
+        assert joint.after < 1.05 * noise
+        assert joint.noise == pytest.approx(noise, rel=0.05)
+        assert joint.before > 2.0 * joint.after
+    assert not result.warnings
+
+
+@pytest.mark.parametrize("robot", ["ur10", "panda"])
+def test_every_body_is_physical(robot):
+    result = identified(robot)
+    assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
+    for name in ("armature", "damping", "friction"):
+        assert (getattr(result.identified, name) >= 0.0).all()
+
+
+@pytest.mark.parametrize("robot", ["ur10", "panda"])
+def test_intervals_contain_the_truth(robot):
+    """Of four recordings; benchmarks/identification.py has a hundred."""
+    found = np.concatenate([scores(identified(robot, seed), recorded(robot, seed)[1])
+                            for seed in range(4)])
+    assert 0.9 < (np.abs(found) < 1.96).mean() < 0.99
+    assert 0.8 < found.std() < 1.2
+    assert abs(found.mean()) < 0.2
+
+
+def test_intervals_are_those_of_the_deviation():
+    base = identified("ur10").base
+    half = 0.5 * (base.upper - base.lower)
+    np.testing.assert_allclose(half / base.deviation, 1.96, rtol=0.01)
+    np.testing.assert_allclose(0.5 * (base.upper + base.lower), base.estimate)
+    assert ((base.after > base.lower) & (base.after < base.upper)).mean() > 0.9
+
+
+def test_friction_is_found():
+    _, recording = recorded("ur10")
+    result = identified("ur10")
+    np.testing.assert_allclose(result.identified.friction, recording.true.friction, rtol=0.03)
+    np.testing.assert_allclose(result.identified.damping, recording.true.damping, rtol=0.1)
+    np.testing.assert_allclose(result.offset, recording.offset,
+                               atol=5.0 * true_noise(recording).max() / 10.0)
+
+
+def test_less_noise_is_a_better_estimate():
+    model, recording = recorded("ur10", noise=0.001)
+    less = identify(model, recording.samples(model))
+    assert np.median(less.base.deviation / identified("ur10").base.deviation) < 0.2
+
+
+def test_the_torque_of_a_result():
+    result = identified("ur10")
+    samples = result.validation
+    moving = np.abs(samples.v) > 0.05 * np.abs(samples.v).max(axis=0)
+    for torque, name in ((result.torque(samples), "after"),
+                         (result.described_torque(samples), "before")):
+        error = np.where(moving, samples.tau - torque, np.nan)
+        rms = np.sqrt(np.nanmean(error ** 2, axis=0))
+        np.testing.assert_allclose(rms, [getattr(joint, name) for joint in result.joints],
+                                   rtol=0.1)
+
+
+def test_what_is_held_out_is_not_used():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    first = identify(model, samples)
+    spoiled = samples.tau.copy()
+    for each in first.held_out:
+        spoiled[each] += 1000.0
+    again = identify(model, dataclasses.replace(samples, tau=spoiled))
+    # the reference for unknown friction is a part of the torque of all samples
+    np.testing.assert_allclose(again.base.estimate, first.base.estimate,
+                               atol=1e-6 * np.abs(first.base.estimate).max())
+    share = sum(each.stop - each.start for each in first.held_out) / len(samples)
+    assert share == pytest.approx(0.2, abs=0.01)
+
+
+# --- options
+
+def test_stribeck_friction():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    F, v0 = 0.1 * true_noise(recording) / 0.02, 0.05
+    extra = F * np.sign(samples.v) * np.exp(-(samples.v / v0) ** 2)
+    samples = dataclasses.replace(samples, tau=samples.tau + extra)
+    without, result = identify(model, samples), identify(model, samples, stribeck=v0)
+    np.testing.assert_allclose(result.stribeck, F, rtol=0.15)
+    assert all(a.after < b.after for a, b in zip(result.joints, without.joints))
+
+
+def test_motor_constants():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    constants = np.array([10.0, 12.0, 9.0, 3.0, 2.0, 1.5])
+    currents = dataclasses.replace(samples, tau=samples.tau / constants)
+    result = identify(model, currents, motor_constants=constants)
+    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate, rtol=1e-6,
+                               atol=1e-9)
+
+
+def test_outliers():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    rng = np.random.default_rng(0)
+    tau = samples.tau.copy()
+    hit = rng.random(tau.shape) < 0.01
+    tau[hit] += 200.0 * rng.normal(size=hit.sum())
+    spoiled = dataclasses.replace(samples, tau=tau)
+    robust, plain = identify(model, spoiled), identify(model, spoiled, huber=None)
+    error = [np.abs(scores(each, recording) * each.base.deviation
+                    / identified("ur10").base.deviation) for each in (robust, plain)]
+    assert np.median(error[0]) < 1.5
+    assert np.median(error[1]) > 5.0 * np.median(error[0])
+
+
+def test_without_friction_and_rotors():
+    model = load("ur10")
+    true = perturbed(model, friction=False)
+    recording = record(true, waves(np.zeros(6), 1.2, FREQUENCIES))
+    result = identify(model, recording.samples(model), friction=False, armature=False)
+    assert not any(result.identified.friction) and not any(result.offset)
+    assert len(result.base.names) == len(dyn_ros.base_parameters(model))
+    assert all(joint.after < 1.05 * noise
+               for joint, noise in zip(result.joints, true_noise(recording)))
+
+
+def test_known_noise_and_regularization():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    result = identify(model, samples, noise=true_noise(recording))
+    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate,
+                               atol=0.3 * result.base.deviation.max())
+    stiff = identify(model, samples, regularization=1e9)
+    described = model.inertial_parameters
+    assert (np.abs(stiff.identified.inertial_parameters - described).max()
+            < 0.1 * np.abs(result.identified.inertial_parameters - described).max())
+
+
+def test_several_recordings_and_threads():
+    model, recording = recorded("ur10")
+    samples = recording.samples(model)
+    half = len(samples) // 2
+    result = identify(model, [samples.take(slice(0, half)), samples.take(slice(half, None))],
+                      threads=2)
+    np.testing.assert_allclose(result.base.estimate, identified("ur10").base.estimate, rtol=1e-6,
+                               atol=1e-9)
+
+
+def test_progress_ends_at_one():
+    model, recording = recorded("ur10")
+    heard = []
+    identify(model, recording.samples(model), progress=lambda done, what: heard.append(done))
+    assert heard[-1] == 1.0 and heard == sorted(heard)
+
+
+# --- legged robots
+
+def quadruped(kind, **options):
+    model = load("solo12", "floating")
+    recording = kind(perturbed(model, seed=1), seed=1)
+    return recording, identify(model, recording.samples(model, **options))
+
+
+def test_a_quadruped_whose_contact_forces_are_unknown():
+    recording, result = quadruped(standing, f_ext=None)
+    found = scores(result, recording)
+    assert (np.abs(found) < 1.96).mean() > 0.88
+    assert all(joint.after < 0.8 * joint.before for joint in result.joints)
+    assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
+
+
+def test_a_quadruped_whose_contact_forces_are_known():
+    model = load("solo12", "floating")
+    recording = standing(perturbed(model, seed=1), seed=1)
+    samples = dataclasses.replace(recording.samples(model), contacts=(), in_contact=None)
+    result = identify(model, samples)
+    assert (np.abs(scores(result, recording)) < 1.96).mean() > 0.88
+    for joint, noise in zip(result.joints[6:], true_noise(recording)[6:]):
+        assert joint.after < 1.05 * noise
+
+
+def test_a_quadruped_in_flight():
+    recording, result = quadruped(flying)
+    assert (np.abs(scores(result, recording)) < 1.96).mean() > 0.85
+    assert all(joint.after < 0.2 * joint.before for joint in result.joints[:6])
+
+
+# --- recordings that say too little, or are wrong
+
+
+
+def test_a_joint_that_is_stuck():
+    model, recording = recorded("ur10")
+    v = recording.exact_v.copy()
+    a, q = recording.exact_a.copy(), recording.exact_q.copy()
+    q[:, 4], v[:, 4], a[:, 4] = q[0, 4], 0.0, 0.0
+    tau = dyn_ros.rnea(recording.true, dyn_ros.Data(recording.true), q, v, a)
+    tau += dyn_ros.joint_friction(recording.true, v)
+    tau += 0.02 * tau.std(axis=0) * np.random.default_rng(0).normal(size=tau.shape)
+    samples = Samples.from_arrays(model, recording.time, q, tau)
+    result = identify(model, samples)
+    assert any("wrist_2_joint" in text for text in result.warnings)
+    lead = [name for name, excited in zip(result.base.names, result.base.excitation)
+            if excited == "not"]
+    assert {"damping(wrist_2_joint)", "friction(wrist_2_joint)"} <= set(lead)
+    assert any(text.startswith("friction(wrist_2_joint): move wrist_2_joint")
+               for text in result.undetermined)
+    assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
+    # what is not determined remains as described, as far as it is
+    assert np.isinf(result.base.deviation[result.base.names.index("friction(wrist_2_joint)")])
+
+
+def test_too_little_motion():
+    model, recording = recorded("ur10")
+    time = recording.time
+    q = 0.02 * np.sin(time)[:, None] * np.ones(6)
+    v, a = 0.02 * np.cos(time)[:, None] * np.ones(6), -q
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), q, v, a)
+    tau += 0.02 * np.abs(tau).max() * np.random.default_rng(0).normal(size=tau.shape)
+    result = identify(model, Samples.from_arrays(model, time, q, tau))
+    assert sum(each == "not" for each in result.base.excitation) > 10
+    assert len(result.undetermined) == sum(each == "not" for each in result.base.excitation)
+    assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
+    assert all(np.isfinite(joint.after) for joint in result.joints)
+
+
+def test_no_motion():
+    model = load("ur10")
+    q = np.zeros((1000, 6))
+    samples = Samples.from_arrays(model, np.arange(1000) / 500.0, q, q, q, q)
+    with pytest.raises(ValueError, match=r"no joint moves; record a motion.*excite"):
+        identify(model, samples)
+
+
+def test_a_description_that_is_not_physical():
+    model, recording = recorded("ur10")
+    model = load("ur10")
+    wrong = model.inertial_parameters.copy()
+    wrong[2, 4:] *= -1.0
+    wrong[4] = 0.0
+    model.inertial_parameters = wrong
+    result = identify(model, recording.samples(model))
+    assert sum("is not physical" in text for text in result.warnings) == 2
+    assert any("'elbow_joint'" in text for text in result.warnings)
+    assert dyn_ros.is_physical(result.identified.inertial_parameters).all()
+    assert all(joint.after < 1.05 * noise
+               for joint, noise in zip(result.joints, true_noise(recording)))
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"huber": 0.0}, "huber: expected a positive number, got 0.0"),
+    ({"regularization": -1.0}, "regularization: expected a positive number"),
+    ({"held_out": 1.0}, "held_out: expected a fraction between 0 and 0.9"),
+    ({"stribeck": 0.0}, "stribeck: expected positive numbers, got 0"),
+    ({"noise": np.zeros(6)}, "noise: expected positive numbers"),
+    ({"motor_constants": [1.0, 2.0]}, "motor_constants: expected 6 finite numbers"),
+    ({"noise": np.nan}, "noise"),
+    ({"contact_dimension": 4}, "contact_dimension: expected 3 or 6, got 4"),
+])
+def test_invalid_options(options, words):
+    model, recording = recorded("ur10")
+    with pytest.raises(ValueError, match=words):
+        identify(model, recording.samples(model), **options)
+
+
+def test_samples_of_another_robot():
+    _, recording = recorded("ur10")
+    with pytest.raises(ValueError, match=r"samples: of a robot with nq = 6.*create the samples"):
+        identify(load("panda"), recording.samples())
+
+
+def test_too_few_samples():
+    model, recording = recorded("ur10")
+    with pytest.raises(ValueError, match=r"samples: expected at least \d+ .*record for longer"):
+        identify(model, recording.samples(model).take(slice(0, 50)))
+
+
+def test_the_description_that_is_written(tmp_path):
+    result = identified("ur10")
+    path = tmp_path / "identified.urdf"
+    result.write_urdf(UR10, path)
+    again = dyn_ros.Model.from_urdf_file(path)
+    np.testing.assert_allclose(again.inertial_parameters, result.identified.inertial_parameters,
+                               rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(again.friction, result.identified.friction)
+    np.testing.assert_allclose(again.damping, result.identified.damping)

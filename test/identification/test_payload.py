@@ -1,0 +1,101 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A payload from a few poses, and from a motion."""
+import copy
+
+import numpy as np
+import pytest
+from identification.recordings import waves
+from identification.robots import load
+
+import dyn_ros
+from dyn_ros import Samples, identify_payload
+
+MASS, COM, INERTIA = 2.3, np.array([0.02, -0.03, 0.12]), np.diag([0.012, 0.011, 0.006])
+
+
+def samples_of(q, v, a, noise=0.05, seed=0, frame="tool0"):
+    model = load("ur10")
+    loaded = copy.copy(model)
+    loaded.set_payload("load", frame, MASS, COM, INERTIA)
+    tau = dyn_ros.rnea(loaded, dyn_ros.Data(loaded), q, v, a)
+    tau += noise * np.random.default_rng(seed).normal(size=tau.shape)
+    time = np.arange(len(q)) * 0.002
+    return model, Samples(time=time, q=q, v=v, a=a, tau=tau, weight=np.ones(len(q)),
+                          segment=np.zeros(len(q), np.int32))
+
+
+def poses(count=8, seed=3):
+    q = np.random.default_rng(seed).uniform(-2.0, 2.0, (count, 6))
+    return q, np.zeros_like(q), np.zeros_like(q)
+
+
+def motion():
+    return waves(np.zeros(6), 1.2, [0.1, 0.3, 0.8])(np.arange(2000) / 200.0)
+
+
+def parameters():
+    return dyn_ros.Inertia(MASS, COM, INERTIA).dynamic_parameters()
+
+
+def test_a_few_poses():
+    found = identify_payload(*samples_of(*poses()), "tool0")
+    assert found.determined == ("m", "m cx", "m cy", "m cz")
+    assert found.mass == pytest.approx(MASS, abs=5.0 * found.deviation[0])
+    np.testing.assert_allclose(found.com, COM, atol=0.01)
+    assert np.isinf(found.deviation[4:]).all()
+    body = dyn_ros.Inertia(found.mass, found.com, found.inertia)
+    assert dyn_ros.is_physical(body.dynamic_parameters())
+    assert (found.after[1:4] < 0.05 * found.before[1:4]).all()
+
+
+def test_a_motion_determines_the_inertia():
+    found = identify_payload(*samples_of(*motion()), "tool0")
+    assert len(found.determined) == 10
+    np.testing.assert_allclose(found.inertia, INERTIA, atol=5e-4)
+    np.testing.assert_allclose(found.com, COM, atol=5e-4)
+    np.testing.assert_allclose(found.after, 0.05, rtol=0.1)
+
+
+@pytest.mark.parametrize("make", [poses, motion])
+def test_intervals_contain_the_truth(make):
+    inside = []
+    for seed in range(30):
+        found = identify_payload(*samples_of(*make(), seed=seed), "tool0")
+        known = np.isfinite(found.deviation)
+        inside.append(((found.lower <= parameters()) & (parameters() <= found.upper))[known])
+    assert 0.88 < np.mean(np.concatenate(inside)) <= 1.0
+
+
+def test_an_offset_and_friction_are_subtracted():
+    model, samples = samples_of(*motion())
+    model.friction, model.damping = np.full(6, 3.0), np.full(6, 1.0)
+    offset = np.linspace(-1.0, 1.0, 6)
+    tau = samples.tau + dyn_ros.joint_friction(model, samples.v) + offset
+    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0",
+                             offset=offset)
+    assert found.mass == pytest.approx(MASS, abs=0.01)
+
+
+def test_the_result_is_a_payload():
+    model, samples = samples_of(*motion(), noise=1e-9)
+    found = identify_payload(model, samples, "tool0")
+    model.set_payload("load", found.frame, found.mass, found.com, found.inertia)
+    tau = dyn_ros.rnea(model, dyn_ros.Data(model), samples.q, samples.v, samples.a)
+    np.testing.assert_allclose(tau, samples.tau, atol=1e-5)
+
+
+@pytest.mark.parametrize("frame, words", [
+    ("hand", "no frame named 'hand'"),
+    ("base_link", "'base_link' is fixed; name one that moves"),
+])
+def test_frames_that_cannot_be(frame, words):
+    with pytest.raises(ValueError, match=words):
+        identify_payload(*samples_of(*poses()), frame)
+
+
+def test_one_pose_with_no_torque():
+    """A load on a vertical axis changes no torque."""
+    model, samples = samples_of(*(np.zeros((3, 6)),) * 3, noise=0.5)
+    with pytest.raises(ValueError, match=r"do not determine a positive mass.*record poses"):
+        identify_payload(model, samples, "shoulder_link")
