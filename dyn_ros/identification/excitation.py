@@ -31,8 +31,6 @@ _ITERATIONS = 60
 _SAMPLES = 12                   # per period of the highest harmonic, for the optimization
 _FINE = 10                      # times more to verify a trajectory
 _CANDIDATES = 20                # random trajectories per start
-_PRODUCT = 200_000              # multiplications: BLAS would use several threads for more, which
-                                # is slow for many products
 _SINGULAR = 1e-16               # smallest eigenvalue that counts
 _STEP = 1e-5                    # of finite differences
 _TOGETHER = 16                  # trajectories that are evaluated at a time
@@ -139,7 +137,7 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
            velocity_limit: ArrayLike | None = None, acceleration_limit: ArrayLike | None = None,
            lower: ArrayLike | None = None, upper: ArrayLike | None = None,
            joints: Sequence[str] | None = None, workspace: Mapping[str, Box] | None = None,
-           armature: bool = False, starts: int = _STARTS, seed: int = 0,
+           armature: bool = True, starts: int = _STARTS, seed: int = 0,
            progress: Callable[[int, int], object] | None = None) -> Excitation:
     """Compute a periodic trajectory that reveals a robot's parameters.
 
@@ -244,6 +242,11 @@ def _require_single_coordinates(model: Model) -> None:
         raise ValueError("model: the robot has no joints that move")
 
 
+def _penalty(excess: Array) -> Array:
+    """Of limits that are exceeded."""
+    return _PENALTY * excess * (1.0 + excess)
+
+
 class Solution(NamedTuple):
     """A trajectory that has been verified.
 
@@ -275,7 +278,6 @@ class _Problem:
                  workspace: Mapping[str, Box], armature: bool) -> None:
         self.model, self.limits, self.data = model, limits, Data(model)
         self.period, self.harmonics = period, harmonics
-        self.armature = armature
         self.series = self._series(_SAMPLES * harmonics)
         self.boxes = [(frame_number(model, frame, "workspace"), finite_array(
             f"workspace[{frame!r}]", box, (2, 3))) for frame, box in workspace.items()]
@@ -283,6 +285,10 @@ class _Problem:
         known = (effort > 0.0) & np.isfinite(effort)
         self.effort = np.where(known, limits.margin * effort, np.inf)
         self.row_weight = self._row_weight()
+        count = 10 * model.njoints + 4 * len(limits.indices)
+        self.base = np.arange(count)
+        if not armature:
+            self.base = np.delete(self.base, 10 * model.njoints + np.arange(len(limits.indices)))
         self.base, self.sizes = self._structure()
 
     def _series(self, count: int) -> Series:
@@ -302,18 +308,26 @@ class _Problem:
         used = np.flatnonzero(sizes > 1e-10 * sizes.max())
         triangle, order = qr(W[:, used] / sizes[used], mode="r", pivoting=True)
         diagonal = np.abs(np.diag(triangle))
-        base = np.sort(used[order[:int(np.sum(diagonal > _DEPENDENT * diagonal[0]))]])
-        return base, sizes[base]
+        kept = np.sort(used[order[:int(np.sum(diagonal > _DEPENDENT * diagonal[0]))]])
+        return self.base[kept], sizes[kept]
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
-        """The regressor of torques with friction, (B, nv, p)."""
-        bodies = joint_torque_regressor(self.model, self.data, q, v, a, armature=self.armature)
-        own = np.zeros((3, *v.shape, self.model.nv))
-        k = self.limits.indices
-        own[0, :, k, k] = v[:, k].T
-        own[1, :, k, k] = np.tanh(v[:, k] / (_SMOOTH * self.limits.velocity[k])).T
-        own[2, :, k, k] = 1.0
-        return np.concatenate([bodies, *own], axis=2)
+        """The chosen columns of the regressor of torques with friction, (B, nv, columns).
+
+        The columns are 10 for each body, then rotor inertia, viscous friction, Coulomb friction,
+        which is smooth here, and offset of each joint that moves.
+        """
+        bodies = joint_torque_regressor(self.model, self.data, q, v, a)
+        first, k = bodies.shape[2], self.limits.indices
+        chosen = self.base < first
+        own = np.zeros((*v.shape, len(self.base)))
+        own[:, :, chosen] = bodies[:, :, self.base[chosen]]
+        slow = _SMOOTH * self.limits.velocity[k]
+        features = (a[:, k], v[:, k], np.tanh(v[:, k] / slow), np.ones((len(v), len(k))))
+        for column in np.flatnonzero(~chosen):
+            kind, joint = divmod(int(self.base[column]) - first, len(k))
+            own[:, k[joint], column] = features[kind][:, joint]
+        return own
 
     def _row_weight(self) -> Array:
         """The inverse of the noise of each torque, in proportion to its limit if all have one."""
@@ -322,31 +336,27 @@ class _Problem:
         weight: Array = np.median(self.effort) / self.effort
         return weight
 
-    def normal_matrices(self, motion: tuple[Array, Array, Array]) -> Array:
-        """Base regressors times themselves per sample, of trajectories with a leading axis."""
-        count, steps, nv = motion[0].shape
-        Y = self.regressor(*(one.reshape(-1, nv) for one in motion))[:, :, self.base]
-        Y *= self.row_weight[:, None] / self.sizes
-        columns = Y.shape[2]
-        parts = -(-steps * nv * columns ** 2 // _PRODUCT)
-        while steps * nv % parts:
-            parts += 1
-        Y = Y.reshape(count, parts, -1, columns)
-        found: Array = (Y.swapaxes(2, 3) @ Y).sum(axis=1) / steps
-        return found
+    def base_regressor(self, motion: tuple[Array, Array, Array]) -> Array:
+        """Base regressors of trajectories with a leading axis, (count, rows, b).
 
-    def deviation(self, motion: tuple[Array, Array, Array]) -> Array:
-        """Logarithms of the RMS standard deviation of the base parameters."""
-        values = np.linalg.eigvalsh(self.normal_matrices(motion))
-        found: Array = 0.5 * np.log(np.mean(1.0 / np.maximum(values, _SINGULAR), axis=1))
-        return found
+        Rows are in proportion to the noise of the torques, columns to their sizes.
+        """
+        count, steps, nv = motion[0].shape
+        Y = self.regressor(*(one.reshape(-1, nv) for one in motion))
+        Y *= self.row_weight[:, None] / (math.sqrt(steps) * self.sizes)
+        return Y.reshape(count, steps * nv, -1)
+
+    def deviation(self, motion: tuple[Array, Array, Array]) -> float:
+        """Logarithm of the RMS standard deviation of the base parameters."""
+        (Y,) = self.base_regressor(motion)
+        values = np.linalg.eigvalsh(Y.T @ Y)
+        return 0.5 * math.log(np.mean(1.0 / np.maximum(values, _SINGULAR)))
 
     def condition(self, motion: tuple[Array, Array, Array]) -> float:
         """Condition number of a base regressor with columns of equal length."""
-        (G,) = self.normal_matrices(motion)
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(G), _SINGULAR))
-        values = np.linalg.eigvalsh(G * scale[:, None] * scale)
-        return math.sqrt(values[-1] / max(values[0], _SINGULAR))
+        (Y,) = self.base_regressor(motion)
+        values = np.linalg.svd(Y / np.linalg.norm(Y, axis=0), compute_uv=False)
+        return float(values[0] / values[-1])
 
     def excess(self, motion: tuple[Array, Array, Array]) -> Array:
         """By how much trajectories exceed torques, in parts of their limits, and boxes, in m."""
@@ -371,24 +381,36 @@ class _Problem:
         """Centers and coefficients of vectors of variables (..., n)."""
         return self.limits.coefficients(x, self.harmonics, self.period)
 
-    def objective(self, x: Array) -> Array:
-        """Of vectors of variables (count, n)."""
-        motion = self.motion(x)
-        over = self.excess(motion)
-        found: Array = self.deviation(motion) + _PENALTY * over * (1.0 + over)
-        return found
+    def objective(self, x: Array) -> float:
+        """The deviation and a penalty, of a vector of variables (n,)."""
+        motion = self.motion(x[None])
+        return self.deviation(motion) + float(_penalty(self.excess(motion)[0]))
 
     def gradient(self, x: Array) -> tuple[float, Array]:
-        """The objective and its derivatives, by differences."""
-        points = np.concatenate([x[None], x + _STEP * np.eye(len(x))])
-        values = np.concatenate([self.objective(points[start:start + _TOGETHER])
-                                 for start in range(0, len(points), _TOGETHER)])
-        return float(values[0]), (values[1:] - values[0]) / _STEP
+        """The objective and its derivatives.
+
+        With the regressor Y and G = Y' Y, the change of the trace of G^-1 is the sum of all entries
+        of -2 Y G^-2, each times the change of Y, which is a difference.
+        """
+        motion = self.motion(x[None])
+        (Y,) = self.base_regressor(motion)
+        values, vectors = np.linalg.eigh(Y.T @ Y)
+        values = np.maximum(values, _SINGULAR)
+        trace = float(np.sum(1.0 / values))
+        change = -Y @ (vectors / values ** 2 @ vectors.T) / trace
+        penalty = _penalty(self.excess(motion)[0])
+        points, slopes = x + _STEP * np.eye(len(x)), []
+        for start in range(0, len(points), _TOGETHER):
+            motion = self.motion(points[start:start + _TOGETHER])
+            moved = np.einsum("kij,ij->k", self.base_regressor(motion) - Y, change)
+            slopes.append((moved + _penalty(self.excess(motion)) - penalty) / _STEP)
+        value = 0.5 * math.log(trace / len(values)) + float(penalty)
+        return value, np.concatenate(slopes)
 
     def solve(self, rng: np.random.Generator) -> Solution:
         """Improve the best of a few random trajectories."""
         x = min(rng.standard_normal((_CANDIDATES, self.limits.variables(self.harmonics))),
-                key=lambda one: float(self.objective(one[None])[0]))
+                key=self.objective)
         x = minimize(self.gradient, x, jac=True, method="L-BFGS-B",
                      options={"maxiter": _ITERATIONS}).x
         return self._verified(*self.coefficients(x))
@@ -400,7 +422,7 @@ class _Problem:
             moved = fine.motion(center[None], size * coefficients[None])
             over = float(self.excess(moved)[0])
             if over <= 0.0:
-                return Solution(float(self.deviation(moved)[0]), center, size * coefficients)
+                return Solution(self.deviation(moved), center, size * coefficients)
         return Solution(math.inf, center, coefficients, self._fault(moved))
 
     def _fault(self, motion: tuple[Array, Array, Array]) -> str:
