@@ -76,9 +76,10 @@ def show(name, make, count):
         if not dyn_ros.is_physical(result.identified.inertial_parameters).all():
             print(f"seed {seed}: a body is not physical")
     each = np.nanmean(np.array(z), axis=0)
-    print(f"{name}: {100.0 * np.nanmean(np.array(z)):.1f} % of the 95 % intervals contain the truth "
-          f"(base parameters: {100.0 * each.min():.0f} to {100.0 * each.max():.0f} %); error / noise "
-          f"{np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; {seconds / count:.2f} s each")
+    share = 100.0 * np.nanmean(np.array(z))
+    low, high = 100.0 * each.min(), 100.0 * each.max()
+    print(f"{name}: {share:.1f} % of the 95 % intervals contain the truth (of single base "
+          f"parameters {low:.0f} to {high:.0f} %); error / noise {np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; {seconds / count:.2f} s each")
 
 
 if __name__ == "__main__":
