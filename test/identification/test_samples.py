@@ -425,6 +425,7 @@ import dyn_ros
 from dyn_ros.identification import Samples
 model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
 samples = Samples.from_table(model, sys.argv[1])
+dyn_ros.identify(model, samples)
 print(len(samples), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -435,8 +436,10 @@ def test_memory_of_a_million_samples(tmp_path, suffix):
     model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
     time = steps(2000.0)
     q = waves(7, time[:50000])[0].astype(np.float32)
-    wave = {f"{signal}.{name}": np.tile(q[:, k], 20) for k, name in enumerate(model.joint_names)
-            for signal in ("position", "effort")}
+    tau = 10.0 * q + np.random.default_rng(0).standard_normal(q.shape)
+    wave = {f"{signal}.{name}": np.tile(values[:, k], 20)
+            for k, name in enumerate(model.joint_names)
+            for signal, values in (("position", q), ("effort", tau))}
     columns.write(tmp_path / f"long{suffix}", {"time": time} | wave)
     result = subprocess.run([sys.executable, "-c", MEMORY, tmp_path / f"long{suffix}"],
                             capture_output=True, text=True, timeout=300, check=True)
