@@ -319,12 +319,14 @@ class Samples:
                             if joint.v.stop - joint.v.start > 1
                             for k in range(joint.v.start, joint.v.stop))
         raw: dict[str, Array | None] = {
-            "q": source.read("position", model.position_names), "a": None, "f_ext": None,
-            "v": source.read("velocity", model.velocity_names) if velocity else None,
-            "tau": source.read("effort", model.velocity_names, several)}
+            "q": source.signal("position", model.position_names), "a": None, "f_ext": None,
+            "v": source.signal("velocity", model.velocity_names) if velocity else None,
+            "tau": source.signal("effort", model.velocity_names, several)}
         frames = tuple(dict.fromkeys(source.owners("in_contact")))
-        state = source.read("in_contact", frames) if frames else None
-        samples = _prepare(model, _stamps(source.time()), raw,
+        state = source.signal("in_contact", frames) if frames else None
+        time = source.time()
+        source.load()
+        samples = _prepare(model, _stamps(time), raw,
                            _known_contacts(model, frames, state), cutoff)
         return dataclasses.replace(samples, warnings=(*_ignored(model, source),
                                                       *samples.warnings))
