@@ -120,7 +120,8 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     mass, com = body[0], body[1:4] / body[0]
     P = pseudo_inertia(body)
     second = P[:3, :3] - mass * np.outer(com, com)
-    interval = float(stdtrit(max(y.size - 10, 1), 0.975)) * deviation
+    # the noise of each row comes from as many residuals as there are samples
+    interval = float(stdtrit(max(len(y) - 1, 1), 0.975)) * deviation
     return PayloadEstimate(
         frame=model.frame_names[frame] if isinstance(frame, int) else frame, mass=float(mass),
         com=com, inertia=np.trace(second) * np.eye(3) - second, deviation=deviation,
