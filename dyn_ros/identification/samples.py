@@ -40,6 +40,7 @@ _STUCK = 1e-3                   # rad, m: a joint that moves less is reported
 _AT_REST = 5.0                  # times the noise of a velocity
 _NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
 _AT_LIMIT = 0.999               # of the effort limit
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0      # s
 _REPEATED = 0.4                 # of the samples
 _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to the rate
 _BLOCKS = 40                    # that a recording is split into at least
@@ -512,6 +513,9 @@ class _Recording:
         if len(time) < 2:
             raise ValueError("time: all samples have the same time stamp")
         self.parts, self.period = parts_of(time, GAP)
+        if not _SHORTEST_PERIOD < self.period < _LONGEST_PERIOD:
+            raise ValueError(f"time: expected stamps in s, got a sampling period of "
+                             f"{self.period:.6g} s; convert other units")
         if len(self.parts) == 1:
             return
         steps = [(time[part.start] - time[part.start - 1], time[part.start - 1])

@@ -142,6 +142,23 @@ def test_jitter(arm):
     assert typical(samples.a, a[rows]) < 1e-3
 
 
+def test_stamps_of_the_epoch(arm):
+    time = steps(20.0)
+    q, v, a = waves(arm.nv, time)
+    samples = Samples.from_arrays(arm, time + 1.75e9, q, v)
+    expected = Samples.from_arrays(arm, time, q, v)
+    assert len(samples) == len(expected)
+    assert np.abs(samples.a - expected.a).max() < 1e-3 * np.abs(a).max()
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e-6])
+def test_stamps_in_other_units(arm, unit):
+    time = steps(20.0)
+    q, v, _ = waves(arm.nv, time)
+    with pytest.raises(ValueError, match="time: expected stamps in s, got a sampling period of"):
+        Samples.from_arrays(arm, unit * time, q, v)
+
+
 def test_gaps_resets_and_repeats(arm):
     time = steps(40.0)
     q, v, a = waves(arm.nv, time)
