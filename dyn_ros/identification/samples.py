@@ -64,9 +64,9 @@ class Samples:
     tau : (B, nv) ndarray
         Measured torques of the motors, including friction [N m, N]; not filtered.
     weight : (B,) ndarray
-        From 0 to 1. A stretch of samples at rest, during which no joint moves, has the total
-        weight of ten samples, or of its samples if they are fewer: they repeat one equation, in
-        which Coulomb friction is not determined.
+        From 0 to 1. A stretch of samples at rest in one pose has the total weight of ten samples,
+        or of its samples if they are fewer: they repeat one equation, in which Coulomb friction is
+        not determined.
     segment : (B,) ndarray of int
         A new number after each gap or reset of the time stamps.
     f_ext : (B, njoints, 6) ndarray or None
@@ -466,7 +466,7 @@ def _prepare(model: Model, time: Array, raw: dict[str, Array | None],
     recording.report_limits(kept["tau"])
     segment = np.repeat(np.arange(len(recording.parts), dtype=np.int32),
                         [len(part) - 2 * recording.drop for part in recording.parts])
-    weight = _weights(v, recording.noise, segment)
+    weight = _weights(kept["q"], v, recording.noise, segment)
     recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
     return Samples(kept["time"], kept["q"], v, a, kept["tau"], weight, segment, kept["f_ext"],
                    known[0], kept["in_contact"], tuple(recording.warnings), recording.filter)
@@ -680,13 +680,17 @@ def _runs(labels: NDArray[Any]) -> list[Part]:
     return [Part(start, stop) for start, stop in itertools.pairwise(ends)]
 
 
-def _weights(v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
-    """Weights of the samples: less than 1 at rest."""
-    rest = np.ones(len(v), bool)
+def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
+    """Weights of the samples: less than 1 at rest in one pose."""
+    rest, new = np.ones(len(v), bool), np.zeros(len(v), bool)
     for column, sigma in zip(v.T, noise):
         rest &= np.abs(column) <= max(_AT_REST * sigma, _NEARLY * np.abs(column).max())
+    for column in q.T:
+        new[1:] |= np.abs(np.diff(column)) > _STUCK
+    new &= rest                         # another pose; of motions there may be millions
+    new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
     weight = np.ones(len(v))
-    for part in _runs(2 * segment + rest):
+    for part in _runs(np.cumsum(new, dtype=np.int32)):
         if rest[part.start]:
             weight[part.start:part.stop] = min(1.0, STATIONARY / len(part))
     return weight

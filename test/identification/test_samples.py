@@ -202,6 +202,16 @@ def test_stationary_stretches_weigh_little(arm):
     assert samples.weight[(samples.time > 10.7) & (samples.time < 19.3)].min() > 0.5
 
 
+def test_each_pose_at_rest_counts(arm):
+    poses = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 6))
+    still = np.zeros((30, 6))
+    one = Samples.from_arrays(arm, np.arange(30.0), poses, still, still, still)
+    assert one.weight.min() == 1.0
+    repeated = Samples.from_arrays(arm, np.arange(600.0), np.repeat(poses, 20, axis=0),
+                                   *[np.zeros((600, 6))] * 3)
+    assert repeated.weight.tolist() == [0.5] * 600
+
+
 def test_positions_that_are_published_more_often_than_measured(arm):
     """The images of the steps at 100 Hz do not count as motion."""
     time = steps(30.0)
