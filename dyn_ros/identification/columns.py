@@ -30,7 +30,7 @@ _ROWS = 20000                   # of a CSV file that are read at a time
 
 
 class Columns:
-    """The columns of a table, which are read one by one.
+    """The columns of a table. Those that are requested are read together by ``load``.
 
     Parameters
     ----------
@@ -46,14 +46,31 @@ class Columns:
     def __init__(self, table: Table) -> None:
         self._reader = _open(table)
         self.names = tuple(self._reader.names)
+        self._requested: list[tuple[str, Array]] = []
 
     def time(self) -> Array:
-        """Return the time stamps."""
+        """Request the time stamps; return the array that ``load`` fills."""
         for name in _TIMES:
             if name in self.names:
-                return self._reader.read([name], [0], np.empty((len(self), 1)))[:, 0]
+                return self._request({name: 0}, 1)[:, 0]
         raise ValueError(f"time: there is no column {' or '.join(map(repr, _TIMES))}, in s; the "
                          f"columns are {_listed(self.names)}")
+
+    def _request(self, places: Mapping[str, int], count: int) -> Array:
+        values = np.zeros((len(self), count))
+        self._requested += [(name, values[:, place]) for name, place in places.items()]
+        return values
+
+    def load(self) -> None:
+        """Read all columns that were requested.
+
+        Raises
+        ------
+        ValueError
+            One does not contain numbers.
+        """
+        self._reader.read([name for name, _ in self._requested],
+                          [values for _, values in self._requested])
 
     def __len__(self) -> int:
         return len(self._reader)
@@ -62,9 +79,9 @@ class Columns:
         """Whether there is a column of a joint or frame."""
         return self._column(signal, owner) is not None
 
-    def read(self, signal: str, owners: Sequence[str],
-             absent: frozenset[str] = frozenset()) -> Array:
-        """Return a signal of several joints or frames as a new array, (B, count).
+    def signal(self, signal: str, owners: Sequence[str],
+               absent: frozenset[str] = frozenset()) -> Array:
+        """Request a signal of several joints or frames; return the array that ``load`` fills.
 
         Parameters
         ----------
@@ -73,6 +90,10 @@ class Columns:
         owners : sequence of str
         absent : frozenset of str
             Those that may be absent: their columns are zero.
+
+        Returns
+        -------
+        (B, count) ndarray
 
         Raises
         ------
@@ -83,9 +104,8 @@ class Columns:
         missing = [owner for owner, name in found.items() if name is None and owner not in absent]
         if missing:
             raise ValueError(self._missing(signal, missing))
-        there = [(k, name) for k, name in enumerate(found.values()) if name is not None]
-        values = np.zeros((len(self), len(owners)))
-        return self._reader.read([name for _, name in there], [k for k, _ in there], values)
+        return self._request({name: k for k, name in enumerate(found.values()) if name is not None},
+                             len(owners))
 
     def owners(self, signal: str) -> list[str]:
         """Return what the columns of a signal belong to, in their order."""
@@ -199,10 +219,9 @@ class _Memory:
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()))) if self._columns else 0
 
-    def read(self, names: Sequence[str], places: Sequence[int], values: Array) -> Array:
-        for name, place in zip(names, places):
-            values[:, place] = _numbers(name, self._columns[name])
-        return values
+    def read(self, names: Sequence[str], into: Sequence[Array]) -> None:
+        for name, values in zip(names, into):
+            values[:] = _numbers(name, self._columns[name])
 
 
 class _Parquet:
@@ -216,15 +235,14 @@ class _Parquet:
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    def read(self, names: Sequence[str], places: Sequence[int], values: Array) -> Array:
-        for name, place in zip(names, places):
+    def read(self, names: Sequence[str], into: Sequence[Array]) -> None:
+        for name, values in zip(names, into):
             start = 0
             for batch in self._file.iter_batches(_ROWS, columns=[name], use_threads=False):
                 column = batch.column(0).to_numpy(zero_copy_only=False)
-                values[start:start + len(column), place] = _numbers(name, column)
+                values[start:start + len(column)] = _numbers(name, column)
                 start += len(column)
         self._arrow.default_memory_pool().release_unused()
-        return values
 
 
 class _Csv:
@@ -245,7 +263,7 @@ class _Csv:
     def __len__(self) -> int:
         return self._count
 
-    def read(self, names: Sequence[str], places: Sequence[int], values: Array) -> Array:
+    def read(self, names: Sequence[str], into: Sequence[Array]) -> None:
         lines, chosen, start = self._lines(), [self.names.index(name) for name in names], 0
         while chosen and start < self._count:
             rows = min(_ROWS, self._count - start)
@@ -256,9 +274,9 @@ class _Csv:
                 raise ValueError(f"{str(self._path)!r}: expected numbers in the columns "
                                  f"{_listed(names)}, after row {start} of data: {error}"
                                  ) from None
-            values[start:start + len(block), places] = block
+            for values, column in zip(into, block.T):
+                values[start:start + len(column)] = column
             start += len(block)
-        return values
 
 
 def _numbers(name: str, column: NDArray[Any]) -> NDArray[Any]:

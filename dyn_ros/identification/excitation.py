@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
-from scipy.optimize import minimize
 
 from ..algorithms import frame_placements, joint_friction, joint_torque_regressor, rnea
 from ..model import Data, Model
@@ -409,6 +408,7 @@ class _Problem:
 
     def solve(self, rng: np.random.Generator) -> Solution:
         """Improve the best of a few random trajectories."""
+        from scipy.optimize import minimize  # 30 MB, which other parts do not need
         x = min(rng.standard_normal((_CANDIDATES, self.limits.variables(self.harmonics))),
                 key=self.objective)
         x = minimize(self.gradient, x, jac=True, method="L-BFGS-B",

@@ -2,23 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Velocities and accelerations from measured positions: a zero-phase filter and its derivatives.
 
-The filter is a Butterworth low-pass that runs forward and backward, so it delays nothing. Its gain
-at the frequency f is 1 / (1 + (f / cutoff)^8): an error of 1.5e-5 at a quarter of the cutoff, and
-of 4e-3 at half of it. Derivatives are central differences over nine samples, whose error at a
-fifth of the sampling rate, the highest cutoff that is chosen, is 1 % and falls with the eighth
-power of the frequency: 3e-8 at 20 Hz and 500 samples per second.
+The gain of the filter is that of a Butterworth low-pass of order 4 that runs forward and backward,
+1 / (1 + (f / cutoff)^8), so it delays nothing. The error is 1.5e-5 at a quarter of the cutoff, and
+4e-3 at half of it. The gain is applied to the Fourier transform of overlapping blocks, in which
+derivatives are exact: central differences of 500 samples per second have an error of 1e-4 at 2 Hz.
 """
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
-from scipy.interpolate import CubicSpline
 
 from ..model.types import Array
 
@@ -32,8 +29,8 @@ HIGHEST = 0.2
 """Largest cutoff that is chosen, relative to the sampling rate."""
 
 _LOWEST = 5e-4                  # smallest one
-_FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
-_SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
+_MARGIN = 8.0                   # periods of the cutoff by which blocks overlap
+_BLOCK = 1 << 15                # least length of a block
 _WINDOW = 20.0                  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0               # length of a window [s]
 _NEARLY = 0.8
@@ -173,7 +170,7 @@ def _gain(frequency: Array, cutoff: float) -> Array:
 
 def settling_samples(rate: float, cutoff: float) -> int:
     """Number of samples at each end of a part that are not accurate."""
-    return math.ceil(SETTLED * rate / cutoff) + len(_FIRST) // 2
+    return math.ceil(SETTLED * rate / cutoff)
 
 
 def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[Array]:
@@ -198,18 +195,50 @@ def derivatives(time: Array, column: Array, cutoff: float, order: int) -> list[A
         The filtered signal and its derivatives. They are not accurate near the ends.
     """
     grid, values = _on_grid(time, column)
-    mean = values.mean()
     step = (time[-1] - time[0]) / (len(time) - 1)
-    sections = signal.butter(ORDER, cutoff, fs=1.0 / step, output="sos")
-    pad = min(math.ceil(3.0 / (step * cutoff)), len(time) - 1)
-    smooth = signal.sosfiltfilt(sections, values - mean, padlen=pad)
-    del values
-    found = [smooth + mean]
-    if order >= 1:
-        found.append(np.convolve(smooth, -_FIRST, "same") / step)
-    if order >= 2:
-        found.append(np.convolve(smooth, _SECOND, "same") / step ** 2)
-    return found if grid is time else [CubicSpline(grid, one)(time) for one in found]
+    found = [np.empty(len(time)) for _ in range(order + 1)]
+    margin = math.ceil(_MARGIN / (cutoff * step))
+    length = max(_BLOCK, 1 << math.ceil(math.log2(4 * margin)))
+    if len(time) + 2 * margin < length:
+        length = 1 << math.ceil(math.log2(len(time) + 2 * margin))
+    w = 2.0 * math.pi * np.fft.rfftfreq(length, step)
+    gain = _gain(w / (2.0 * math.pi), cutoff)
+    inner = length - 2 * margin
+    for start in range(0, len(time), inner):
+        block = _extended(values, start - margin, start - margin + length)
+        count = min(inner, len(time) - start)
+        for k, one in enumerate(_filtered(block, gain, w, step, order)):
+            found[k][start:start + count] = one[margin:margin + count]
+    if grid is time:
+        return found
+    return [_interpolated(grid, one, time) for one in found]
+
+
+def _filtered(block: Array, gain: Array, w: Array, step: float, order: int) -> Iterator[Array]:
+    """Yield a filtered block and its derivatives; a line through its ends is treated exactly."""
+    slope = (block[-1] - block[0]) / (step * (len(block) - 1))
+    line = block[0] + slope * step * np.arange(len(block))
+    transform = gain * np.fft.rfft(block - line)
+    yield np.fft.irfft(transform, len(block)) + line
+    for k in range(1, order + 1):
+        transform *= 1j * w
+        yield np.fft.irfft(transform, len(block)) + (slope if k == 1 else 0.0)
+
+
+def _extended(values: Array, start: int, stop: int) -> Array:
+    """Values from start to stop, beyond the ends by reflection at the first and last point."""
+    last = len(values) - 1
+    index = np.arange(start, stop)
+    inside = np.clip(index, 0, last)
+    mirrored = values[np.clip(2 * inside - index, 0, last)]
+    return np.where(index == inside, mirrored, 2.0 * values[inside] - mirrored)
+
+
+def _interpolated(grid: Array, values: Array, time: Array) -> Array:
+    """Values at other times, by a cubic spline."""
+    from scipy.interpolate import CubicSpline  # 40 MB, which most recordings do not need
+    found: Array = CubicSpline(grid, values)(time)
+    return found
 
 
 def _on_grid(time: Array, column: Array) -> tuple[Array, Array]:
@@ -218,7 +247,7 @@ def _on_grid(time: Array, column: Array) -> tuple[Array, Array]:
     grid = time[0] + step * np.arange(len(time))
     if np.abs(time - grid).max() <= _UNIFORM * step:
         return time, column
-    return grid, CubicSpline(time, column)(grid)
+    return grid, _interpolated(time, column, grid)
 
 
 def parts_of(time: Array, gap: float) -> tuple[list[Part], float]:

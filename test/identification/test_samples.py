@@ -142,6 +142,23 @@ def test_jitter(arm):
     assert typical(samples.a, a[rows]) < 1e-3
 
 
+def test_stamps_of_the_epoch(arm):
+    time = steps(20.0)
+    q, v, a = waves(arm.nv, time)
+    samples = Samples.from_arrays(arm, time + 1.75e9, q, v)
+    expected = Samples.from_arrays(arm, time, q, v)
+    assert len(samples) == len(expected)
+    assert np.abs(samples.a - expected.a).max() < 1e-3 * np.abs(a).max()
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e-6])
+def test_stamps_in_other_units(arm, unit):
+    time = steps(20.0)
+    q, v, _ = waves(arm.nv, time)
+    with pytest.raises(ValueError, match="time: expected stamps in s, got a sampling period of"):
+        Samples.from_arrays(arm, unit * time, q, v)
+
+
 def test_gaps_resets_and_repeats(arm):
     time = steps(40.0)
     q, v, a = waves(arm.nv, time)
@@ -183,6 +200,16 @@ def test_stationary_stretches_weigh_little(arm):
     assert 0.0 < samples.weight[first].max() < 0.01
     assert 5.0 < samples.weight[samples.time < 9.9].sum() <= 10.0 + 1e-9
     assert samples.weight[(samples.time > 10.7) & (samples.time < 19.3)].min() > 0.5
+
+
+def test_each_pose_at_rest_counts(arm):
+    poses = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 6))
+    still = np.zeros((30, 6))
+    one = Samples.from_arrays(arm, np.arange(30.0), poses, still, still, still)
+    assert one.weight.min() == 1.0
+    repeated = Samples.from_arrays(arm, np.arange(600.0), np.repeat(poses, 20, axis=0),
+                                   *[np.zeros((600, 6))] * 3)
+    assert repeated.weight.tolist() == [0.5] * 600
 
 
 def test_positions_that_are_published_more_often_than_measured(arm):
@@ -425,6 +452,7 @@ import dyn_ros
 from dyn_ros.identification import Samples
 model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
 samples = Samples.from_table(model, sys.argv[1])
+dyn_ros.identify(model, samples)
 print(len(samples), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -435,8 +463,10 @@ def test_memory_of_a_million_samples(tmp_path, suffix):
     model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
     time = steps(2000.0)
     q = waves(7, time[:50000])[0].astype(np.float32)
-    wave = {f"{signal}.{name}": np.tile(q[:, k], 20) for k, name in enumerate(model.joint_names)
-            for signal in ("position", "effort")}
+    tau = 10.0 * q + np.random.default_rng(0).standard_normal(q.shape)
+    wave = {f"{signal}.{name}": np.tile(values[:, k], 20)
+            for k, name in enumerate(model.joint_names)
+            for signal, values in (("position", q), ("effort", tau))}
     columns.write(tmp_path / f"long{suffix}", {"time": time} | wave)
     result = subprocess.run([sys.executable, "-c", MEMORY, tmp_path / f"long{suffix}"],
                             capture_output=True, text=True, timeout=300, check=True)
