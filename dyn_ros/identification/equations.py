@@ -29,7 +29,7 @@ from .unknowns import FEATURES, Unknowns, is_actuated
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _DENSE = 512           # of these, where all columns of all rows are computed
 _SAMPLE = 40000         # residuals that are compared with their distance from reversals
-_TAIL = 3               # times the distance up to which a jump is seen in single residuals
+_SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
 _FEWEST = 30            # residuals for a mean
 _CLIPPED = 30.0         # times the median: larger residuals count as that
@@ -303,6 +303,10 @@ class Recording:
         with np.errstate(all="ignore"):
             squares = np.nanmean(np.minimum(r / np.nanmedian(r, axis=0), _CLIPPED) ** 2, axis=1)
         nearest = _settled(distance, squares)
+        if nearest > 0:
+            step = float(np.median(np.diff(self._samples.time[:1000])))
+            spread = min(_SPREAD / (step * self._samples.cutoff), np.quantile(distance, _LEFT_OUT))
+            nearest = max(nearest, int(spread))
         before = np.count_nonzero(self._samples.weight)
         weight = np.where(self._distance >= nearest, self._samples.weight, 0.0)
         self._samples = dataclasses.replace(self._samples, weight=weight)
@@ -384,7 +388,7 @@ def _settled(distance: np.ndarray, squares: Array) -> int:
         near = squares[(distance >= high) & (distance < low)]
         error = near.std() / np.sqrt(len(near)) if len(near) >= _FEWEST else np.inf
         if len(near) >= _FEWEST and near.mean() > 1.1 * level + 4.0 * error:
-            return min(_TAIL * int(high), int(np.quantile(distance, _LEFT_OUT)))
+            return int(low)
     return 0
 
 

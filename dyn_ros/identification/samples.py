@@ -79,6 +79,8 @@ class Samples:
         What is wrong with the recording but does not make it unusable.
     filter : str
         A sentence that states the filter.
+    cutoff : float
+        Of the filter [Hz]; infinite without one.
     """
 
     time: Array
@@ -93,6 +95,7 @@ class Samples:
     in_contact: NDArray[np.bool_] | None = None
     warnings: tuple[str, ...] = ()
     filter: str = ""
+    cutoff: float = math.inf
 
     def __len__(self) -> int:
         return len(self.time)
@@ -469,7 +472,8 @@ def _prepare(model: Model, time: Array, raw: dict[str, Array | None],
     weight = _weights(kept["q"], v, recording.noise, segment)
     recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
     return Samples(kept["time"], kept["q"], v, a, kept["tau"], weight, segment, kept["f_ext"],
-                   known[0], kept["in_contact"], tuple(recording.warnings), recording.filter)
+                   known[0], kept["in_contact"], tuple(recording.warnings), recording.filter,
+                   recording.cutoff)
 
 
 class _Recording:
