@@ -296,12 +296,13 @@ class Recording:
         samples, distance = self._samples.take(rows), self._distance[rows]
         r, left = self.residuals(samples, parameters)
         r = np.where(self.weights(samples) > 0.0, np.abs(r / left), np.nan)
+        r = r[:, np.isfinite(r).any(axis=0)]
         counted = np.isfinite(r).any(axis=1)
         if counted.sum() < 10 * _FEWEST:
             return False
         r, distance = r[counted], distance[counted]
-        with np.errstate(all="ignore"):
-            squares = np.nanmean(np.minimum(r / np.nanmedian(r, axis=0), _CLIPPED) ** 2, axis=1)
+        typical = np.maximum(np.nanmedian(r, axis=0), 1e-300)
+        squares = np.nanmean(np.minimum(r / typical, _CLIPPED) ** 2, axis=1)
         nearest = _settled(distance, squares)
         if nearest > 0:
             step = float(np.median(np.diff(self._samples.time[:1000])))
