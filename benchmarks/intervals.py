@@ -79,7 +79,8 @@ def show(name, make, count):
     share = 100.0 * np.nanmean(np.array(z))
     low, high = 100.0 * each.min(), 100.0 * each.max()
     print(f"{name}: {share:.1f} % of the 95 % intervals contain the truth (of single base "
-          f"parameters {low:.0f} to {high:.0f} %); error / noise {np.mean(ratios):.3f}, at most {np.max(ratios):.3f}; {seconds / count:.2f} s each")
+          f"parameters {low:.0f} to {high:.0f} %); error / noise {np.mean(ratios):.3f}, at most "
+          f"{np.max(ratios):.3f}; {seconds / count:.2f} s each")
 
 
 if __name__ == "__main__":

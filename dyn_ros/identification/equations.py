@@ -7,6 +7,8 @@ Where contact forces are unknown, the equations are multiplied by a matrix that 
 from __future__ import annotations
 
 import copy
+import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +28,11 @@ from .unknowns import FEATURES, Unknowns, is_actuated
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _DENSE = 512           # of these, where all columns of all rows are computed
+_SAMPLE = 40000         # residuals that are compared with their distance from reversals
+_TAIL = 3               # times the distance up to which a jump is seen in single residuals
+_LEFT_OUT = 0.6         # of the samples, at most, are near reversals
+_FEWEST = 30            # residuals for a mean
+_CLIPPED = 30.0         # times the median: larger residuals count as that
 PART = 8192             # samples that are processed at a time
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
@@ -101,6 +108,7 @@ class Recording:
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
         self.size = sum(each.stop - each.start for each in slices)
+        self._distance = self._distances_from_reversals()
         self._dimension = contact_dimension
         self._scale = self._torque_scale()
         self._local = unknowns.local
@@ -213,11 +221,11 @@ class Recording:
     def comparison(self, block: slice, parameters: Sequence[Array]) -> Iterator[list[Array]]:
         """Measured torques of the parts of a block, and the residuals of each set of parameters.
 
-        Residuals of rows whose friction is unknown are NaN.
+        Residuals of rows without weight are NaN, such as those whose friction is unknown.
         """
         for first in range(block.start, block.stop, PART):
             samples = self._samples.take(slice(first, min(first + PART, block.stop)))
-            known = self._is_known(samples)
+            known = self.weights(samples) > 0.0
             yield [samples.tau, *(np.where(known, self.residuals(samples, each)[0], np.nan)
                                   for each in parameters)]
 
@@ -276,6 +284,48 @@ class Recording:
         left = vectors * (squares < _DEPENDENT)[:, None]
         return self._scale[:, None] * (left @ left.swapaxes(1, 2)) / self._scale
 
+    def leave_out_reversals(self, parameters: Array) -> bool:
+        """Leave out samples near reversals if their residuals are larger than those of others.
+
+        Where the friction of a joint changes its sign, the accelerations of all joints jump. The
+        filter of the motion spreads the jump over some samples; how many is seen in the residuals.
+        Returns whether more samples are left out than before.
+        """
+        rows = np.concatenate([np.arange(each.start, each.stop, 1 + self.size // _SAMPLE)
+                               for each in self._slices])
+        samples, distance = self._samples.take(rows), self._distance[rows]
+        r, left = self.residuals(samples, parameters)
+        r = np.where(self.weights(samples) > 0.0, np.abs(r / left), np.nan)
+        counted = np.isfinite(r).any(axis=1)
+        if counted.sum() < 10 * _FEWEST:
+            return False
+        r, distance = r[counted], distance[counted]
+        with np.errstate(all="ignore"):
+            squares = np.nanmean(np.minimum(r / np.nanmedian(r, axis=0), _CLIPPED) ** 2, axis=1)
+        nearest = _settled(distance, squares)
+        before = np.count_nonzero(self._samples.weight)
+        weight = np.where(self._distance >= nearest, self._samples.weight, 0.0)
+        self._samples = dataclasses.replace(self._samples, weight=weight)
+        return np.count_nonzero(weight) < before
+
+    def _distances_from_reversals(self) -> np.ndarray:
+        """Number of samples to the closest one in which a joint starts, stops or turns, (B,)."""
+        direction = np.zeros(len(self._samples), np.int32)
+        if not self._has_friction:
+            return np.full(len(direction), len(direction), np.int32)
+        changes = np.zeros(len(direction), bool)
+        for k in np.flatnonzero(self._actuated):
+            v = self._samples.v[:, k]
+            direction = np.sign(v) * (np.abs(v) > self.threshold[k])
+            changes[1:] |= direction[1:] != direction[:-1]
+        found = np.flatnonzero(changes)
+        if not len(found):
+            return np.full(len(direction), len(direction), np.int32)
+        every = np.arange(len(direction))
+        after = found[np.minimum(np.searchsorted(found, every), len(found) - 1)]
+        before = found[np.maximum(np.searchsorted(found, every, "right") - 1, 0)]
+        return np.minimum(np.abs(after - every), np.abs(every - before)).astype(np.int32)
+
     def scale_by(self, noise: Array) -> None:
         """Eliminate contact forces by projections that are orthogonal for this noise."""
         self._scale = noise
@@ -323,6 +373,19 @@ def _fastest(samples: Samples) -> Array:
     """The speed that each row exceeds in 1 % of the samples, from some of them."""
     step = 1 + len(samples) // 100000
     return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
+
+
+def _settled(distance: np.ndarray, squares: Array) -> int:
+    """The distance from reversals beyond which squared residuals are as small as elsewhere."""
+    half = int(np.median(distance))
+    level = squares[distance >= half].mean()
+    edges = np.unique(np.append((1.3 ** np.arange(40)).astype(int), half))
+    for low, high in itertools.pairwise(edges[edges <= half][::-1]):
+        near = squares[(distance >= high) & (distance < low)]
+        error = near.std() / np.sqrt(len(near)) if len(near) >= _FEWEST else np.inf
+        if len(near) >= _FEWEST and near.mean() > 1.1 * level + 4.0 * error:
+            return min(_TAIL * int(high), int(np.quantile(distance, _LEFT_OUT)))
+    return 0
 
 
 def _correlated(x: Array) -> float:

@@ -28,6 +28,7 @@ from .unknowns import FEATURES, Unknowns, is_linear
 _BLOCKS = 50            # of consecutive samples; some are held out
 _DIFFERENCES = 1000     # of consecutive residuals, in each part, for their noise
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
+_REVERSALS = 3          # times that samples near reversals are left out
 _MANY = 0.02            # of the torques: more outliers than noise has
 _FEATURES = {"armature": 0, "damping": 1, "friction": 2}
 
@@ -129,6 +130,11 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     if samples.contacts:                # whose elimination depends on the noise
         recording.scale_by(found.noise)
         sums = recording.equations(0.3, 0.6)
+        found = estimate(unknowns, base, scale, sums, given)
+    for _ in range(_REVERSALS):
+        if not recording.leave_out_reversals(found.parameters):
+            break
+        sums = recording.equations(0.6, 0.6)
         found = estimate(unknowns, base, scale, sums, given)
     correlations = recording.correlations(found.parameters)
     found = estimate(unknowns, base, scale, sums, given, correlations)
