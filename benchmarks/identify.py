@@ -10,9 +10,10 @@ The recordings are those of the tests: excitation of 20 s, 500 samples per secon
 counts, 2 % noise of torques, friction and offsets. The true robots have other inertias than their
 descriptions. Errors are those of predicted torques for another motion, relative to their RMS, and
 without noise: the RMS over all joints, and the worst joint. FIGAROH runs in an interpreter of its
-own, with weighted least squares: with its own filter and differences, at the cutoff that dyn_ros
-chooses, and with the filtered motion of dyn_ros. Times are those of the identification, from the
-recording to the parameters, without imports and compilation.
+own, with weighted least squares and its default settings, except for the cutoff of its filter,
+which is that of dyn_ros: with its own filter and differences, and with the filtered motion of
+dyn_ros. It uses all samples; dyn_ros holds out a fifth of them for its validation. Times are those
+of the identification, from the recording to the parameters, without imports and compilation.
 """
 import argparse
 import json
