@@ -311,7 +311,7 @@ class Recording:
         before = np.count_nonzero(self._samples.weight)
         weight = np.where(self._distance >= nearest, self._samples.weight, 0.0)
         self._samples = dataclasses.replace(self._samples, weight=weight)
-        return np.count_nonzero(weight) < before
+        return bool(np.count_nonzero(weight) < before)
 
     def _distances_from_reversals(self) -> np.ndarray:
         """Number of samples to the closest one in which a joint starts, stops or turns, (B,)."""
