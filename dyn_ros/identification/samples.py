@@ -43,7 +43,6 @@ _AT_LIMIT = 0.999               # of the effort limit
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0      # s
 _REPEATED = 0.4                 # of the samples
 _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to the rate
-_BLOCKS = 40                    # that a recording is split into at least
 _CHUNK = 65536
 
 
@@ -116,60 +115,6 @@ class Samples:
             field.name: value[indices] for field in dataclasses.fields(self)
             if isinstance(value := getattr(self, field.name), np.ndarray)}
         return dataclasses.replace(self, **arrays)
-
-    def split(self, fraction: float = 0.2, seed: int = 0) -> tuple[Samples, Samples]:
-        """Hold out randomly chosen contiguous blocks.
-
-        Parameters
-        ----------
-        fraction : float
-            Of the samples that are held out, between 0 and 1.
-        seed : int
-            The same seed chooses the same blocks.
-
-        Returns
-        -------
-        training, validation : Samples
-            Both in their order in time.
-
-        Raises
-        ------
-        ValueError
-            A fraction that is not between 0 and 1, or fewer than two samples.
-        """
-        held = self.held_out(fraction, seed)
-        return self.take(~held), self.take(held)
-
-    def held_out(self, fraction: float = 0.2, seed: int = 0) -> NDArray[np.bool_]:
-        """Return which samples ``split`` holds out, without a copy of them.
-
-        Parameters
-        ----------
-        fraction, seed : float, int
-            As in ``split``.
-
-        Returns
-        -------
-        (B,) ndarray of bool
-
-        Raises
-        ------
-        ValueError
-            As in ``split``.
-        """
-        if not 0.0 < fraction < 1.0:
-            raise ValueError(f"fraction: expected a number between 0 and 1, got {fraction!r}")
-        if len(self) < 2:
-            raise ValueError(f"expected at least 2 samples to split, got {len(self)}")
-        size = max(1, len(self) // _BLOCKS)
-        starts = np.concatenate([np.arange(part.start, part.stop, size)
-                                 for part in _runs(self.segment)])
-        block = np.searchsorted(starts, np.arange(len(self)), "right") - 1
-        held = max(1, min(len(starts) - 1, round(fraction * len(starts))))
-        chosen = np.zeros(len(starts), bool)
-        chosen[np.random.default_rng(seed).choice(len(starts), held, replace=False)] = True
-        found: NDArray[np.bool_] = chosen[block]
-        return found
 
     @classmethod
     def concatenate(cls, recordings: Sequence[Samples]) -> Samples:

@@ -3,6 +3,7 @@
 """Identification of simulated robots whose parameters are known."""
 import dataclasses
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from identification.robots import UR10, load, truth
 
 import dyn_ros
 from dyn_ros import Samples, identify
+from dyn_ros.identification.identify import blocks
 
 FREQUENCIES = [0.1, 0.2, 0.4, 0.7]
 
@@ -123,6 +125,18 @@ def test_what_is_held_out_is_not_used():
                                atol=1e-6 * np.abs(first.base.estimate).max())
     share = sum(each.stop - each.start for each in first.held_out) / len(samples)
     assert share == pytest.approx(0.2, abs=0.01)
+
+
+@pytest.mark.parametrize("count", [100, 1234, 20000])
+def test_blocks(count):
+    training, held = blocks(count, 0.25, seed=3)
+    every = sorted((each.start, each.stop) for each in (*training, *held))
+    assert every[0][0] == 0 and every[-1][1] == count
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(every))
+    share = sum(each.stop - each.start for each in held) / count
+    assert share == pytest.approx(0.25, abs=0.06)
+    assert blocks(count, 0.25, seed=3) == (training, held)
+    assert blocks(count, 0.25, seed=4) != (training, held)
 
 
 # --- options

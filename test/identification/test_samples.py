@@ -319,23 +319,12 @@ def test_numbers_that_are_not_finite_are_located(arm, name, value):
     assert arm.joint_names[3] in str(error.value) and "at time 14.000000 s" in str(error.value)
 
 
-def test_take_and_split(arm):
+def test_take(arm):
     time = steps(20.0)
     q, v, _ = waves(arm.nv, time)
     samples = Samples.from_arrays(arm, time, q, v)
     assert np.shares_memory(samples.take(slice(10, 20)).q, samples.q)
     assert np.array_equal(samples.take([3, 5]).time, samples.time[[3, 5]])
-    training, validation = samples.split(0.25, seed=3)
-    assert len(training) + len(validation) == len(samples)
-    assert len(validation) == pytest.approx(0.25 * len(samples), rel=0.05)
-    assert np.array_equal(np.sort(np.r_[training.time, validation.time]), samples.time)
-    assert np.sum(np.diff(validation.time) > 0.003) < 20        # blocks
-    assert np.array_equal(samples.split(0.25, seed=3)[1].time, validation.time)
-    assert not np.array_equal(samples.split(0.25, seed=4)[1].time, validation.time)
-    with pytest.raises(ValueError, match="fraction: expected a number between 0 and 1, got 1.0"):
-        samples.split(1.0)
-    with pytest.raises(ValueError, match="at least 2 samples to split, got 1"):
-        samples.take([0]).split()
 
 
 # --- tables
