@@ -28,7 +28,9 @@ from .unknowns import FEATURES, Unknowns, is_actuated
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _DENSE = 512           # of these, where all columns of all rows are computed
+_STRETCHES = 8          # of consecutive samples, for their correlation
 _SAMPLE = 40000         # residuals that are compared with their distance from reversals
+_FAR = 32767            # samples: a reversal farther away does not matter
 _SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
 _FEWEST = 30            # residuals for a mean
@@ -85,8 +87,8 @@ class Recording:
     ----------
     unknowns : Unknowns
     samples : Samples
-    slices : sequence of slice
-        The samples to use.
+    rows : (n,) ndarray of int
+        Indices of the samples to use, in ascending order.
     stribeck : (nv,) ndarray
         Velocity at which this friction has decreased to a third [rad/s, m/s].
     threads : int
@@ -96,24 +98,40 @@ class Recording:
         3: contacts transmit forces; 6: also moments.
     """
 
-    def __init__(self, unknowns: Unknowns, samples: Samples, slices: Sequence[slice],
+    def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
                  stribeck: Array, threads: int, progress: Progress,
                  contact_dimension: int) -> None:
-        self._unknowns, self._samples, self._slices = unknowns, samples, slices
+        self._unknowns, self._samples, self._rows = unknowns, samples, rows
         self._stribeck, self._threads, self._progress = stribeck, threads, progress
         self._model = copy.copy(unknowns.model)      # its parameters are set by each estimate
         self._model.armature = np.zeros(self._model.nv)
         self._data = Data(self._model)
+        self._assigned: list[Array | None] = [None]
         self._actuated = is_actuated(self._model)
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
-        self.size = sum(each.stop - each.start for each in slices)
         self._distance = self._distances_from_reversals()
         self._dimension = contact_dimension
         self._scale = self._torque_scale()
         self._local = unknowns.local
         if samples.contacts:
             self._local = np.tile(np.arange(len(unknowns)), (self._model.nv, 1))
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return len(self._rows)
+
+    @property
+    def has_contacts(self) -> bool:
+        """Whether contact forces are eliminated."""
+        return bool(self._samples.contacts)
+
+    def of_all(self) -> Recording:
+        """The same for all samples, but for those near reversals that are left out here."""
+        every = copy.copy(self)         # which shares the model
+        every._rows = np.arange(len(self._samples), dtype=np.int32)
+        return every
 
     def features(self, samples: Samples) -> Array:
         """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
@@ -142,7 +160,9 @@ class Recording:
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
         unknowns, model = self._unknowns, self._model
-        model.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+        if self._assigned[0] is not parameters:
+            model.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+            self._assigned[0] = parameters
         own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
         found = rnea(model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                      threads=self._threads)
@@ -203,7 +223,7 @@ class Recording:
             starts = np.arange(0, len(samples), length)
             found.append(np.hstack([np.add.reduceat(bodies, starts),
                                     np.add.reduceat(own, starts)]))
-            self._progress(0.8 + 0.15 * done, "intervals")
+            self._progress(0.75 + 0.25 * done, "intervals")
         return np.concatenate(found)
 
     def some_residuals(self, parameters: Array, count: int) -> Array:
@@ -211,32 +231,30 @@ class Recording:
 
         NaN in rows without weight.
         """
-        step, found = max(1, self.size // count), []
-        for each in self._slices:
-            samples = self._samples.take(slice(each.start, each.stop, step))
-            r, left = self.residuals(samples, parameters)
-            found.append(np.where(self.weights(samples) > 0.0, r / left, np.nan))
-        return np.concatenate(found)
+        samples = self._samples.take(self._some(count))
+        r, left = self.residuals(samples, parameters)
+        return np.where(self.weights(samples) > 0.0, r / left, np.nan)
 
-    def comparison(self, block: slice, parameters: Sequence[Array]) -> Iterator[list[Array]]:
-        """Measured torques of the parts of a block, and the residuals of each set of parameters.
+    def comparison(self, rows: np.ndarray, parameters: Sequence[Array]) -> Iterator[list[Array]]:
+        """Measured torques of some samples, and the residuals of each set of parameters, in parts.
 
         Residuals of rows without weight are NaN, such as those whose friction is unknown.
         """
-        for first in range(block.start, block.stop, PART):
-            samples = self._samples.take(slice(first, min(first + PART, block.stop)))
+        for first in range(0, len(rows), PART):
+            samples = self._samples.take(rows[first:first + PART])
             known = self.weights(samples) > 0.0
             yield [samples.tau, *(np.where(known, self.residuals(samples, each)[0], np.nan)
                                   for each in parameters)]
 
     def _parts(self) -> Iterator[tuple[float, Samples]]:
         """Samples that fit into the caches, and the fraction that they complete."""
-        done = 0
-        for each in self._slices:
-            for first in range(each.start, each.stop, PART):
-                samples = self._samples.take(slice(first, min(first + PART, each.stop)))
-                done += len(samples)
-                yield done / self.size, samples
+        for first in range(0, self.size, PART):
+            samples = self._samples.take(self._rows[first:first + PART])
+            yield min(1.0, (first + PART) / self.size), samples
+
+    def _some(self, count: int) -> np.ndarray:
+        """Indices of about this many samples."""
+        return self._rows[::1 + self.size // count]
 
     def _of(self, samples: Samples, weights: Array) -> Equations:
         if samples.contacts:
@@ -291,8 +309,7 @@ class Recording:
         filter of the motion spreads the jump over some samples; how many is seen in the residuals.
         Returns whether more samples are left out than before.
         """
-        rows = np.concatenate([np.arange(each.start, each.stop, 1 + self.size // _SAMPLE)
-                               for each in self._slices])
+        rows = self._some(_SAMPLE)
         samples, distance = self._samples.take(rows), self._distance[rows]
         r, left = self.residuals(samples, parameters)
         r = np.where(self.weights(samples) > 0.0, np.abs(r / left), np.nan)
@@ -304,10 +321,11 @@ class Recording:
         typical = np.maximum(np.nanmedian(r, axis=0), 1e-300)
         squares = np.nanmean(np.minimum(r / typical, _CLIPPED) ** 2, axis=1)
         nearest = _settled(distance, squares)
-        if nearest > 0:
-            step = float(np.median(np.diff(self._samples.time[:1000])))
-            spread = min(_SPREAD / (step * self._samples.cutoff), np.quantile(distance, _LEFT_OUT))
-            nearest = max(nearest, int(spread))
+        if nearest == 0:
+            return False
+        step = float(np.median(np.diff(self._samples.time[:1000])))
+        spread = min(_SPREAD / (step * self._samples.cutoff), np.quantile(distance, _LEFT_OUT))
+        nearest = max(nearest, int(spread))
         before = np.count_nonzero(self._samples.weight)
         weight = np.where(self._distance >= nearest, self._samples.weight, 0.0)
         self._samples = dataclasses.replace(self._samples, weight=weight)
@@ -315,21 +333,21 @@ class Recording:
 
     def _distances_from_reversals(self) -> np.ndarray:
         """Number of samples to the closest one in which a joint starts, stops or turns, (B,)."""
-        direction = np.zeros(len(self._samples), np.int32)
-        if not self._has_friction:
-            return np.full(len(direction), len(direction), np.int32)
-        changes = np.zeros(len(direction), bool)
-        for k in np.flatnonzero(self._actuated):
-            v = self._samples.v[:, k]
-            direction = np.sign(v) * (np.abs(v) > self.threshold[k])
-            changes[1:] |= direction[1:] != direction[:-1]
+        count = len(self._samples)
+        distance = np.full(count, _FAR, np.int16)
+        changes = np.zeros(count, bool)
+        for k in np.flatnonzero(self._actuated & self._has_friction):
+            v, limit = self._samples.v[:, k], self.threshold[k]
+            for moves in (v > limit, v < -limit):
+                changes[1:] |= moves[1:] != moves[:-1]
         found = np.flatnonzero(changes)
-        if not len(found):
-            return np.full(len(direction), len(direction), np.int32)
-        every = np.arange(len(direction))
-        after = found[np.minimum(np.searchsorted(found, every), len(found) - 1)]
-        before = found[np.maximum(np.searchsorted(found, every, "right") - 1, 0)]
-        return np.minimum(np.abs(after - every), np.abs(every - before)).astype(np.int32)
+        for first in range(0, count if len(found) else 0, PART):
+            rows = np.arange(first, min(first + PART, count))
+            after = found[np.minimum(np.searchsorted(found, rows), len(found) - 1)]
+            before = found[np.maximum(np.searchsorted(found, rows, "right") - 1, 0)]
+            distance[rows] = np.minimum(np.minimum(np.abs(after - rows), np.abs(rows - before)),
+                                        _FAR)
+        return distance
 
     def scale_by(self, noise: Array) -> None:
         """Eliminate contact forces by projections that are orthogonal for this noise."""
@@ -340,9 +358,9 @@ class Recording:
 
         That many samples say as much about the parameters as one whose noise is independent.
         """
-        found = []
-        for each in self._slices[:: 1 + len(self._slices) // 8]:
-            samples = self._samples.take(slice(each.start, min(each.stop, each.start + PART)))
+        found, length = [], min(PART, -(-self.size // _STRETCHES))
+        for first in np.linspace(0, self.size - length, _STRETCHES).astype(int):
+            samples = self._samples.take(self._rows[first:first + length])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)
             found.append([_correlated(x) for x in r.T])
         return np.median(found, axis=0)

@@ -28,6 +28,9 @@ SETTLED = 2.0
 HIGHEST = 0.2
 """Largest cutoff that is chosen, relative to the sampling rate."""
 
+FASTEST = 20.0
+"""Largest cutoff that is chosen [Hz]. Faster parts of a motion are jumps of friction."""
+
 _LOWEST = 5e-4                  # smallest one
 _MARGIN = 8.0                   # periods of the cutoff by which blocks overlap
 _BLOCK = 1 << 15                # least length of a block
@@ -133,8 +136,9 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
     -------
     float
     """
-    lowest = min(max(_LOWEST * rate, 5.0 * SETTLED / longest), HIGHEST * rate)
-    candidates = np.geomspace(lowest, HIGHEST * rate, 100)
+    highest = min(HIGHEST * rate, FASTEST)
+    lowest = min(max(_LOWEST * rate, 5.0 * SETTLED / longest), highest)
+    candidates = np.geomspace(lowest, highest, 100)
     error = np.zeros(len(candidates))
     for found in spectra:
         power = (2.0 * math.pi * found.frequency) ** (2 * derivative)

@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -18,7 +19,7 @@ from ..model.types import ArrayLike
 from ..spatial.types import Array
 from .advice import undetermined
 from .base_parameters import BaseParameters, structure
-from .equations import Progress, Recording
+from .equations import Equations, Progress, Recording
 from .least_squares import Estimate, Scale, covariance, estimate, without_outliers
 from .physical import Reference, physical_parameters
 from .result import BaseEstimate, Identification, JointResult
@@ -26,7 +27,7 @@ from .samples import Samples
 from .unknowns import FEATURES, Unknowns, is_linear
 
 _BLOCKS = 50            # of consecutive samples; some are held out
-_DIFFERENCES = 1000     # of consecutive residuals, in each part, for their noise
+_DIFFERENCES = 4000     # of consecutive residuals, in each part, for their noise
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _REVERSALS = 3          # times that samples near reversals are left out
 _MANY = 0.02            # of the torques: more outliers than noise has
@@ -70,7 +71,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
         Residuals above this multiple of the noise count linearly, not squared (Huber 1964). None:
         all count squared.
     held_out : float
-        Fraction of the samples that is not used for the estimate, but for its validation.
+        Fraction of the samples that a first estimate does not use. Its errors on them are those of
+        ``Identification.joints``. The result is then estimated from all samples.
     seed : int
         Of the choice of these samples.
     threads : int
@@ -121,45 +123,79 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     scale = Scale(reference.typical(unknowns, base.matrix), base.matrix @ described,
                   described)
     training, held = blocks(len(samples), held_out, seed)
-    recording = Recording(unknowns, samples, training, velocity, threads, progress,
-                          contact_dimension)
+    rows = np.concatenate([np.arange(each.start, each.stop, dtype=np.int32) for each in training])
+    recording = Recording(unknowns, samples, rows, velocity, threads, progress, contact_dimension)
     warnings = [*samples.warnings, *_warnings(model, reference)]
+    problem = _Problem(unknowns, base, reference, scale, given, huber, regularization)
 
-    sums = recording.equations(0.0, 0.3 if samples.contacts else 0.6)
-    found = estimate(unknowns, base, scale, sums, given)
-    if samples.contacts:                # whose elimination depends on the noise
-        recording.scale_by(found.noise)
-        sums = recording.equations(0.3, 0.6)
-        found = estimate(unknowns, base, scale, sums, given)
-    for _ in range(_REVERSALS):
-        if not recording.leave_out_reversals(found.parameters):
-            break
-        sums = recording.equations(0.6, 0.6)
-        found = estimate(unknowns, base, scale, sums, given)
-    correlations = recording.correlations(found.parameters)
-    found = estimate(unknowns, base, scale, sums, given, correlations)
-    if huber is not None:
-        sums, found, share = without_outliers(unknowns, base, scale, sums, recording, given,
-                                              correlations, found, huber)
-        if share > _MANY:
-            warnings.append(f"{100.0 * share:.1f} % of the torques differ from the model by more "
-                            f"than {huber:g} times the noise; the model lacks something, or "
-                            "something touched the robot")
-    progress(0.75, "physical parameters")
-    parameters = physical_parameters(unknowns, sums, found.noise, reference, regularization)
-    spread, count = covariance(base, recording, found, huber)
-    values = base_estimate(base, found, spread, float(stdtrit(max(count - 1, 1), 0.975)),
-                           scale.typical, described, parameters)
-    identified = _identified(model, unknowns, chosen, parameters)
-    progress(0.97, "validation")
-    joints = _joints(model, recording, held, described, parameters)
-    own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
+    first = problem.first_estimate(recording)
+    fitted = problem.fit(recording, first, 0.3, 0.4)
+    joints = _joints(model, recording, held, described, fitted.parameters)
+    every = recording.of_all()
+    fitted = problem.fit(every, fitted.estimate, 0.4, 0.75)
+    if fitted.outliers > _MANY:
+        warnings.append(f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
+                        f"more than {huber:g} times the noise; the model lacks something, or "
+                        "something touched the robot")
+    spread, count = covariance(base, every, fitted.estimate, huber)
+    values = base_estimate(base, fitted.estimate, spread,
+                           float(stdtrit(max(count - 1, 1), 0.975)), scale.typical, described,
+                           fitted.parameters)
+    own = fitted.parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     progress(1.0, "done")
     return Identification(
-        model=model, identified=identified, offset=own[3], stribeck=own[4],
-        stribeck_velocity=velocity, joints=joints, base=values, samples=samples,
-        held_out=tuple(held), undetermined=undetermined(unknowns, base, values, samples),
-        warnings=tuple(warnings), seconds=time.perf_counter() - began)
+        model=model, identified=_identified(model, unknowns, chosen, fitted.parameters),
+        offset=own[3], stribeck=own[4], stribeck_velocity=velocity, joints=joints, base=values,
+        samples=samples, held_out=tuple(held),
+        undetermined=undetermined(unknowns, base, values, samples), warnings=tuple(warnings),
+        seconds=time.perf_counter() - began)
+
+
+class _Fit(NamedTuple):
+    """Both estimates from some samples."""
+
+    estimate: Estimate      # of the base parameters
+    parameters: Array       # (p,), physical
+    outliers: float         # as a fraction of the torques
+
+
+class _Problem(NamedTuple):
+    """What the estimates from different samples share."""
+
+    unknowns: Unknowns
+    base: BaseParameters
+    reference: Reference
+    scale: Scale
+    noise: Array | None
+    huber: float | None
+    regularization: float
+
+    def first_estimate(self, recording: Recording) -> Estimate:
+        """Estimate until it is known which samples count, and how contacts are eliminated."""
+        found = self._estimate(recording.equations(0.0, 0.1))
+        if recording.has_contacts:          # whose elimination depends on the noise
+            recording.scale_by(found.noise)
+            found = self._estimate(recording.equations(0.1, 0.2))
+        for _ in range(_REVERSALS):
+            if not recording.leave_out_reversals(found.parameters):
+                break
+            found = self._estimate(recording.equations(0.2, 0.3))
+        return found
+
+    def fit(self, recording: Recording, found: Estimate, start: float, stop: float) -> _Fit:
+        """Estimate from all samples of a recording; outliers and correlated noise count less."""
+        correlations = recording.correlations(found.parameters)
+        sums, outliers = recording.equations(start, stop), 0.0
+        found = self._estimate(sums, correlations)
+        if self.huber is not None:
+            sums, found, outliers = without_outliers(
+                self.unknowns, self.base, self.scale, sums, recording, self.noise, correlations,
+                found, self.huber)
+        return _Fit(found, physical_parameters(self.unknowns, sums, found.noise, self.reference,
+                                               self.regularization), outliers)
+
+    def _estimate(self, sums: Equations, correlations: Array | float = 1.0) -> Estimate:
+        return estimate(self.unknowns, self.base, self.scale, sums, self.noise, correlations)
 
 
 def blocks(count: int, held_out: float, seed: int) -> tuple[list[slice], list[slice]]:
@@ -256,11 +292,11 @@ def _joints(model: Model, recording: Recording, held: Sequence[slice], described
             parameters: Array) -> tuple[JointResult, ...]:
     """How well the models before and after explain the samples that were held out."""
     squares, count, differences = np.zeros((3, model.nv)), np.zeros((3, model.nv)), []
-    for block in held:
-        for part in recording.comparison(block, (described, parameters)):
-            squares += [np.nansum(each ** 2, axis=0) for each in part]
-            count += [np.isfinite(each).sum(axis=0) for each in part]
-            differences.append(np.diff(part[2][:_DIFFERENCES], 2, axis=0))
+    rows = np.concatenate([np.arange(each.start, each.stop) for each in held])
+    for part in recording.comparison(rows, (described, parameters)):
+        squares += [np.nansum(each ** 2, axis=0) for each in part]
+        count += [np.isfinite(each).sum(axis=0) for each in part]
+        differences.append(np.diff(part[2][:_DIFFERENCES], 2, axis=0))
     rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
     noise = _white_noise(np.concatenate(differences))
     linear = is_linear(model)

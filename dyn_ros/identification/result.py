@@ -27,8 +27,8 @@ class JointResult:
     unit : str
         "N m" or "N".
     before, after : float
-        RMS difference of measured and modelled torque, held-out samples, with the parameters of
-        the description and with the identified ones [N m, N].
+        RMS difference of measured and modelled torque on held-out samples, with the parameters of
+        the description and with those identified from the other samples [N m, N].
     noise : float
         Standard deviation of the noise of the measured torque, from the second differences of
         consecutive residuals [N m, N]. No model can have a smaller error.
@@ -106,7 +106,7 @@ class Identification:
     samples : Samples
         The recording, or several; efforts times the motor constants, if these were given.
     held_out : tuple of slice
-        The blocks of samples that the estimate did not use.
+        The blocks of samples on which ``joints`` compares torques.
     undetermined : tuple of str
         What the recording does not determine, and which motion would.
     warnings : tuple of str
@@ -129,7 +129,7 @@ class Identification:
 
     @property
     def validation(self) -> Samples:
-        """The samples that were held out."""
+        """The samples that were held out of the estimate for ``joints``."""
         return self.samples.take(np.concatenate([np.arange(each.start, each.stop)
                                                  for each in self.held_out]))
 

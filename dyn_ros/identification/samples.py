@@ -197,7 +197,7 @@ class Samples:
         cutoff : float, optional
             Of the filter [Hz]. By default the one with the smallest predicted error of the
             accelerations: what it removes from the part of the spectra above the noise floor, plus
-            the noise that it leaves. It is at most a fifth of the sampling rate.
+            the noise that it leaves. It is at most a fifth of the sampling rate, and at most 20 Hz.
         f_ext : (B, njoints, 6) array_like, optional
             Known external forces, as in ``rnea``.
         contacts : sequence of str
