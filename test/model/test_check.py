@@ -417,6 +417,22 @@ def test_meshes_that_cannot_be_read(box_mesh):
     assert examined.findings == [] and "broken.stl" in line and "cannot be read" in line
 
 
+def test_a_mesh_whose_address_is_not_a_uri():
+    shape = '<visual><geometry><mesh filename="//["/></geometry></visual>'
+    (line,) = examine_urdf(robot(shape=shape)).unseen
+    assert "'//['" in line
+
+
+@pytest.mark.parametrize("scale", ["0.001", "nan 1 1", "1,1,1"])
+def test_a_scale_that_cannot_be_read_is_stated(box_mesh, scale):
+    material = '<visual><material name="m"><color rgba="red"/></material>'
+    shape = mesh(more=f'scale="{scale}"').replace("<visual>", material)
+    examined = examine_urdf(robot(shape=shape, inertia=diagonal(9, 9, 9)), folders=[box_mesh])
+    (line,) = examined.unseen
+    assert line == ("a visual of link 'arm' is omitted: expected 3 finite numbers, "
+                    f"got '{scale}'")
+
+
 def test_without_trimesh_meshes_are_not_examined(box_mesh, monkeypatch):
     monkeypatch.setitem(sys.modules, "trimesh", None)
     text = robot(shape=mesh(), inertia=diagonal(28333, 33333, 8333))
