@@ -12,6 +12,7 @@ import peer
 from dyn_ros.model.check import check_urdf, examine_urdf
 from dyn_ros.model.hulls import Hull, box
 from dyn_ros.model.link_findings import DENSEST, LIGHTEST, MARGIN
+from dyn_ros.model.urdf import UrdfError
 
 BOX = '<visual><geometry><box size="0.2 0.1 0.4"/></geometry></visual>'
 SOLID = '<inertia ixx="0.02833" iyy="0.03333" izz="0.00833" ixy="0" ixz="0" iyz="0"/>'
@@ -188,6 +189,22 @@ def test_a_mimic_joint_needs_no_limits():
     second = ('<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
               f'<child link="other"/><mimic joint="j"/>{idle}</joint></robot>')
     assert check_urdf(robot().replace("</robot>", second)) == []
+
+
+@pytest.mark.parametrize("mimic, fault", [
+    ('joint="other"', 'mimics the unknown joint "other"'), ('joint="k"', "mimics itself")])
+def test_a_mimic_joint_of_nothing_is_a_finding(mimic, fault):
+    second = ('<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
+              f'<child link="other"/><mimic {mimic}/></joint></robot>')
+    first, *others = check_urdf(robot(inertia=diagonal(1, 1, 1)).replace("</robot>", second))
+    assert first.kind == "description" and fault in first.what
+    assert "placeholder" in [finding.kind for finding in others]
+    assert 'joint "k"' not in [finding.where for finding in others]
+
+
+def test_a_description_that_cannot_be_used_is_an_error():
+    with pytest.raises(UrdfError, match="unknown link"):
+        check_urdf(robot().replace('<child link="arm"/>', '<child link="leg"/>'))
 
 
 SHAPES = {
