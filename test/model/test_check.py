@@ -229,6 +229,10 @@ def test_a_density_that_no_body_has(shape, volume):
         if count:
             assert found[0].what.startswith(f"has {mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
                                             f"{density:.3g} kg/m3, ")
+            advised = float(re.search(r"it is at (?:least|most) (\S+) kg", found[0].advice)[1])
+            assert 0.98 < advised / np.clip(mass, LIGHTEST * volume, DENSEST * volume) < 1.02
+            assert check_urdf(robot(shape=both, mass=str(advised),
+                                    inertia=diagonal(moment, moment, moment))) == []
 
 
 @pytest.mark.parametrize("density, words", [
