@@ -17,7 +17,7 @@ from .extents import Extents, Progress, find_extents, origin_of
 from .link_findings import Finding, LinkInertia, link_findings
 from .meshes import Folders
 from .types import Array
-from .urdf import Joint, children, parse_elements, read_urdf
+from .urdf import Joint, Tree, UrdfError, children, parse_elements, read_urdf
 
 NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
 SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
@@ -101,7 +101,7 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     UrdfError
         The description cannot be used.
     """
-    tree = read_urdf(xml, root_joint)
+    tree, faults = _read(xml, root_joint)
     root = parse_elements(xml)
     links = _link_inertias(root)
     readings = find_extents(xml, folders, progress)
@@ -110,14 +110,27 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     best = len(found) - 1 if better >= TURNED else 0
     findings = [Finding("description", text, "correct it, or verify what the reader assumes",
                         "description", {}, {})
-                for text in tree.warnings if not text.startswith("inertia of link")]
+                for text in (*faults, *tree.warnings) if not text.startswith("inertia of link")]
     if best:
         findings.append(_axis_finding(readings[0], better))
     findings += found[best]
+    mimics = {joint.get("name") for joint in children(root, "joint") if children(joint, "mimic")}
     for joint in tree.joints:
-        findings += _joint_findings(joint)
+        if joint.name not in mimics:
+            findings += _joint_findings(joint)
     return Examination(findings, readings[best].unseen, links, readings[best],
                        _negligible(links, readings[best]))
+
+
+def _read(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
+    """The description, and what is wrong with its mimic joints if they had to be ignored."""
+    try:
+        return read_urdf(xml, root_joint), []
+    except UrdfError as error:
+        try:
+            return read_urdf(xml, root_joint, "ignore"), [str(error)]
+        except UrdfError:
+            raise error from None
 
 
 def _axis_finding(extents: Extents, better: int) -> Finding:
@@ -187,8 +200,6 @@ def _robot_size(root: Element) -> float:
 # --- a joint
 
 def _joint_findings(joint: Joint) -> Iterator[Finding]:
-    if joint.mimic is not None:
-        return
     where = f'joint "{joint.name}"'
     if joint.lower == joint.upper:
         yield Finding(where, f"cannot move: both limits are {joint.lower:g}",

@@ -121,7 +121,7 @@ def find_extents(xml: str | bytes, folders: Folders = (),
         The text is not a URDF.
     """
     root = parse_elements(xml)
-    visual, collision, _ = read_shapes(xml)
+    visual, collision, problems = read_shapes(xml)
     meshes = _Meshes(folders, [shape.uri for of_link in (visual, collision)
                                for shapes in of_link.values() for shape in shapes
                                if shape.kind == "mesh"], progress)
@@ -129,6 +129,8 @@ def find_extents(xml: str | bytes, folders: Folders = (),
     if meshes.y_up:
         meshes.turn = True
         readings.append(_extents(root, visual, collision, meshes))
+    for reading in readings:
+        reading.unseen += [line for line in problems if not line.startswith("the color")]
     return readings
 
 

@@ -23,6 +23,7 @@ ROUNDING = 1e-12                     # of mass times radius squared: moments tha
 OTHER_UNIT = 100.0                   # times the lengths of the robot: a mesh in mm
 PLACEHOLDER = 3.0                    # times the moments of a solid: a round number by chance
 SMALLEST_PLACEHOLDER = 1e-3          # kg m2: of links whose shapes are not known
+ROUNDED = 1.006                      # a limit divided by it is still met after rounding to 3 digits
 NOISE = 1e-4                         # of the largest moment: smaller ones are written as 0
 
 _ENTRIES = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2),
@@ -277,9 +278,12 @@ def _density_findings(where: str, inertia: LinkInertia,
         if low <= density <= high:
             continue
         material = next(text for least, text in _MATERIALS if density >= least)
+        bound = (f"at most {high * volume / ROUNDED:.3g}" if density > high
+                 else f"at least {low * volume * ROUNDED:.3g}")
         yield Finding(where, f"has {inertia.mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
                       f"{density:.3g} kg/m3, {material}",
-                      "is <mass> in kg, and are the shapes in m?", "density",
+                      f"is <mass> in kg, and are the shapes in m? If they are, it is {bound} kg",
+                      "density",
                       {"mass": inertia.mass, "volume": float(volume), "density": density},
                       {"density": [LIGHTEST, DENSEST]})
 

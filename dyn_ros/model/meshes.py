@@ -41,9 +41,12 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
     Raises
     ------
     MeshError
-        The file does not exist, or the scheme of the URI is not supported.
+        The file does not exist, or the URI is not valid or has a scheme that is not supported.
     """
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise MeshError(f"mesh '{uri}': {error}; expected package://, file:// or a path") from None
     path = unquote(parts.path)
     if parts.scheme == "package":
         places = [place / path.lstrip("/") for place in _package(parts.netloc, folders)]

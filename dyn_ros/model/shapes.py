@@ -75,7 +75,7 @@ def read_shapes(
                 try:
                     shape = _shape(element, colors, problems)
                 except ValueError as error:
-                    problems.append(f"a {kind} of link '{link.get('name')}' is not shown: {error}")
+                    problems.append(f"a {kind} of link '{link.get('name')}' is omitted: {error}")
                 else:
                     of_link.setdefault(link.get("name", ""), []).append(shape)
     return shapes["visual"], shapes["collision"], problems

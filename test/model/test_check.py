@@ -12,6 +12,7 @@ import peer
 from dyn_ros.model.check import check_urdf, examine_urdf
 from dyn_ros.model.hulls import Hull, box
 from dyn_ros.model.link_findings import DENSEST, LIGHTEST, MARGIN
+from dyn_ros.model.urdf import UrdfError
 
 BOX = '<visual><geometry><box size="0.2 0.1 0.4"/></geometry></visual>'
 SOLID = '<inertia ixx="0.02833" iyy="0.03333" izz="0.00833" ixy="0" ixz="0" iyz="0"/>'
@@ -190,6 +191,22 @@ def test_a_mimic_joint_needs_no_limits():
     assert check_urdf(robot().replace("</robot>", second)) == []
 
 
+@pytest.mark.parametrize("mimic, fault", [
+    ('joint="other"', 'mimics the unknown joint "other"'), ('joint="k"', "mimics itself")])
+def test_a_mimic_joint_of_nothing_is_a_finding(mimic, fault):
+    second = ('<link name="other"/><joint name="k" type="revolute"><parent link="arm"/>'
+              f'<child link="other"/><mimic {mimic}/></joint></robot>')
+    first, *others = check_urdf(robot(inertia=diagonal(1, 1, 1)).replace("</robot>", second))
+    assert first.kind == "description" and fault in first.what
+    assert "placeholder" in [finding.kind for finding in others]
+    assert 'joint "k"' not in [finding.where for finding in others]
+
+
+def test_a_description_that_cannot_be_used_is_an_error():
+    with pytest.raises(UrdfError, match="unknown link"):
+        check_urdf(robot().replace('<child link="arm"/>', '<child link="leg"/>'))
+
+
 SHAPES = {
     '<box size="0.1 0.2 0.4"/>': 0.008,
     '<sphere radius="0.1"/>': 4.0 / 3.0 * np.pi * 0.001,
@@ -212,6 +229,10 @@ def test_a_density_that_no_body_has(shape, volume):
         if count:
             assert found[0].what.startswith(f"has {mass:.3g} kg in shapes of {1e3 * volume:.3g} l: "
                                             f"{density:.3g} kg/m3, ")
+            advised = float(re.search(r"it is at (?:least|most) (\S+) kg", found[0].advice)[1])
+            assert 0.98 < advised / np.clip(mass, LIGHTEST * volume, DENSEST * volume) < 1.02
+            assert check_urdf(robot(shape=both, mass=str(advised),
+                                    inertia=diagonal(moment, moment, moment))) == []
 
 
 @pytest.mark.parametrize("density, words", [
@@ -415,6 +436,22 @@ def test_meshes_that_cannot_be_read(box_mesh):
     examined = examine_urdf(robot(shape=mesh("broken.stl")), folders=[box_mesh])
     (line,) = examined.unseen
     assert examined.findings == [] and "broken.stl" in line and "cannot be read" in line
+
+
+def test_a_mesh_whose_address_is_not_a_uri():
+    shape = '<visual><geometry><mesh filename="//["/></geometry></visual>'
+    (line,) = examine_urdf(robot(shape=shape)).unseen
+    assert "'//['" in line
+
+
+@pytest.mark.parametrize("scale", ["0.001", "nan 1 1", "1,1,1"])
+def test_a_scale_that_cannot_be_read_is_stated(box_mesh, scale):
+    material = '<visual><material name="m"><color rgba="red"/></material>'
+    shape = mesh(more=f'scale="{scale}"').replace("<visual>", material)
+    examined = examine_urdf(robot(shape=shape, inertia=diagonal(9, 9, 9)), folders=[box_mesh])
+    (line,) = examined.unseen
+    assert line == ("a visual of link 'arm' is omitted: expected 3 finite numbers, "
+                    f"got '{scale}'")
 
 
 def test_without_trimesh_meshes_are_not_examined(box_mesh, monkeypatch):

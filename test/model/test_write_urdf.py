@@ -330,6 +330,15 @@ def test_payloads_are_written_on_request():
     same(model_of(written), model)
 
 
+@pytest.mark.parametrize("attribute", ["damping", "friction"])
+@pytest.mark.parametrize("value", [-1e-9, np.nan, np.inf, 1e31])
+def test_losses_that_a_urdf_cannot_express(attribute, value):
+    model = model_of(ARM)
+    getattr(model, attribute)[1] = value
+    with pytest.raises(ValueError, match=re.escape(f"'elbow' has the {attribute} {value:g}, ")):
+        dyn_ros.write_urdf(ARM, model)
+
+
 def test_mimic_joints_keep_their_friction_unless_it_exceeds_that_of_all():
     xml = peer.urdf("every_joint")
     model = model_of(xml)

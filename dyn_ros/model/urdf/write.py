@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from ...spatial.se3 import SE3
-from ..inertia import AssignedInertia
+from ..inertia import LARGEST, AssignedInertia
 from ..parameters import is_physical
 from ..types import Array, Model
 from .bodies import link_inertia
@@ -65,7 +65,8 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
         The URDF cannot be used.
     ValueError
         The model has a link or a joint that is not in the text, or parameters that a URDF cannot
-        express: a negative mass, or a first moment without mass.
+        express: a negative mass, a first moment without mass, or damping or friction that is
+        negative or not finite.
     """
     if isinstance(xml, bytes):
         encoding = encoding_of(xml)
@@ -219,8 +220,13 @@ def _write_losses(editor, robot, model):
             losses = [_losses(joints[name]) for name in names]
             for attribute, values, weights in (("damping", model.damping, ratios ** 2),
                                                ("friction", model.friction, np.abs(ratios))):
+                value = float(values[model.idx_v[i]])
+                if not 0.0 <= value <= LARGEST:
+                    raise ValueError(f"model: joint {joint.name!r} has the {attribute} {value:g}, "
+                                     "which a URDF cannot express; assign a number from 0 to "
+                                     f"{LARGEST:g} to model.{attribute}")
                 old = np.array([each[attribute] for each in losses])
-                new = _shared(old, weights, float(values[model.idx_v[i]]))
+                new = _shared(old, weights, value)
                 for each, number in zip(losses, new):
                     each[attribute] = number
             for name, new in zip(names, losses):
