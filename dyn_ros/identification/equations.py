@@ -23,7 +23,7 @@ from ..algorithms import (
 )
 from ..model import Data, ReferenceFrame
 from ..spatial.types import Array
-from .samples import Samples
+from .samples import Samples, is_measured
 from .unknowns import FEATURES, Unknowns, is_actuated
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
@@ -105,6 +105,7 @@ class Recording:
         self._model.armature = np.zeros(self._model.nv)
         self._data = Data(self._model)
         self._actuated = is_actuated(self._model)
+        self._measured = is_measured(samples) | ~self._actuated
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
         self.size = sum(each.stop - each.start for each in slices)
@@ -134,10 +135,10 @@ class Recording:
         return samples.weight[:, None] * self._is_known(samples)
 
     def _is_known(self, samples: Samples) -> np.ndarray:
-        """Whether the direction of each row's friction is known, (B, nv) of bool."""
+        """Whether each row's torque and its friction's direction are known, (B, nv) of bool."""
         if not self._has_friction:
-            return np.ones(samples.v.shape, bool)
-        return (np.abs(samples.v) > self.threshold) | ~self._actuated
+            return np.broadcast_to(self._measured, samples.v.shape)
+        return ((np.abs(samples.v) > self.threshold) & self._measured) | ~self._actuated
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
@@ -170,18 +171,19 @@ class Recording:
             self._progress(start + done * (stop - start), "equations")
         return sums
 
-    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, int]:
-        """What residuals above the limit of their row contribute too much, and their number."""
-        sums, outliers = self._nothing(), 0
+    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, float]:
+        """What residuals above the limit of their row contribute too much, and their fraction."""
+        sums, outliers, rows = self._nothing(), 0, 0
         for _, samples in self._parts():
             r, left = self.residuals(samples, parameters)
             weights = self.weights(samples)
+            rows += int((weights > 0.0).sum())
             weights *= 1.0 - np.minimum(1.0, limit * left / np.maximum(np.abs(r), 1e-300))
             outliers += int((weights > 0.0).sum())
             found = np.flatnonzero(weights.any(axis=1))
             if len(found):
                 sums.add(self._of(samples.take(found), weights[found]))
-        return sums, outliers
+        return sums, outliers / max(rows, 1)
 
     def scores(self, parameters: Array, limit: Array, noise: Array, length: int) -> Array:
         """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""

@@ -23,12 +23,15 @@ from .least_squares import Estimate, Scale, covariance, estimate, without_outlie
 from .physical import Reference, physical_parameters
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
-from .unknowns import FEATURES, Unknowns, is_linear
+from .unknowns import FEATURES, Unknowns, is_actuated, is_linear
 
 _BLOCKS = 50            # of consecutive samples; some are held out
 _DIFFERENCES = 1000     # of consecutive residuals, in each part, for their noise
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _REVERSALS = 3          # times that samples near reversals are left out
+_STILL = 1e-9           # rad/s, m/s: less is rounding
+_FEWEST = 3             # equations for each parameter
+_POOR = 2.0             # times the noise: an error that noise does not explain
 _MANY = 0.02            # of the torques: more outliers than noise has
 _FEATURES = {"armature": 0, "damping": 1, "friction": 2}
 
@@ -126,6 +129,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     warnings = [*samples.warnings, *_warnings(model, reference)]
 
     sums = recording.equations(0.0, 0.3 if samples.contacts else 0.6)
+    _require_equations(samples, float(sums.count.sum()), len(base))
     found = estimate(unknowns, base, scale, sums, given)
     if samples.contacts:                # whose elimination depends on the noise
         recording.scale_by(found.noise)
@@ -153,6 +157,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     identified = _identified(model, unknowns, chosen, parameters)
     progress(0.97, "validation")
     joints = _joints(model, recording, held, described, parameters)
+    warnings += _poor(joints, is_actuated(model))
     own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     progress(1.0, "done")
     return Identification(
@@ -208,8 +213,34 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     if len(samples) < needed:
         raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
                          f"{len(samples)}; record for longer")
-    if not samples.v.any():
+    if np.abs(samples.v).max() < _STILL:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
+
+
+def _require_equations(samples: Samples, count: float, parameters: int) -> None:
+    if count >= _FEWEST * parameters:
+        return
+    if samples.contacts:
+        raise ValueError(
+            f"samples: {count:.3g} equations remain for {parameters} parameters, without those "
+            f"that unknown forces in the contacts {', '.join(samples.contacts)} can explain; "
+            "specify in_contact for each sample, pass contact_dimension=3, or pass measured forces "
+            "as f_ext")
+    raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
+                     f"that move and whose effort is measured, got {count:.3g}; record more "
+                     "motion, or check the efforts")
+
+
+def _poor(joints: Sequence[JointResult], actuated: np.ndarray) -> list[str]:
+    """A warning if noise does not explain the error of joints that the estimate leaves."""
+    found = [f"{joint.name} ({joint.after / max(joint.noise, 1e-300):.3g})"
+             for joint, counts in zip(joints, actuated)
+             if counts and joint.after > max(_POOR * joint.noise, 1e-3 * joint.torque)]
+    if not found:
+        return []
+    return ["the error of the identified model is more than the noise of the measured torque, by "
+            f"the factor in parentheses: {', '.join(found)}; check the sign, unit and order of "
+            "efforts and positions, and that both have the same time stamps"]
 
 
 def _warnings(model: Model, reference: Reference) -> list[str]:
