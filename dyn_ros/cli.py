@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -257,6 +258,11 @@ def _identify(options: argparse.Namespace) -> None:
     from . import tables
     from .identification import Samples, identify
     model = _read(options, Model.from_urdf)
+    for path in filter(None, (options.output, options.report)):
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
+    if options.report and not find_spec("plotly"):
+        raise UsageError("reports require plotly: pip install dyn_ros[identification]")
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task("reading", total=1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -46,6 +47,10 @@ class Columns:
     def __init__(self, table: Table) -> None:
         self._reader = _open(table)
         self.names = tuple(self._reader.names)
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise ValueError(f"the table has several columns of the name {_listed(twice)}; rename "
+                             "or remove all but one")
         self._requested: list[tuple[str, Array]] = []
 
     def time(self) -> Array:
@@ -250,15 +255,22 @@ class _Csv:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._path = path
-        with open(path, encoding="utf-8-sig") as file:
-            self._head = file.readline()
+        try:
+            with open(path, encoding="utf-8-sig") as file:
+                self._head = file.readline()
+            self._count = sum(1 for _ in self._lines())
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{str(path)!r}: expected text in UTF-8: {error}; save the table as "
+                             "CSV in UTF-8, or as Parquet") from None
         self.names = [name.strip() for row in csv.reader([self._head]) for name in row]
-        self._count = sum(1 for line in self._lines() if line.strip())
+        if len(self.names) == 1 and (found := re.search("[;\t]", self._head)):
+            raise ValueError(f"{str(path)!r}: expected columns separated by commas, and decimal "
+                             f"points, got {found[0]!r} in the line of names; save the table so")
 
     def _lines(self) -> Iterator[str]:
         with open(self._path, encoding="utf-8-sig") as file:
             next(file, None)
-            yield from file
+            yield from (line for line in file if line.strip())
 
     def __len__(self) -> int:
         return self._count
@@ -269,7 +281,7 @@ class _Csv:
             rows = min(_ROWS, self._count - start)
             try:
                 block = np.loadtxt(lines, delimiter=",", usecols=chosen, max_rows=rows, ndmin=2,
-                                   comments=None)
+                                   comments=None, quotechar='"')
             except ValueError as error:
                 raise ValueError(f"{str(self._path)!r}: expected numbers in the columns "
                                  f"{_listed(names)}, after row {start} of data: {error}"

@@ -23,10 +23,11 @@ from ..algorithms import (
 )
 from ..model import Data, ReferenceFrame
 from ..spatial.types import Array
-from .samples import Samples
+from .samples import Samples, is_measured
 from .unknowns import FEATURES, Unknowns, is_actuated
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
+_LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
 _DENSE = 512           # of these, where all columns of all rows are computed
 _STRETCHES = 8          # of consecutive samples, for their correlation
 _SAMPLE = 40000         # residuals that are compared with their distance from reversals
@@ -108,6 +109,7 @@ class Recording:
         self._data = Data(self._model)
         self._assigned: list[Array | None] = [None]
         self._actuated = is_actuated(self._model)
+        self._measured = is_measured(samples) | ~self._actuated
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
         self._distance = self._distances_from_reversals()
@@ -123,9 +125,9 @@ class Recording:
         return len(self._rows)
 
     @property
-    def has_contacts(self) -> bool:
-        """Whether contact forces are eliminated."""
-        return bool(self._samples.contacts)
+    def contacts(self) -> tuple[str, ...]:
+        """Names of the frames whose contact forces are eliminated."""
+        return self._samples.contacts
 
     def of_all(self) -> Recording:
         """The same for all samples, but for those near reversals that are left out here."""
@@ -152,10 +154,10 @@ class Recording:
         return samples.weight[:, None] * self._is_known(samples)
 
     def _is_known(self, samples: Samples) -> np.ndarray:
-        """Whether the direction of each row's friction is known, (B, nv) of bool."""
+        """Whether each row's torque and its friction's direction are known, (B, nv) of bool."""
         if not self._has_friction:
-            return np.ones(samples.v.shape, bool)
-        return (np.abs(samples.v) > self.threshold) | ~self._actuated
+            return np.broadcast_to(self._measured, samples.v.shape)
+        return ((np.abs(samples.v) > self.threshold) & self._measured) | ~self._actuated
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
@@ -190,18 +192,19 @@ class Recording:
             self._progress(start + done * (stop - start), "equations")
         return sums
 
-    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, int]:
-        """What residuals above the limit of their row contribute too much, and their number."""
-        sums, outliers = self._nothing(), 0
+    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, float]:
+        """What residuals above the limit of their row contribute too much, and their fraction."""
+        sums, outliers, rows = self._nothing(), 0, 0
         for _, samples in self._parts():
             r, left = self.residuals(samples, parameters)
             weights = self.weights(samples)
+            rows += int((weights > 0.0).sum())
             weights *= 1.0 - np.minimum(1.0, limit * left / np.maximum(np.abs(r), 1e-300))
             outliers += int((weights > 0.0).sum())
             found = np.flatnonzero(weights.any(axis=1))
             if len(found):
                 sums.add(self._of(samples.take(found), weights[found]))
-        return sums, outliers
+        return sums, outliers / max(rows, 1)
 
     def scores(self, parameters: Array, limit: Array, noise: Array, length: int) -> Array:
         """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""
@@ -238,13 +241,17 @@ class Recording:
     def comparison(self, rows: np.ndarray, parameters: Sequence[Array]) -> Iterator[list[Array]]:
         """Measured torques of some samples, and the residuals of each set of parameters, in parts.
 
-        Residuals of rows without weight are NaN, such as those whose friction is unknown.
+        Residuals of rows without weight are NaN, such as those whose friction is unknown. Where
+        contact forces are eliminated, residuals are as large as if their noise were complete.
         """
         for first in range(0, len(rows), PART):
             samples = self._samples.take(rows[first:first + PART])
             known = self.weights(samples) > 0.0
-            yield [samples.tau, *(np.where(known, self.residuals(samples, each)[0], np.nan)
-                                  for each in parameters)]
+            found = [samples.tau]
+            for each in parameters:
+                r, left = self.residuals(samples, each)
+                found.append(np.where(known & (left > _LITTLE), r / left, np.nan))
+            yield found
 
     def _parts(self) -> Iterator[tuple[float, Samples]]:
         """Samples that fit into the caches, and the fraction that they complete."""

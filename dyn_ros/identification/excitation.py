@@ -36,6 +36,7 @@ _TOGETHER = 16                  # trajectories that are evaluated at a time
 _PENALTY = 100.0                # for limits of torques and of the workspace
 _SMOOTH = 0.05                  # sign(v) is smooth below this part of the velocity limit
 _DEPENDENT = 1e-8               # of a column's length
+_MANY = 10 ** 7                 # samples of a trajectory
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -126,6 +127,9 @@ class Excitation:
         if trajectory_file.suffix(path) == ".csv":
             self.samples().to_table(self.model, path)
             return
+        if self.time[-1] * rate > _MANY:
+            raise ValueError(f"rate: expected at most {_MANY:g} points, got {rate:g} per second "
+                             f"for {self.time[-1]:g} s; pass a smaller one")
         count = max(2, round(self.time[-1] * rate) + 1)
         time = np.linspace(0.0, self.time[-1], count)
         trajectory_file.write(path, self.model.velocity_names, time, *self.at(time))
@@ -175,8 +179,8 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
         [rad/s, m/s] and [rad/s2, m/s2]. By default the model's velocity limits, or 2 rad/s and
         0.5 m/s if there are none; and 5 rad/s2 and 2 m/s2.
     lower, upper : (nq,) array_like, optional
-        Position limits that replace the model's. Where there are none they are 3 rad or 0.5 m
-        before and after ``rest``.
+        Position limits that replace the model's. Where there are none, or numbers above 8 pi rad
+        or 100 m that stand for none, they are 3 rad or 0.5 m before and after ``rest``.
     joints : sequence of str, optional
         Names of the joints to move; by default all. The others rest.
     workspace : dict of str to (low, high), optional
@@ -215,6 +219,10 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     if harmonics < 3 or starts < 1:
         raise ValueError("expected at least 3 harmonics, which start at rest, and 1 start, got "
                          f"harmonics={harmonics!r}, starts={starts!r}")
+    if max(period, duration) * rate > _MANY:
+        raise ValueError(f"duration: expected at most {_MANY:g} samples of the result, got a "
+                         f"period of {period:g} s and a duration of {duration:g} s at "
+                         f"rate={rate:g}; pass smaller ones")
     limits = joint_limits(model, rest=rest, lower=lower, upper=upper, velocity=velocity_limit,
                           acceleration=acceleration_limit, joints=joints, margin=margin)
     problem = _Problem(model, limits, period, harmonics, workspace or {}, armature)
@@ -244,6 +252,15 @@ def _require_single_coordinates(model: Model) -> None:
 def _penalty(excess: Array) -> Array:
     """Of limits that are exceeded."""
     return _PENALTY * excess * (1.0 + excess)
+
+
+def _box(frame: str, corners: Box) -> Array:
+    """The lowest and the highest coordinates of a box, (2, 3)."""
+    box = finite_array(f"workspace[{frame!r}]", corners, (2, 3))
+    if not (box[0] < box[1]).all():
+        raise ValueError(f"workspace[{frame!r}]: expected the lowest coordinates first, then "
+                         f"higher ones, got {box[0].tolist()} and {box[1].tolist()}")
+    return box
 
 
 class Solution(NamedTuple):
@@ -278,8 +295,8 @@ class _Problem:
         self.model, self.limits, self.data = model, limits, Data(model)
         self.period, self.harmonics = period, harmonics
         self.series = self._series(_SAMPLES * harmonics)
-        self.boxes = [(frame_number(model, frame, "workspace"), finite_array(
-            f"workspace[{frame!r}]", box, (2, 3))) for frame, box in workspace.items()]
+        self.boxes = [(frame_number(model, frame, "workspace"), _box(frame, box))
+                      for frame, box in workspace.items()]
         effort = model.effort_limit
         known = (effort > 0.0) & np.isfinite(effort)
         self.effort = np.where(known, limits.margin * effort, np.inf)

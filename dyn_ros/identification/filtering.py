@@ -99,6 +99,8 @@ def spectrum(time: Array, column: Array, parts: Iterable[Part], rate: float) -> 
     window = np.kaiser(length, _WINDOW)
     total, count = np.zeros(length // 2 + 1), 0
     for part in parts:
+        if len(part) < length:
+            continue
         values = _on_grid(time[part.start:part.stop], column[part.start:part.stop])[1]
         for start in range(0, len(part) - length + 1, max(length // 2, 1)):
             piece = values[start:start + length]

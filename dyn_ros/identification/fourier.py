@@ -18,6 +18,7 @@ from ..model.types import Array, ArrayLike, Model
 _REACH = 3.0, 0.5
 _VELOCITY = 2.0, 0.5
 _ACCELERATION = 5.0, 2.0
+_FARTHEST = 8.0 * math.pi, 100.0    # larger limits stand for none
 _DENSE = 24                     # samples per period of the highest harmonic; at most 0.9 % more
                                 # is between them (a bound for trigonometric polynomials)
 _SMALLEST = 0.2                 # size of a motion, relative to the largest one
@@ -166,8 +167,8 @@ def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLik
         high = _numbers("upper", upper, model.nv)
     center = np.clip(0.0, low, high) if rest is None else finite_array("rest", rest, (model.nq,))
     reach = np.where(angle, *_REACH)
-    low = np.where(np.isfinite(low), low, np.minimum(center, high) - reach)
-    high = np.where(np.isfinite(high), high, np.maximum(center, low) + reach)
+    low = np.where(_is_stop(low, angle), low, np.minimum(center, high) - reach)
+    high = np.where(_is_stop(high, angle), high, np.maximum(center, low) + reach)
     fastest = np.where(_stated(model.velocity_limit), model.velocity_limit,
                        np.where(angle, *_VELOCITY))
     if velocity is not None:
@@ -184,6 +185,12 @@ def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLik
                          f"{low[k]:g} and {high[k]:g}; pass the other ones as joints")
     return Limits(np.where(moves, middle - half, center), np.where(moves, middle + half, center),
                   margin * fastest, margin * strongest, margin)
+
+
+def _is_stop(limit: Array, angle: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether position limits are those of a joint, not large numbers that stand for none."""
+    found: NDArray[np.bool_] = np.abs(limit) <= np.where(angle, *_FARTHEST)
+    return found
 
 
 def _position_limits(model: Model) -> tuple[Array, Array]:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from ..model import Model
+from ..algorithms import rnea
+from ..model import Data, Model
 from ..model.inputs import finite_array
 from ..model.types import ArrayLike
 from ..spatial.types import Array
@@ -24,12 +25,15 @@ from .least_squares import Estimate, Scale, covariance, estimate, without_outlie
 from .physical import Reference, physical_parameters
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
-from .unknowns import FEATURES, Unknowns, is_linear
+from .unknowns import FEATURES, Unknowns, is_actuated, is_linear
 
 _BLOCKS = 50            # of consecutive samples; some are held out
 _DIFFERENCES = 4000     # of consecutive residuals, in each part, for their noise
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _REVERSALS = 3          # times that samples near reversals are left out
+_STILL = 1e-9           # rad/s, m/s: less is rounding
+_FEWEST = 3             # equations for each parameter
+_POOR = 2.0             # times the noise: an error that noise does not explain
 _MANY = 0.02            # of the torques: more outliers than noise has
 _FEATURES = {"armature": 0, "damping": 1, "friction": 2}
 
@@ -116,6 +120,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     _require_options(regularization, huber, held_out, contact_dimension)
     unknowns = Unknowns(model, chosen)
     _require_samples(unknowns, samples)
+    _require_support(model, samples)
 
     base = structure(unknowns)
     reference = Reference(unknowns, samples)
@@ -131,6 +136,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     first = problem.first_estimate(recording)
     fitted = problem.fit(recording, first, 0.3, 0.4)
     joints = _joints(model, recording, held, described, fitted.parameters)
+    warnings += _poor(joints, is_actuated(model))
     every = recording.of_all()
     fitted = problem.fit(every, fitted.estimate, 0.4, 0.75)
     if fitted.outliers > _MANY:
@@ -172,8 +178,10 @@ class _Problem(NamedTuple):
 
     def first_estimate(self, recording: Recording) -> Estimate:
         """Estimate until it is known which samples count, and how contacts are eliminated."""
-        found = self._estimate(recording.equations(0.0, 0.1))
-        if recording.has_contacts:          # whose elimination depends on the noise
+        sums = recording.equations(0.0, 0.1)
+        _require_equations(recording.contacts, float(sums.count.sum()), len(self.base))
+        found = self._estimate(sums)
+        if recording.contacts:          # whose elimination depends on the noise
             recording.scale_by(found.noise)
             found = self._estimate(recording.equations(0.1, 0.2))
         for _ in range(_REVERSALS):
@@ -244,8 +252,51 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     if len(samples) < needed:
         raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
                          f"{len(samples)}; record for longer")
-    if not samples.v.any():
+    if np.abs(samples.v).max() < _STILL:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
+
+
+def _require_support(model: Model, samples: Samples) -> None:
+    """Reject a floating base that stands although nothing is known to carry it."""
+    base = ~is_actuated(model)
+    if samples.contacts or samples.f_ext is not None or samples.tau[:, base].any() or (
+            not base.any()):
+        return
+    some = samples.take(slice(None, None, 1 + len(samples) // 2000))
+    data, still = Data(model), np.zeros_like(some.v)
+    needed, weight = (np.sqrt((torque[:, base] ** 2).sum(axis=1).mean()) for torque in (
+        rnea(model, data, some.q, some.v, some.a).copy(),
+        rnea(model, data, some.q, still, still)))
+    if needed > 0.5 * weight > 0.0:
+        raise ValueError("samples: the efforts of the base are 0, but its motion requires "
+                         f"{needed:.3g} N, as the model has it: something carries the robot; name "
+                         "its contacts, or pass measured forces as f_ext")
+
+
+def _require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:
+    if count >= _FEWEST * parameters:
+        return
+    if contacts:
+        raise ValueError(
+            f"samples: {count:.3g} equations remain for {parameters} parameters, without those "
+            f"that unknown forces in the contacts {', '.join(contacts)} can explain; "
+            "specify in_contact for each sample, pass contact_dimension=3, or pass measured forces "
+            "as f_ext")
+    raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
+                     f"that move and whose effort is measured, got {count:.3g}; record more "
+                     "motion, or check the efforts")
+
+
+def _poor(joints: Sequence[JointResult], actuated: np.ndarray) -> list[str]:
+    """A warning if noise does not explain the error of joints that the estimate leaves."""
+    found = [f"{joint.name} ({joint.after / max(joint.noise, 1e-300):.3g})"
+             for joint, counts in zip(joints, actuated)
+             if counts and joint.after > max(_POOR * joint.noise, 1e-3 * joint.torque)]
+    if not found:
+        return []
+    return ["the error of the identified model is more than the noise of the measured torque, by "
+            f"the factor in parentheses: {', '.join(found)}; check the sign, unit and order of "
+            "efforts and positions, and that both have the same time stamps"]
 
 
 def _warnings(model: Model, reference: Reference) -> list[str]:
@@ -299,10 +350,11 @@ def _joints(model: Model, recording: Recording, held: Sequence[slice], described
         differences.append(np.diff(part[2][:_DIFFERENCES], 2, axis=0))
     rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
     noise = _white_noise(np.concatenate(differences))
-    linear = is_linear(model)
+    linear, actuated = is_linear(model), is_actuated(model)
     return tuple(JointResult(
         name=name, unit="N" if linear[k] else "N m", before=float(rms[1, k]),
-        after=float(rms[2, k]), noise=noise[k], torque=float(rms[0, k]))
+        after=float(rms[2, k]), noise=noise[k] if actuated[k] else float(rms[2, k]),
+        torque=float(rms[0, k]))
         for k, name in enumerate(model.velocity_names))
 
 

@@ -126,8 +126,7 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sum
     found, share, every = first, 0.0, sums
     for _ in range(_WEIGHTINGS):
         noise = given if given is not None else _spread(recording, found)
-        excess, outliers = recording.excess(found.parameters, huber * noise)
-        share = outliers / max(float(sums.count.sum()), 1.0)
+        excess, share = recording.excess(found.parameters, huber * noise)
         every = sums.minus(excess)
         before, found = found, estimate(unknowns, base, scale, every,
                                        noise * np.sqrt(correlations))

@@ -15,11 +15,13 @@ from .samples import Samples
 from .unknowns import FEATURES, Unknowns
 
 _LIGHTEST = 1e-2        # of the mean mass: the reference for a body without mass
+_NO_ROBOT = 1e-3        # kg: a robot of less has no masses in its description
 _NOTHING = 1e-3         # of this: a body of less mass counts as one without
 _THIN = 5e-4            # m: a body of less extent counts as flat
 _FLAT = 0.1             # of its length: the thickness of the reference for a flat body
 _SIZE = 0.05            # m: the extent of the reference for a body that has none
 _UNKNOWN = 0.02         # of a joint's median torque: friction, if the description specifies none
+_PRECISION = 1e-6       # of the RMS torque: less noise makes the cost too large for its rounding
 _WEIGHT = 1e-2          # of the divergence from a reference that the description does not specify
 
 
@@ -30,7 +32,8 @@ def physical_bodies(model: Model) -> tuple[Array, list[int]]:
     moments are replaced.
     """
     bodies = np.array(model.inertial_parameters)
-    lightest = _LIGHTEST * max(bodies[:, 0].mean() if len(bodies) else 0.0, 1e-3)
+    mean = bodies[:, 0].mean() if len(bodies) else 0.0
+    lightest = _LIGHTEST * (mean if mean > _NO_ROBOT else 1.0)
     changed = []
     for i in range(len(bodies)):
         nearest = _nearest(bodies[i], lightest)
@@ -102,7 +105,7 @@ class Reference:
 def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, reference: Reference,
                         strength: float) -> Array:
     """The parameters that minimize the weighted residuals and the distance from the reference."""
-    H, g = assembled(unknowns, sums, noise)
+    H, g = assembled(unknowns, sums, np.maximum(noise, _least_noise(sums)))
     kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
     kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
     order = np.argsort(kind, kind="stable")
@@ -111,3 +114,9 @@ def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, refer
     found[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
                        strength * reference.weights[order])
     return found
+
+
+def _least_noise(sums: Equations) -> Array:
+    """The least noise of each row, (nv,); rows without torque have that of the largest."""
+    size = np.sqrt(sums.yy / np.maximum(sums.count, 1e-300))
+    return _PRECISION * np.where(size > 0.0, size, size.max(initial=0.0))

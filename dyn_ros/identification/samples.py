@@ -412,6 +412,7 @@ def _prepare(model: Model, time: Array, raw: dict[str, Array | None],
         raise ValueError(f"cutoff: expected None, since v and a are given, got {cutoff!r}")
     kept = recording.keep()
     recording.report_limits(kept["tau"])
+    recording.report_constant(kept["q"], kept["tau"])
     segment = np.repeat(np.arange(len(recording.parts), dtype=np.int32),
                         [len(part) - 2 * recording.drop for part in recording.parts])
     weight = _weights(kept["q"], v, recording.noise, segment)
@@ -599,6 +600,17 @@ class _Recording:
                     f"the effort of joint {name!r} is at its limit of {limit:g} in {count} of "
                     f"{len(tau)} samples; if it is saturated, the measured one is not the real one")
 
+    def report_constant(self, q: Array, tau: Array) -> None:
+        """Warn of torques that never change although their joint moves."""
+        for joint in coordinates(self.model):
+            k = joint.v.start
+            if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < _STUCK:
+                continue
+            if not np.ptp(tau[:, k]) > 0.0:
+                self.warnings.append(
+                    f"the effort of joint {joint.name!r} is {tau[0, k]:g} in all samples: it is "
+                    "not measured, and not used by identify")
+
     def rows(self) -> NDArray[np.int_]:
         """Indices of the rows that are kept."""
         return np.concatenate([np.arange(part.start + self.drop, part.stop - self.drop)
@@ -621,6 +633,12 @@ def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
         some = rows[start:start + _CHUNK]
         array[start:start + len(some)] = array[some]
     return array[:len(rows)]
+
+
+def is_measured(samples: Samples) -> NDArray[np.bool_]:
+    """Whether each torque changes, (nv,): a sensor that does not work shows a constant."""
+    found: NDArray[np.bool_] = np.ptp(samples.tau, axis=0) > 0.0
+    return found
 
 
 def _runs(labels: NDArray[Any]) -> list[Part]:

@@ -191,6 +191,23 @@ def test_invalid_arguments(arm, arguments, words):
         excite(arm, **arguments)
 
 
+def test_a_box_with_its_corners_swapped(arm):
+    with pytest.raises(ValueError, match=r"workspace\['tool0'\]: expected the lowest coordinates"):
+        excite(arm, workspace={"tool0": ([1, 1, 1], [0, 0, 0])})
+
+
+def test_too_many_samples(arm, motion, tmp_path):
+    with pytest.raises(ValueError, match="duration: expected at most 1e"):
+        excite(arm, period=1e9)
+    with pytest.raises(ValueError, match="rate: expected at most 1e"):
+        motion.write(tmp_path / "motion.yaml", rate=1e9)
+
+
+def test_large_numbers_are_no_limits(arm):
+    found = excite(arm, lower=-1e6, upper=1e6, starts=1)
+    assert np.abs(found.q).max() <= 3.0
+
+
 @pytest.mark.parametrize("root_joint", ["floating", "planar"])
 def test_a_free_base_must_be_locked(root_joint):
     model = dyn_ros.Model.from_urdf(peer.urdf("solo12"), root_joint=root_joint)

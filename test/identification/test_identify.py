@@ -297,6 +297,48 @@ def test_no_motion():
         identify(model, samples)
 
 
+def test_positions_that_are_rounding():
+    model, recording = recorded("ur10")
+    still = dataclasses.replace(recording, q=np.tile(recording.q[:1], (len(recording.q), 1)))
+    with pytest.raises(ValueError, match="no joint moves"):
+        identify(model, still.samples(model))
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9])
+def test_torques_without_noise(noise):
+    model, recording = recorded("ur10")
+    size = noise * np.abs(recording.exact_tau).max(axis=0)
+    tau = recording.exact_tau + size * np.random.default_rng(0).normal(size=recording.tau.shape)
+    exact = dataclasses.replace(recording, exact_tau=tau).exact_samples()
+    for joint in identify(model, exact).joints:
+        assert joint.after < 1e-4 * joint.before
+
+
+def test_an_effort_that_is_not_measured():
+    model, recording = recorded("ur10")
+    tau = recording.tau.copy()
+    tau[:, 2] = 5.0
+    result = identify(model, dataclasses.replace(recording, tau=tau).samples(model))
+    assert any("'elbow_joint' is 5 in all samples" in text for text in result.warnings)
+    for joint in (*result.joints[:2], *result.joints[3:]):
+        assert joint.after < 1.1 * joint.noise
+    with pytest.raises(ValueError, match="check the efforts"):
+        identify(model, dataclasses.replace(recording, tau=0.0 * tau).samples(model))
+
+
+def test_a_wrong_sign_is_reported():
+    model, recording = recorded("ur10")
+    tau = recording.tau * np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
+    result = identify(model, dataclasses.replace(recording, tau=tau).samples(model))
+    assert any("shoulder_lift_joint (" in text and "sign" in text for text in result.warnings)
+
+
+def test_contacts_that_explain_everything():
+    model, recording = recorded("ur10")
+    with pytest.raises(ValueError, match="in the contacts tool0 can explain"):
+        identify(model, recording.samples(model, contacts=("tool0",)), contact_dimension=6)
+
+
 def test_a_description_that_is_not_physical():
     model, recording = recorded("ur10")
     model = load("ur10")

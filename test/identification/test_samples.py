@@ -190,6 +190,16 @@ def test_short_segments_are_dropped(arm):
         Samples.from_arrays(arm, time[:50], q[:50], v[:50], cutoff=10.0)
 
 
+def test_lost_samples(arm):
+    time = steps(20.0)
+    time = time[np.random.default_rng(0).random(len(time)) > 0.3]
+    q, v, _ = waves(6, time)
+    samples = Samples.from_arrays(arm, time, q, 0.0 * q)
+    assert "gaps" in samples.warnings[0]
+    expected = v[np.searchsorted(time, samples.time)]
+    assert worst(samples.v, expected) < 0.05
+
+
 def test_stationary_stretches_weigh_little(arm):
     time = steps(30.0)
     moving = np.clip(np.minimum(time - 10.0, 20.0 - time), 0.0, 1.0)[:, None]
@@ -410,6 +420,31 @@ def test_missing_columns_are_named(arm):
         Samples.from_table(arm, {name.replace("position.elbow_joint", "a/elbow_joint/position"):
                                  column for name, column in table(
             arm, time, *waves(arm.nv, time)[:2]).items()} | {"b/elbow_joint/position": time})
+
+
+def test_empty_lines_and_quotes_of_a_csv_file(arm, tmp_path, recwarn):
+    time = steps(5.0)
+    q, _, _ = waves(6, time)
+    names = [f"{signal}.{name}" for signal in ("position", "effort") for name in arm.velocity_names]
+    rows = [["time", *names], *np.column_stack([time, q, q]).tolist()]
+    path = tmp_path / "recording.csv"
+    path.write_text("\n\n".join(",".join(f'"{value}"' for value in row) for row in rows))
+    samples = Samples.from_table(arm, path)
+    np.testing.assert_array_equal(samples.q, Samples.from_arrays(arm, time, q, q).q)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"time;position.elbow\n0;1\n", "separated by commas.*got ';'"),
+    (b"time\tposition.elbow\n0\t1\n", "separated by commas"),
+    ("time,position.elbow\n0,1\n".encode("utf-16"), "in UTF-8"),
+    (b"time,effort.elbow,effort.elbow\n0,1,2\n", "several columns of the name 'effort.elbow'"),
+])
+def test_tables_of_other_formats(arm, tmp_path, content, words):
+    path = tmp_path / "recording.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        Samples.from_table(arm, path)
 
 
 def test_files_that_cannot_be_read(arm, tmp_path):
