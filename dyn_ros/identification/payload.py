@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from ..algorithms import joint_friction, joint_torque_regressor, rnea
 from ..model import Data, Model
+from ..model.inputs import finite_array
 from ..model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..model.types import ArrayLike
 from ..spatial.inertia import Inertia
@@ -102,8 +103,15 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     Atkeson, C., An, C. and Hollerbach, J.: Estimation of inertial parameters of manipulator loads
     and links. International Journal of Robotics Research 5 (1986).
     """
+    if samples.contacts:
+        raise ValueError("samples: expected a robot without contacts, got "
+                         f"{', '.join(samples.contacts)}; record it without, or pass the measured "
+                         "forces as f_ext to Samples.from_arrays")
     W, y = _equations(model, samples, frame, offset)
-    sigma = _noise(W, y) if noise is None else np.broadcast_to(noise, y.shape[1:])
+    sigma = _noise(W, y) if noise is None else _numbers("noise", noise, model.nv)
+    if not (sigma > 0.0).all():
+        raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
+                         "estimate it")
     H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
     g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
     value, inverse, known = _least_squares(H, g)
@@ -136,13 +144,16 @@ def _equations(model: Model, samples: Samples, frame: str | int,
                offset: ArrayLike | None) -> tuple[Array, Array]:
     """The payload's columns of the regressor, (B, nv, 10), and the torques that it explains."""
     index = frame if isinstance(frame, int) else model.frame_index(frame)
+    if not 0 <= index < len(model.frame_names):
+        raise ValueError(f"frame: expected a name, or an index from 0 to "
+                         f"{len(model.frame_names) - 1}, got {frame!r}")
     place = model.tree.frames[index]
     if place.parent < 0:
         raise ValueError(f"frame: {model.frame_names[index]!r} is fixed; name one that moves")
     data, X = Data(model), place.placement
     own = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T   # frame to joint
     columns = slice(10 * place.parent, 10 * place.parent + 10)
-    constant = 0.0 if offset is None else np.asarray(offset, float)
+    constant = 0.0 if offset is None else _numbers("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), _PART):
         part = samples.take(slice(first, first + _PART))
@@ -151,6 +162,11 @@ def _equations(model: Model, samples: Samples, frame: str | int,
                  - joint_friction(model, part.v) - constant)
     weight = np.sqrt(samples.weight)[:, None]
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
+
+
+def _numbers(name: str, value: ArrayLike, count: int) -> Array:
+    array = np.asarray(value)
+    return finite_array(name, np.full(count, array) if array.ndim == 0 else array, (count,))
 
 
 def _noise(W: Array, y: Array) -> Array:

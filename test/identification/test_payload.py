@@ -99,3 +99,21 @@ def test_one_pose_with_no_torque():
     model, samples = samples_of(*(np.zeros((3, 6)),) * 3, noise=0.5)
     with pytest.raises(ValueError, match=r"do not determine a positive mass.*record poses"):
         identify_payload(model, samples, "shoulder_link")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    ({"offset": [1.0] * 5}, "offset: expected 6 finite numbers"),
+    ({"offset": np.nan}, "offset: expected 6 finite numbers"),
+    ({"noise": 0.0}, "noise: expected positive numbers, got 0"),
+    ({"frame": 999}, "frame: expected a name, or an index from 0 to"),
+    ({"frame": -1}, "frame: expected a name, or an index"),
+])
+def test_invalid_arguments(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        identify_payload(*samples_of(*poses()), **{"frame": "tool0"} | arguments)
+
+
+def test_contacts_are_not_ignored():
+    model, samples = samples_of(*poses())
+    with pytest.raises(ValueError, match="without contacts, got tool0"):
+        identify_payload(model, Samples(**{**vars(samples), "contacts": ("tool0",)}), "tool0")
