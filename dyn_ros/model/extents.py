@@ -152,6 +152,9 @@ def _extents(root: Element, visual: dict[str, list[Shape]], collision: dict[str,
             _extent([parts[other] for other in group],
                     [_relative(placements, name, other) for other in group]),
             part.mesh)
+        if part.exists and part.known and result.links[name].own is None:
+            result.unseen.append(f"the shapes of link '{name}' enclose no volume and are not "
+                                 "examined")
     return result
 
 

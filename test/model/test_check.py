@@ -454,6 +454,14 @@ def test_a_scale_that_cannot_be_read_is_stated(box_mesh, scale):
                     f"got '{scale}'")
 
 
+@pytest.mark.parametrize("more", ['scale="0 1 1"', 'scale="1e-9 1e-9 1e-9"'])
+def test_shapes_without_volume_are_stated(box_mesh, more):
+    examined = examine_urdf(robot(shape=mesh(more=more), inertia=diagonal(9, 9, 9)),
+                            folders=[box_mesh])
+    assert examined.findings == []
+    assert examined.unseen == ["the shapes of link 'arm' enclose no volume and are not examined"]
+
+
 def test_without_trimesh_meshes_are_not_examined(box_mesh, monkeypatch):
     monkeypatch.setitem(sys.modules, "trimesh", None)
     text = robot(shape=mesh(), inertia=diagonal(28333, 33333, 8333))
