@@ -30,13 +30,13 @@ _DEPENDENT = 1e-12      # squared size of a combination of unit forces that coun
 _LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
 _DENSE = 512           # of these, where all columns of all rows are computed
 _STRETCHES = 8          # of consecutive samples, for their correlation
-_SAMPLE = 40000         # residuals that are compared with their distance from reversals
+_SAMPLE = 20000         # residuals that are compared with their distance from reversals
 _FAR = 32767            # samples: a reversal farther away does not matter
 _SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
 _FEWEST = 30            # residuals for a mean
 _CLIPPED = 30.0         # times the median: larger residuals count as that
-PART = 8192             # samples that are processed at a time
+PART = 4096             # samples that are processed at a time
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
 Progress = Callable[[float, str], None]
@@ -401,7 +401,7 @@ def _left(eliminations: Array) -> Array:
 
 def _fastest(samples: Samples) -> Array:
     """The speed that each row exceeds in 1 % of the samples, from some of them."""
-    step = 1 + len(samples) // 100000
+    step = 1 + len(samples) // 20000
     return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
 
 

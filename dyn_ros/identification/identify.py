@@ -28,7 +28,7 @@ from .samples import Samples
 from .unknowns import FEATURES, Unknowns, is_actuated, is_linear
 
 _BLOCKS = 50            # of consecutive samples; some are held out
-_DIFFERENCES = 4000     # of consecutive residuals, in each part, for their noise
+_DIFFERENCES = 20000    # of consecutive residuals, for their noise
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _REVERSALS = 3          # times that samples near reversals are left out
 _STILL = 1e-9           # rad/s, m/s: less is rounding
@@ -252,7 +252,7 @@ def _require_samples(unknowns: Unknowns, samples: Samples) -> None:
     if len(samples) < needed:
         raise ValueError(f"samples: expected at least {needed} to identify {unknowns.model!r}, got "
                          f"{len(samples)}; record for longer")
-    if np.abs(samples.v).max() < _STILL:
+    if max(samples.v.max(), -samples.v.min()) < _STILL:
         raise ValueError("samples: no joint moves; record a motion, such as one of dyn_ros.excite")
 
 
@@ -347,7 +347,8 @@ def _joints(model: Model, recording: Recording, held: Sequence[slice], described
     for part in recording.comparison(rows, (described, parameters)):
         squares += [np.nansum(each ** 2, axis=0) for each in part]
         count += [np.isfinite(each).sum(axis=0) for each in part]
-        differences.append(np.diff(part[2][:_DIFFERENCES], 2, axis=0))
+        differences.append(np.diff(part[2][:max(3, _DIFFERENCES * len(part[2]) // len(rows))], 2,
+                                   axis=0))
     rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
     noise = _white_noise(np.concatenate(differences))
     linear, actuated = is_linear(model), is_actuated(model)

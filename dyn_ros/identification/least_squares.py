@@ -19,7 +19,7 @@ _SCORES = 12            # blocks for each base parameter, whose scatter gives th
 _LENGTHS = 3            # correlation lengths for each block
 _SINGULAR = 1e-13       # of the largest eigenvalue of the scaled normal equations
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
-_SAMPLE = 40000         # residuals for a median
+_SAMPLE = 20000         # residuals for a median
 
 
 class Estimate(NamedTuple):
