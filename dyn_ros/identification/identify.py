@@ -152,7 +152,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     return Identification(
         model=model, identified=_identified(model, unknowns, chosen, fitted.parameters),
         offset=own[3], stribeck=own[4], stribeck_velocity=velocity, joints=joints, base=values,
-        samples=samples, held_out=tuple(held),
+        samples=samples, held_out=tuple(held), contact_dimension=contact_dimension,
         undetermined=undetermined(unknowns, base, values, samples), warnings=tuple(warnings),
         seconds=time.perf_counter() - began)
 

@@ -26,7 +26,6 @@ _ALL_POINTS = 240_000           # of all curves of the torques
 _SAMPLES = 200_000              # of the held-out ones that are shown
 _DOTS = 400                     # of a joint's friction
 _BINS = 61
-_FORCE = 3                      # rows of a contact's Jacobian: the force at the frame's origin
 _CHUNK = 8192                   # samples
 _LATITUDES, _LONGITUDES = 17, 32
 
@@ -122,18 +121,17 @@ def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
 
 
 def contact_torques(result: Identification, samples: Samples, residual: Array) -> Array:
-    """The part of a residual that forces at the contacts explain, by weighted least squares."""
+    """The part of a residual that contact forces explain, by weighted least squares."""
     found = np.zeros_like(residual)
     if not samples.contacts:
         return found
     noise = np.array([joint.noise for joint in result.joints])
     noise = np.where(noise > 0.0, noise, 1.0)
-    data = Data(result.model)
+    data, axes = Data(result.model), ReferenceFrame.LOCAL_WORLD_ALIGNED
     for start in range(0, len(samples), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        J = np.stack([frame_jacobian(result.model, data, samples.q[rows], frame,
-                                     ReferenceFrame.LOCAL_WORLD_ALIGNED)[:, :_FORCE]
-                      for frame in samples.contacts], axis=1)
+        J = np.stack([frame_jacobian(result.model, data, samples.q[rows], frame, axes)
+                      for frame in samples.contacts], axis=1)[:, :, :result.contact_dimension]
         if samples.in_contact is not None:
             J *= samples.in_contact[rows][:, :, None, None]
         A = J.reshape(len(J), -1, J.shape[-1]) / noise

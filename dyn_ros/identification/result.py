@@ -108,6 +108,8 @@ class Identification:
         The recording, or several; efforts times the motor constants, if these were given.
     held_out : tuple of slice
         The blocks of samples on which ``joints`` compares torques.
+    contact_dimension : int
+        3 or 6: what the contacts of the samples transmit.
     undetermined : tuple of str
         What the recording does not determine, and which motion would.
     warnings : tuple of str
@@ -124,6 +126,7 @@ class Identification:
     base: BaseEstimate
     samples: Samples
     held_out: tuple[slice, ...]
+    contact_dimension: int
     undetermined: tuple[str, ...]
     warnings: tuple[str, ...]
     seconds: float

@@ -398,7 +398,7 @@ class Model:
 
         What is read is a read-only copy. What is assigned includes the payloads that are attached;
         these remain, and can be replaced or removed. The difference to the other links that are
-        fixed to a joint becomes the inertia of the link that the joint connects. Any finite
+        fixed to a joint becomes the inertia of the first of them that has mass. Any finite
         numbers are accepted, since an estimate need not be physical: see ``is_physical``.
         """
         return frozen(payload.parameters(self), (self.njoints, layout.INERTIA_ROW))

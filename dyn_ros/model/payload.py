@@ -73,7 +73,8 @@ def parameters(model):
 def assign_parameters(model, value):
     """Set the inertias of bodies, with payloads; those that do not change keep their exact values.
 
-    The link of each joint has the difference to the other links that are fixed to it.
+    The first link of a body that has mass gets the difference to the other links that are fixed
+    to it; if none has mass, the link of the joint.
     """
     total = finite_array("inertial_parameters", value, (model.njoints, layout.INERTIA_ROW))
     if (np.abs(total) > LARGEST).any():
@@ -86,8 +87,9 @@ def assign_parameters(model, value):
     for joint in changed:
         own = total[joint] - sum(each.dynamic_parameters() for each in _on(model, joint))
         joints[joint] = replace(joints[joint], inertia=AssignedInertia.from_array(own))
-        first, *others = (i for i, frame in enumerate(frames)
-                          if frame.kind == "body" and frame.parent == joint)
+        first, *others = sorted((i for i, frame in enumerate(frames)
+                                 if frame.kind == "body" and frame.parent == joint),
+                                key=lambda i: frames[i].inertia.mass == 0.0)
         inertia = AssignedInertia.from_array(
             own - sum(_packed_link(frames[i]) for i in others))
         placement = SE3.from_homogeneous(frames[first].placement)

@@ -373,3 +373,15 @@ def test_parts_of_a_robot_change_their_links_only():
         p = 1.2 * part.inertial_parameters
         part.inertial_parameters, part.friction = p, np.full(part.nv, 0.7)
         same(cut(model_of(dyn_ros.write_urdf(xml, part))), part)
+
+
+def test_a_link_without_mass_stays_so():
+    xml = """<robot name="arm"><link name="base"/><link name="flange"/><link name="tool"><inertial>
+      <mass value="2"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+      </link>
+      <joint name="wrist" type="continuous"><parent link="base"/><child link="flange"/></joint>
+      <joint name="bolt" type="fixed"><parent link="flange"/><child link="tool"/></joint></robot>"""
+    model = scaled(model_of(xml))
+    text = dyn_ros.write_urdf(xml, model)
+    assert text.count("<inertial>") == 1 and '<link name="flange"/>' in text
+    same(model_of(text), model)

@@ -36,7 +36,7 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
     those of the text; missing elements are inserted. All else remains byte by byte: comments,
     formatting, the order of attributes, and the encoding.
 
-    If several links are fixed to a joint, the link that the joint connects receives the
+    If several links are fixed to a joint, the first of them that has mass receives the
     difference. If it could not be physical then, but the whole body can, each link receives the
     share of the body that corresponds to its mass. If mimic joints follow a joint, this joint
     receives the difference in damping and friction, in the same way. A model from ``reduced``
