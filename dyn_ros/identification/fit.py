@@ -11,15 +11,18 @@ that cannot be negative, such as friction, are treated alike, as matrices of one
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from ..model.parameters import is_physical, pseudo_inertia
 from ..spatial.types import Array
 
 _STEPS = 200
 _CONVERGED = 1e-10      # squared Newton decrement
+_NEAR = 0.1             # the same, on the way
+_SINGULAR = 1e-15       # of the largest eigenvalue
 _CLOSE = 1e-4
 _SHORTEST = 1e-12
 _ROOT = np.sqrt(2.0)
@@ -112,9 +115,10 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array) 
         reference[10 * n:])
     quadratic, linear = T.T @ H @ T, T.T @ g
     quadratic = (quadratic + quadratic.T) / 2.0
+    best = _least_squares(quadratic, linear)        # of the data alone
     z = np.concatenate([bodies.start.ravel(), np.where(one, 1.0, 0.0)[10 * n:]])
 
-    def cost(z: Array) -> tuple[float, Array, Array]:
+    def cost(z: Array, share: float) -> tuple[float, Array, Array]:
         value, gradient, hessian = bodies.divergence(z[:10 * n].reshape(n, 10))
         if not np.isfinite(value).all() or (z[one] <= 0.0).any():
             return np.inf, z, z
@@ -128,14 +132,29 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array) 
         diagonal = np.zeros_like(z)
         diagonal[one], diagonal[free] = s[one] / z[one] ** 2, s[free]
         bend[np.diag_indices_from(bend)] += diagonal
-        total = (float(of_body @ value) + float((s[one] * (z[one] - np.log(z[one]) - 1.0)).sum())
-                 + 0.5 * float((s[free] * z[free] ** 2).sum())
-                 + 0.5 * float(z @ quadratic @ z) - float(linear @ z))
-        return total, slope + quadratic @ z - linear, bend + quadratic
+        distance = (float(of_body @ value) + float((s[one] * (z[one] - np.log(z[one]) - 1.0)).sum())
+                    + 0.5 * float((s[free] * z[free] ** 2).sum()))
+        error = quadratic @ (z - best)
+        return (share * distance + 0.5 * float((z - best) @ error), share * slope + error,
+                share * bend + quadratic)
 
-    x = T @ minimize(cost, z)
+    # from the description to the data: few steps from one share to the next
+    _, slope, bend = cost(z, 1.0)
+    largest = max(1.0, float(slope @ _solve(bend, slope)))
+    for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
+        z = minimize(partial(cost, share=share), z, _CONVERGED if share == 1.0 else _NEAR * share)
+    x = T @ z
     x[:10 * n] = _inside(x[:10 * n].reshape(n, 10), reference[:10 * n].reshape(n, 10)).ravel()
     return x
+
+
+def _least_squares(quadratic: Array, linear: Array) -> Array:
+    """The smallest minimum of a quadratic cost."""
+    eigenvalues, vectors = eigh(quadratic)
+    kept = eigenvalues > _SINGULAR * max(eigenvalues[-1], 1e-300)
+    inverse = np.where(kept, 1.0 / np.where(kept, eigenvalues, 1.0), 0.0)
+    found: Array = vectors @ (inverse * (vectors.T @ linear))
+    return found
 
 
 def _inside(bodies: Array, reference: Array) -> Array:
@@ -147,13 +166,17 @@ def _inside(bodies: Array, reference: Array) -> Array:
     return bodies
 
 
-def minimize(cost: Callable[[Array], tuple[float, Array, Array]], z: Array) -> Array:
-    """Newton's method with backtracking, for a convex cost that is infinite outside its domain."""
+def minimize(cost: Callable[[Array], tuple[float, Array, Array]], z: Array,
+             tolerance: float) -> Array:
+    """Newton's method with backtracking, for a convex cost that is infinite outside its domain.
+
+    It ends where the squared Newton decrement is below the tolerance.
+    """
     value, gradient, hessian = cost(z)
     for _ in range(_STEPS):
         direction = -_solve(hessian, gradient)
         decrease = -float(gradient @ direction)
-        if decrease < _CONVERGED:
+        if decrease < tolerance:
             break
         length = 1.0
         found = cost(z + direction)
