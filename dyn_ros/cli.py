@@ -3,6 +3,7 @@
 """The ``dyn_ros`` command."""
 import argparse
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Read = TypeVar("Read")
+_POOR = 1000.0      # condition number of a motion
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:             # of another program, such as `head`, that reads no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def demo() -> int:
@@ -175,12 +180,12 @@ def _add_check(commands: Commands) -> None:
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
     _add_robot(command)
-    command.add_argument("--mesh-path", type=Path, action="append", default=[], metavar="FOLDER",
+    command.add_argument("--mesh-path", type=_folder, action="append", default=[], metavar="FOLDER",
                          help="folder with packages that contain meshes, in addition to sourced "
                               "workspaces and to the folders above the robot's file; repeatable")
     command.add_argument("--json", action="store_true",
                          help="print the findings as JSON; what was not examined goes to stderr")
-    command.add_argument("--picture", type=Path, metavar="FILE.html",
+    command.add_argument("--picture", type=_page, metavar="FILE.html",
                          help="save a picture of the links' shapes and inertias, those with "
                               "findings in red")
 
@@ -233,7 +238,7 @@ def _add_identify(commands: Commands) -> None:
                               "effort.JOINT")
     command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
                          help="write the description with the identified parameters")
-    command.add_argument("--report", type=Path, metavar="FILE.html",
+    command.add_argument("--report", type=_page, metavar="FILE.html",
                          help="write a page with plots of the result")
     _add_root_joint(command)
     command.add_argument("--cutoff", type=_positive, metavar="HZ",
@@ -253,6 +258,7 @@ def _add_identify(commands: Commands) -> None:
 
 
 def _identify(options: argparse.Namespace) -> None:
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     from . import tables
@@ -264,7 +270,7 @@ def _identify(options: argparse.Namespace) -> None:
     if options.report and not find_spec("plotly"):
         raise UsageError("reports require plotly: pip install dyn_ros[identification]")
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=1.0)
         samples = [_recording(path, model, options.cutoff) for path in options.recordings]
 
@@ -278,7 +284,6 @@ def _identify(options: argparse.Namespace) -> None:
                               contact_dimension=options.contact_dimension)
         except ValueError as error:
             raise UsageError(error) from error
-    tables.show_identification(result)
     try:
         if options.output:
             result.write_urdf(options.robot, options.output)
@@ -291,6 +296,7 @@ def _identify(options: argparse.Namespace) -> None:
         raise UsageError(f"{error.filename}: {error.strerror}") from error
     except ImportError as error:
         raise UsageError(error) from error
+    tables.show_identification(result, options.report)
 
 
 def _recording(path: Path, model: Model, cutoff: float | None) -> "Samples":
@@ -323,18 +329,21 @@ def _add_excite(commands: Commands) -> None:
 
 
 def _excite(options: argparse.Namespace) -> None:
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from .identification import excite
+    from .identification.trajectory_file import suffix
     model = _read(options, Model.from_urdf)
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                  transient=True) as bar:
+                  console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("searching", total=None)
 
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
         try:
+            suffix(options.output)
             found = excite(model, duration=options.duration, period=options.period,
                            margin=options.margin, seed=options.seed, progress=show)
             found.write(options.output, options.rate)
@@ -344,6 +353,9 @@ def _excite(options: argparse.Namespace) -> None:
             raise UsageError(f"{options.output}: {error.strerror}") from error
     print(f"wrote {options.output}: {found.time[-1]:g} s, condition number {found.condition:.3g}. "
           "Look at the motion before you run it: collisions are not checked.")
+    if found.condition > _POOR:
+        print(f"warning: a condition number above {_POOR:g} means that some parameters will hardly "
+              "be determined; use a longer --period, or wider limits", file=sys.stderr)
 
 
 def _read(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:
@@ -386,6 +398,20 @@ def _port(text: str) -> int:
     if not (text.isdecimal() and int(text) < 65536):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
     return int(text)
+
+
+def _page(text: str) -> Path:
+    """Convert the name of an HTML file, for argparse."""
+    if Path(text).suffix.lower() not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a file that ends with .html")
+    return Path(text)
+
+
+def _folder(text: str) -> Path:
+    """Convert the name of a folder that exists, for argparse."""
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+    return Path(text)
 
 
 def _count(text: str) -> int:

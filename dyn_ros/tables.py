@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from .model import Data, Model
 from .model.check import Finding
 from .model.urdf import Joint
 from .spatial.types import Array
+
+_MOST = 5           # parameters that are not determined, of those that are listed
 
 if TYPE_CHECKING:
     from .identification import Identification
@@ -79,11 +82,11 @@ def show_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
         console.print(table)
     for line in unseen:
         console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
-    console.print(f"{len(found)} findings" if found else "no findings")
+    console.print(_counted(len(found), "finding"))
     return len(found)
 
 
-def show_identification(result: "Identification") -> None:
+def show_identification(result: "Identification", report: Path | None = None) -> None:
     """Print the error of each joint's torque before and after, friction, and what is missing."""
     table = _table("joint", _right("torque"), _right("before"), _right("after"), _right("noise"),
                    _right("armature"), _right("damping"), _right("friction"), _right("offset"))
@@ -99,10 +102,14 @@ def show_identification(result: "Identification") -> None:
     known = sum(each != "not" for each in result.base.excitation)
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
                   f"{len(result.samples)} samples, {result.seconds:.1f} s.")
-    for text in result.undetermined:
-        console.print(f"not determined: {text}", markup=False)
     for text in result.warnings:
         console.print(f"warning: {text}", style="yellow", markup=False)
+    for text in result.undetermined[:_MOST]:
+        console.print(f"not determined: {text}", markup=False)
+    if len(result.undetermined) > _MOST:
+        where = str(report) if report else "--report FILE.html lists them"
+        console.print(f"not determined: {len(result.undetermined) - _MOST} more; {where}",
+                      markup=False)
 
 
 def print_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
@@ -120,6 +127,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
 
 
 def _console() -> Console:

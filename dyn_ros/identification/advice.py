@@ -11,7 +11,7 @@ from ..spatial.types import Array
 from .base_parameters import BaseParameters
 from .result import BaseEstimate
 from .samples import Samples
-from .unknowns import Unknowns, is_actuated, is_linear
+from .unknowns import Unknowns, is_linear
 
 _POSES = 30
 
@@ -60,7 +60,7 @@ def _responses(model: Model) -> Array:
     found = []
     for k in range(model.nv):
         a = still.copy()
-        a[:, k] = is_actuated(model)[k]
+        a[:, k] = 1.0
         moved = joint_torque_regressor(model, data, q, still, a) - gravity
         found.append(np.abs(moved).max(axis=(0, 1)))
     return np.array([*found, np.abs(gravity).max(axis=(0, 1)) / 10.0])

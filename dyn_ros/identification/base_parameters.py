@@ -18,7 +18,7 @@ _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent colu
 _NEGLIGIBLE = 1e-9      # coefficients below this are rounding
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BaseParameters:
     """The combinations of a robot's parameters that its torques depend on.
 
@@ -49,6 +49,10 @@ class BaseParameters:
     def __len__(self) -> int:
         """Return the number of base parameters."""
         return len(self.names)
+
+    def __repr__(self) -> str:
+        """Return their number and the condition."""
+        return f"BaseParameters({len(self)}, condition={self.condition:.3g})"
 
 
 def base_parameters(model: Model, *, armature: bool = False, friction: bool = False,

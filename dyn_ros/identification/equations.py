@@ -172,7 +172,7 @@ class Recording:
         return found
 
     def residuals(self, samples: Samples, parameters: Array) -> tuple[Array, Array | float]:
-        """Measured minus modelled torques, and the part of the noise that is left in them.
+        """Measured minus modeled torques, and the part of the noise that is left in them.
 
         What unknown contact forces can explain is eliminated, and with it some of the noise.
         """

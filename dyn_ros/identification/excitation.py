@@ -39,7 +39,7 @@ _DEPENDENT = 1e-8               # of a column's length
 _MANY = 10 ** 7                 # samples of a trajectory
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Excitation:
     """A trajectory to record for identification.
 
@@ -76,6 +76,11 @@ class Excitation:
     period: float
     center: Array
     coefficients: Array
+
+    def __repr__(self) -> str:
+        """Return the robot, the duration and the condition number."""
+        return (f"Excitation({self.model.name!r}, {self.time[-1]:g} s, "
+                f"condition={self.condition:.3g})")
 
     def at(self, time: ArrayLike) -> tuple[Array, Array, Array]:
         """Positions, velocities and accelerations at other times.

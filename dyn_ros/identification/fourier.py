@@ -136,10 +136,10 @@ class Limits:
             self.velocity[k] / (between * np.abs(v).max(-2)),
             self.acceleration[k] / (between * np.abs(a).max(-2))))
         size = largest * (_SMALLEST + (1.0 - _SMALLEST) * 0.5 * (1.0 + np.sin(x[..., 0])))
-        room = np.maximum(0.0, reach - size * between * 0.5 * (high - low))
+        space = np.maximum(0.0, reach - size * between * 0.5 * (high - low))
         middle = 0.5 * (self.lower + self.upper)
         center = np.broadcast_to(middle, (*x.shape[:-2], len(middle))).copy()
-        center[..., k] += room * np.sin(x[..., 1]) - size * 0.5 * (low + high)
+        center[..., k] += space * np.sin(x[..., 1]) - size * 0.5 * (low + high)
         found = np.zeros((*center.shape, 2 * harmonics))
         found[..., k, :] = size[..., None] * shape
         return center, found
@@ -156,7 +156,7 @@ def joint_limits(model: Model, *, rest: ArrayLike | None = None, lower: ArrayLik
     Raises
     ------
     ValueError
-        An argument of the wrong shape, an unknown joint, or limits that leave no room.
+        An argument of the wrong shape, an unknown joint, or limits between which nothing fits.
     """
     angle = np.array([joint.kind != "prismatic" for joint in model.tree.joints
                       if joint.mimic is None])

@@ -31,6 +31,7 @@ _BLOCKS = 50            # of consecutive samples; some are held out
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
 _MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _REVERSALS = 3          # times that samples near reversals are left out
+_ROUNDING = 1e-14       # of a body's size
 _STILL = 1e-9           # rad/s, m/s: less is rounding
 _FEWEST = 3             # equations for each parameter
 _POOR = 2.0             # times the noise: an error that noise does not explain
@@ -46,7 +47,7 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
              contact_dimension: int = 3, progress: Progress | None = None) -> Identification:
     """Estimate the parameters of a robot from measured torques.
 
-    The estimate minimizes the sum of squared differences of measured and modelled torque, each
+    The estimate minimizes the sum of squared differences of measured and modeled torque, each
     divided by the variance of its joint's noise, plus the divergence of each body from the one
     described. What the recording determines therefore comes from the recording, all else from the
     description. Every body remains physical: its pseudo-inertia is positive definite, so there is a
@@ -269,8 +270,9 @@ def _require_support(model: Model, samples: Samples) -> None:
         rnea(model, data, some.q, still, still)))
     if needed > 0.5 * weight > 0.0:
         raise ValueError("samples: the efforts of the base are 0, but its motion requires "
-                         f"{needed:.3g} N, as the model has it: something carries the robot; name "
-                         "its contacts, or pass measured forces as f_ext")
+                         f"{needed:.3g} N, as the model has it: something carries the robot; state "
+                         "which frames are in contact (columns in_contact.FRAME of a table), or "
+                         "pass measured forces as f_ext")
 
 
 def _require_equations(contacts: tuple[str, ...], count: float, parameters: int) -> None:
@@ -280,8 +282,8 @@ def _require_equations(contacts: tuple[str, ...], count: float, parameters: int)
         raise ValueError(
             f"samples: {count:.3g} equations remain for {parameters} parameters, without those "
             f"that unknown forces in the contacts {', '.join(contacts)} can explain; "
-            "specify in_contact for each sample, pass contact_dimension=3, or pass measured forces "
-            "as f_ext")
+            "use a floating root joint if the base is not fixed, a contact dimension of 3 for "
+            "points, and state for each sample which frames are in contact")
     raise ValueError(f"samples: expected at least {_FEWEST * parameters} equations of joints "
                      f"that move and whose effort is measured, got {count:.3g}; record more "
                      "motion, or check the efforts")
@@ -329,9 +331,13 @@ def _described(model: Model) -> Array:
 
 def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str],
                 parameters: Array) -> Model:
-    """A copy of the model with these parameters."""
+    """A copy of the model with these parameters; numbers that are rounding errors are zero."""
     identified = copy.copy(model)
-    identified.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
+    bodies = parameters[:unknowns.bodies].reshape(-1, 10).copy()
+    moment = bodies[:, [4, 6, 9]].sum(axis=1)
+    size = np.stack([bodies[:, 0], np.sqrt(bodies[:, 0] * moment), moment], axis=1)
+    bodies[np.abs(bodies) < _ROUNDING * np.repeat(size, [1, 3, 6], axis=1)] = 0.0
+    identified.inertial_parameters = bodies
     own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
     for name, n in _FEATURES.items():
         if name in chosen:

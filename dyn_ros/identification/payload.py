@@ -50,7 +50,7 @@ class PayloadEstimate:
         Which of these the samples determine, such as "m" and "m cx". The others are those of a
         sphere of water with this mass and center.
     before, after : (nv,) ndarray
-        RMS difference of measured and modelled torque without and with the payload [N m, N].
+        RMS difference of measured and modeled torque without and with the payload [N m, N].
     """
 
     frame: str

@@ -52,8 +52,8 @@ def _nearest(body: Array, lightest: float) -> Array:
     spread, axes = np.linalg.eigh(second / mass)
     if spread[0] >= _THIN ** 2:
         return body
-    largest = spread[2] if spread[2] > _THIN ** 2 else _SIZE ** 2
-    second = mass * (axes * np.maximum(spread, _FLAT ** 2 * largest)) @ axes.T
+    least = _FLAT ** 2 * spread[2] if spread[2] > _THIN ** 2 else _SIZE ** 2
+    second = mass * (axes * np.maximum(spread, least)) @ axes.T
     P = np.zeros((4, 4))
     P[:3, :3] = second + mass * np.outer(center, center)
     P[:3, 3] = P[3, :3] = mass * center

@@ -153,7 +153,7 @@ def _ratio(joint: JointResult) -> float:
 
 def _errors(result: Identification) -> Iterator[str]:
     yield _title("errors")
-    yield ("<p>RMS difference of measured and modelled torque, held-out samples. An error close to "
+    yield ("<p>RMS difference of measured and modeled torque, held-out samples. An error close to "
            "the noise cannot become smaller; one far above it means that the model lacks "
            "something, such as flexibility, friction of another kind, or a cable.</p>")
     yield _figure(figures.errors(result), "errors", "Vertical marks: noise of the measured torque.")

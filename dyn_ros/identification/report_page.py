@@ -70,7 +70,7 @@ a { color: var(--after); }
 # Figures are drawn when they come into view. Those of class "linked" share the range of their x
 # axis.
 _SCRIPT = """
-const options = {displaylogo: false, responsive: true,
+const options = {displaylogo: false, displayModeBar: "hover", responsive: true,
   modeBarButtonsToRemove: ["select2d", "lasso2d"]};
 let range = null, linking = false;
 function draw(div) {

@@ -27,7 +27,7 @@ class JointResult:
     unit : str
         "N m" or "N".
     before, after : float
-        RMS difference of measured and modelled torque on held-out samples, with the parameters of
+        RMS difference of measured and modeled torque on held-out samples, with the parameters of
         the description and with those identified from the other samples [N m, N].
     noise : float
         Standard deviation of the noise of the measured torque, from the second differences of
@@ -45,7 +45,7 @@ class JointResult:
     torque: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BaseEstimate:
     """Estimates of the base parameters, with 95 % confidence intervals.
 
@@ -84,8 +84,12 @@ class BaseEstimate:
     upper: Array
     excitation: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """Return the number of base parameters."""
+        return f"BaseEstimate({len(self.names)} base parameters)"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Identification:
     """The result of ``dyn_ros.identify``.
 
@@ -130,6 +134,11 @@ class Identification:
     undetermined: tuple[str, ...]
     warnings: tuple[str, ...]
     seconds: float
+
+    def __repr__(self) -> str:
+        """Return the number of joints, samples and base parameters."""
+        return (f"Identification({self.model.name!r}, {len(self.joints)} joints, "
+                f"{len(self.samples)} samples, {len(self.base.names)} base parameters)")
 
     @property
     def validation(self) -> Samples:

@@ -46,7 +46,7 @@ _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to
 _CHUNK = 65536
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Samples:
     """A recording of a robot: motions and the torques that were measured.
 
@@ -98,6 +98,9 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def __repr__(self) -> str:
+        return f"Samples({len(self)}, nq={self.q.shape[1]}, nv={self.v.shape[1]})"
 
     def take(self, indices: slice | NDArray[Any] | Sequence[int]) -> Samples:
         """Return some of the samples.

@@ -1,0 +1,99 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The commands ``dyn_ros identify`` and ``dyn_ros excite``."""
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from identification.recordings import perturbed, record, waves
+from identification.robots import UR10, load
+
+import dyn_ros
+from dyn_ros import cli
+from dyn_ros.identification import columns
+
+ARM = "dyn_ros/robots/arm7.urdf"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A recording of an arm with other parameters, as a CSV file."""
+    true = perturbed(load("ur10"), seed=1)
+    recording = record(true, waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7]))
+    path = tmp_path_factory.mktemp("recording") / "recording.csv"
+    columns.write(path, recording.table())
+    return path
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def test_identify(table, tmp_path, capsys):
+    output, report = tmp_path / "new.urdf", tmp_path / "report.html"
+    assert run("identify", UR10, table, "-o", output, "--report", report) == 0
+    shown = capsys.readouterr().out
+    assert "58 of 58 combinations of parameters are determined" in shown
+    assert f"wrote {output}" in shown and f"wrote {report}" in shown
+    assert "shoulder_pan_joint" in shown and "warning" not in shown
+    model = dyn_ros.Model.from_urdf_file(output)
+    assert dyn_ros.is_physical(model.inertial_parameters).all() and (model.friction > 0.0).all()
+    assert report.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_several_recordings_without_friction(table, capsys):
+    assert run("identify", UR10, table, table, "--no-friction", "--no-armature") == 0
+    assert " of 36 combinations of parameters are determined" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["missing.csv"], "missing.csv: No such file or directory"),
+    (["recording.csv", "-o", "nowhere/new.urdf"], "there is no folder 'nowhere'; create it first"),
+    (["recording.csv", "--contact-dimension", "6", "--root-joint", "floating"],
+     "position.root_joint/x"),
+    (["recording.csv", "--cutoff", "400"], "cutoff: expected"),
+])
+def test_errors_name_the_value(table, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(table.parent)
+    assert run("identify", UR10, *arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--report", "report.pdf"], ["--threads", "0"],
+                                       ["--stribeck", "-1"]])
+def test_invalid_options(table, arguments, capsys):
+    with pytest.raises(SystemExit):
+        run("identify", UR10, table, *arguments)
+    assert arguments[1] in capsys.readouterr().err
+
+
+def test_results_are_written_although_nobody_reads_the_table(table, tmp_path):
+    output = tmp_path / "new.urdf"
+    command = [sys.executable, "-m", "dyn_ros.cli", "identify", str(UR10), str(table), "-o",
+               str(output)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    process.wait()
+    assert "Traceback" not in errors
+    dyn_ros.Model.from_urdf_file(output)
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json", ".csv"])
+def test_excite(tmp_path, capsys, suffix):
+    path = tmp_path / f"motion{suffix}"
+    assert run("excite", ARM, "-o", path, "--duration", "10") == 0
+    assert f"wrote {path}: 10 s, condition number" in capsys.readouterr().out
+    assert path.stat().st_size > 1000
+
+
+def test_excite_warns_of_a_motion_that_says_nothing(tmp_path, capsys):
+    assert run("excite", ARM, "-o", tmp_path / "motion.yaml", "--period", "0.1") == 0
+    assert "warning: a condition number above 1000" in capsys.readouterr().err
+
+
+def test_excite_of_a_file_that_cannot_be(tmp_path, capsys):
+    assert run("excite", ARM, "-o", tmp_path / "motion.txt") == 2
+    assert "motion.txt" in capsys.readouterr().err
