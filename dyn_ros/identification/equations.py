@@ -29,13 +29,14 @@ from .unknowns import FEATURES, Unknowns, is_actuated
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
 _DENSE = 512           # of these, where all columns of all rows are computed
-_STRETCHES = 8          # of consecutive samples, for their correlation
+_STRETCHES = 4          # of consecutive samples, for their correlation
 _SAMPLE = 20000         # residuals that are compared with their distance from reversals
 _FAR = 32767            # samples: a reversal farther away does not matter
 _SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
 _FEWEST = 30            # residuals for a mean
 _CLIPPED = 30.0         # times the median: larger residuals count as that
+_SUMMED = 16384         # samples whose equations are added up in one call
 PART = 4096             # samples that are processed at a time
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
 
@@ -187,23 +188,30 @@ class Recording:
     def equations(self, start: float, stop: float) -> Equations:
         """The normal equations; progress goes from start to stop."""
         sums = self._nothing()
-        for done, samples in self._parts():
+        for done, samples in self._parts(_SUMMED):
             sums.add(self._of(samples, self.weights(samples)))
             self._progress(start + done * (stop - start), "equations")
         return sums
 
     def excess(self, parameters: Array, limit: Array) -> tuple[Equations, float]:
         """What residuals above the limit of their row contribute too much, and their fraction."""
-        sums, outliers, rows = self._nothing(), 0, 0
+        sums, outliers, rows, first = self._nothing(), 0, 0, 0
+        found: list[np.ndarray] = []
+        excesses: list[Array] = []
         for _, samples in self._parts():
             r, left = self.residuals(samples, parameters)
             weights = self.weights(samples)
             rows += int((weights > 0.0).sum())
             weights *= 1.0 - np.minimum(1.0, limit * left / np.maximum(np.abs(r), 1e-300))
             outliers += int((weights > 0.0).sum())
-            found = np.flatnonzero(weights.any(axis=1))
-            if len(found):
-                sums.add(self._of(samples.take(found), weights[found]))
+            some = np.flatnonzero(weights.any(axis=1))
+            found.append(self._rows[first + some])
+            excesses.append(weights[some])
+            first += len(samples)
+            if sum(map(len, found)) > _SUMMED or first >= self.size:
+                sums.add(self._of(self._samples.take(np.concatenate(found)),
+                                  np.concatenate(excesses)))
+                found, excesses = [], []
         return sums, outliers / max(rows, 1)
 
     def scores(self, parameters: Array, limit: Array, noise: Array, length: int) -> Array:
@@ -253,17 +261,19 @@ class Recording:
                 found.append(np.where(known & (left > _LITTLE), r / left, np.nan))
             yield found
 
-    def _parts(self) -> Iterator[tuple[float, Samples]]:
-        """Samples that fit into the caches, and the fraction that they complete."""
-        for first in range(0, self.size, PART):
-            samples = self._samples.take(self._rows[first:first + PART])
-            yield min(1.0, (first + PART) / self.size), samples
+    def _parts(self, size: int = PART) -> Iterator[tuple[float, Samples]]:
+        """Some samples at a time, and the fraction that they complete."""
+        for first in range(0, self.size, size):
+            samples = self._samples.take(self._rows[first:first + size])
+            yield min(1.0, (first + size) / self.size), samples
 
     def _some(self, count: int) -> np.ndarray:
         """Indices of about this many samples."""
         return self._rows[::1 + self.size // count]
 
     def _of(self, samples: Samples, weights: Array) -> Equations:
+        if not len(samples):
+            return self._nothing()
         if samples.contacts:
             return self._without_contact_forces(samples, weights)
         WW, Wy, yy = normal_equations(
@@ -365,7 +375,7 @@ class Recording:
 
         That many samples say as much about the parameters as one whose noise is independent.
         """
-        found, length = [], min(PART, -(-self.size // _STRETCHES))
+        found, length = [], min(PART, 1 << (self.size // _STRETCHES).bit_length() - 1)
         for first in np.linspace(0, self.size - length, _STRETCHES).astype(int):
             samples = self._samples.take(self._rows[first:first + length])
             r = self.residuals(samples, parameters)[0] * (self.weights(samples) > 0.0)

@@ -22,6 +22,7 @@ from ..spatial.types import Array
 _STEPS = 200
 _CONVERGED = 1e-10      # squared Newton decrement
 _NEAR = 0.1             # the same, on the way
+_NEIGHBOR = 100.0       # the same, of a start from which Newton's method converges
 _SINGULAR = 1e-15       # of the largest eigenvalue
 _CLOSE = 1e-4
 _SHORTEST = 1e-12
@@ -81,7 +82,8 @@ class Bodies:
         return value, gradient, hessian
 
 
-def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array) -> Array:
+def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
+        near: Array | None = None) -> Array:
     """Minimize x.H.x / 2 - g.x + the sum of strength * divergence from the reference.
 
     Parameters
@@ -97,6 +99,9 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array) 
     strength : (p,) ndarray
         Of the divergence of each body, in its first number, and of each positive number; and of
         the squared distance of the others from zero, in units of ``reference``.
+
+    near : (p,) ndarray, optional
+        Physical parameters close to the minimum, where the search starts.
 
     Returns
     -------
@@ -139,8 +144,15 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array) 
                 share * bend + quadratic)
 
     # from the description to the data: few steps from one share to the next
-    _, slope, bend = cost(z, 1.0)
-    largest = max(1.0, float(slope @ _solve(bend, slope)))
+    def decrement(z: Array) -> float:
+        value, slope, bend = cost(z, 1.0)
+        return float(slope @ _solve(bend, slope)) if np.isfinite(value) else np.inf
+
+    largest = max(1.0, decrement(z))
+    if near is not None:
+        start = np.linalg.solve(T, near).astype(np.float64)
+        if decrement(start) < _NEIGHBOR:
+            z, largest = start, 1.0
     for share in np.geomspace(largest, 1.0, 2 + int(np.log10(largest))):
         z = minimize(partial(cost, share=share), z, _CONVERGED if share == 1.0 else _NEAR * share)
     x = T @ z

@@ -135,16 +135,16 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     problem = _Problem(unknowns, base, reference, scale, given, huber, regularization)
 
     first = problem.first_estimate(recording)
-    fitted = problem.fit(recording, first, 0.3, 0.4)
+    fitted = problem.fit(recording, first, None, 0.3, 0.4)
     joints = _joints(model, recording, held, described, fitted.parameters)
     warnings += _poor(joints, is_actuated(model))
     every = recording.of_all()
-    fitted = problem.fit(every, fitted.estimate, 0.4, 0.75)
+    fitted = problem.fit(every, fitted.estimate, fitted.parameters, 0.4, 0.75)
     if fitted.outliers > _MANY:
         warnings.append(f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
                         f"more than {huber:g} times the noise; the model lacks something, or "
                         "something touched the robot")
-    spread, count = covariance(base, every, fitted.estimate, huber)
+    spread, count = covariance(base, every, fitted.estimate, fitted.correlations, huber)
     values = base_estimate(base, fitted.estimate, spread,
                            float(stdtrit(max(count - 1, 1), 0.975)), scale.typical, described,
                            fitted.parameters)
@@ -164,6 +164,7 @@ class _Fit(NamedTuple):
     estimate: Estimate      # of the base parameters
     parameters: Array       # (p,), physical
     outliers: float         # as a fraction of the torques
+    correlations: Array     # (nv,) number of samples over which the noise is correlated
 
 
 class _Problem(NamedTuple):
@@ -191,8 +192,12 @@ class _Problem(NamedTuple):
             found = self._estimate(recording.equations(0.2, 0.3))
         return found
 
-    def fit(self, recording: Recording, found: Estimate, start: float, stop: float) -> _Fit:
-        """Estimate from all samples of a recording; outliers and correlated noise count less."""
+    def fit(self, recording: Recording, found: Estimate, near: Array | None, start: float,
+            stop: float) -> _Fit:
+        """Estimate from all samples of a recording; outliers and correlated noise count less.
+
+        The search for physical parameters starts near others, if they are known.
+        """
         correlations = recording.correlations(found.parameters)
         sums, outliers = recording.equations(start, stop), 0.0
         found = self._estimate(sums, correlations)
@@ -200,8 +205,9 @@ class _Problem(NamedTuple):
             sums, found, outliers = without_outliers(
                 self.unknowns, self.base, self.scale, sums, recording, self.noise, correlations,
                 found, self.huber)
-        return _Fit(found, physical_parameters(self.unknowns, sums, found.noise, self.reference,
-                                               self.regularization), outliers)
+        parameters = physical_parameters(self.unknowns, sums, found.noise, self.reference,
+                                         self.regularization, near)
+        return _Fit(found, parameters, outliers, correlations)
 
     def _estimate(self, sums: Equations, correlations: Array | float = 1.0) -> Estimate:
         return estimate(self.unknowns, self.base, self.scale, sums, self.noise, correlations)

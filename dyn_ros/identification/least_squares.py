@@ -147,14 +147,14 @@ def _spread(recording: Recording, found: Estimate) -> Array:
     return spread
 
 
-def covariance(base: BaseParameters, recording: Recording, found: Estimate,
+def covariance(base: BaseParameters, recording: Recording, found: Estimate, correlations: Array,
                huber: float | None) -> tuple[Array, int]:
     """Covariance of the estimate, (b, b), from the scatter of blocks of consecutive samples.
 
     Holds for noise that depends on the motion or is correlated over a few samples (White 1980;
     Liang and Zeger 1986). Also returns the number of blocks.
     """
-    length = max(int(_LENGTHS * recording.correlations(found.parameters).max()),
+    length = max(int(_LENGTHS * correlations.max()),
                  recording.size // (_SCORES * max(len(base), 1)), 1)
     limit = found.noise * (huber or np.inf)
     scores = recording.scores(found.parameters, limit, found.noise, length)[:, base.independent]

@@ -103,8 +103,11 @@ class Reference:
 
 
 def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, reference: Reference,
-                        strength: float) -> Array:
-    """The parameters that minimize the weighted residuals and the distance from the reference."""
+                        strength: float, near: Array | None) -> Array:
+    """The parameters that minimize the weighted residuals and the distance from the reference.
+
+    The search starts near others, if they are known.
+    """
     H, g = assembled(unknowns, sums, np.maximum(noise, _least_noise(sums)))
     kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
     kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
@@ -112,7 +115,8 @@ def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, refer
     order = order[unknowns.active[order]]
     found = np.zeros(len(unknowns))
     found[order] = fit(H[np.ix_(order, order)], g[order], reference.values[order], kind[order],
-                       strength * reference.weights[order])
+                       strength * reference.weights[order],
+                       None if near is None else near[order])
     return found
 
 
