@@ -9,6 +9,7 @@ known kind fails.
 import array
 import configparser
 import importlib
+import json
 import re
 import runpy
 import shlex
@@ -21,10 +22,12 @@ from unittest import mock
 
 import pytest
 import yaml
+from identification.recordings import perturbed, record, waves
 
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
 from dyn_ros import cli
+from dyn_ros.identification import columns
 
 from .test_pages import generate
 
@@ -190,6 +193,11 @@ def _there(graph, words):
 @kind("ros2 topic pub")
 def _published(graph, words):
     topic, name, text = options(words, "-r=", "--once")
+    if text == "$(cat motion.yaml)":                        # a topic of another node
+        assert cli.main(["excite", ROBOT, "-o", "motion.yaml"]) == 0
+        message = fill(interface(name)(), yaml.safe_load(Path("motion.yaml").read_text()))
+        assert message.joint_names == list(graph.model.velocity_names) and message.points
+        return
     graph.set("/vereshchagin", constraints="topic")         # as a node begins
     graph.set("/centroidal", contact_source="topic")
     try:
@@ -350,8 +358,21 @@ def _built(graph, words):
     assert "<build_type>ament_cmake</build_type>" in (ROOT / "package.xml").read_text()
 
 
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """A recording of the arm, as the files that the documentation names."""
+    pytest.importorskip("pyarrow", reason="no pyarrow: run `make test`")
+    folder = tmp_path_factory.mktemp("recordings")
+    true = perturbed(importlib.import_module("dyn_ros").Model.from_urdf_file(ARM7))
+    table = record(true, waves([0.0] * 7, 0.8, [0.1, 0.3, 0.7])).table()
+    for name in ("recording.csv", "recording.parquet"):
+        columns.write(folder / name, table)
+    return folder
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_it_does(graph, tmp_path, monkeypatch, command):
+def test_it_does(graph, recordings, tmp_path, monkeypatch, command):
+    shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
     shutil.copy(ARM7, tmp_path / ROBOT)
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command.replace("$(ros2 pkg prefix --share dyn_ros)", "$ROS2_PKG_PREFIX"),
@@ -364,5 +385,7 @@ def test_it_does(graph, tmp_path, monkeypatch, command):
 def test_every_fence_has_a_language_that_is_tested():
     """Python runs in test_docs.py; text is compared if it is the output of a program."""
     for page in PAGES:
-        languages = {language for language, _ in FENCE.findall(page.read_text())}
-        assert languages <= {"python", "bash", "text", "ini"}, page
+        for language, code in FENCE.findall(page.read_text()):
+            assert language in ("python", "bash", "text", "ini", "json"), page
+            if language == "json":
+                json.loads(code)
