@@ -6,14 +6,15 @@
     figaroh-venv/bin/pip install figaroh==1.0.2 pin
     python benchmarks/identify.py --figaroh figaroh-venv/bin/python
 
-The recordings are those of the tests: excitation of 20 s, 500 samples per second, encoders of 2^19
-counts, 2 % noise of torques, friction and offsets. The true robots have other inertias than their
-descriptions. Errors are those of predicted torques for another motion, relative to their RMS, and
-without noise: the RMS over all joints, and the worst joint. FIGAROH runs in an interpreter of its
-own, with weighted least squares and its default settings, except for the cutoff of its filter,
-which is that of dyn_ros: with its own filter and differences, and with the filtered motion of
-dyn_ros. It uses all samples; dyn_ros holds out a fifth of them for its validation. Times are those
-of the identification, from the recording to the parameters, without imports and compilation.
+The recordings are those of the tests: excitation of 20 s (--seconds), 500 samples per second,
+encoders of 2^19 counts, 2 % noise of torques, friction and offsets. The true robots have other
+inertias than their descriptions. Errors are those of predicted torques for another motion, relative
+to their RMS, and without noise: the RMS over all joints, and the worst joint. FIGAROH runs in an
+interpreter of its own, with weighted least squares and its default settings, except for the cutoff
+of its filter, which is that of dyn_ros: with its own filter and differences, and with the filtered
+motion of dyn_ros. It uses all samples; dyn_ros holds out a fifth of them for its validation. Times
+are those of the identification, from the recording to the parameters, without imports and
+compilation.
 """
 import argparse
 import json
@@ -110,7 +111,7 @@ class Score(NamedTuple):
     count: int = 0
 
 
-def compare(robot: str, python: str | None, recordings: int) -> None:
+def compare(robot: str, python: str | None, recordings: int, seconds: float) -> None:
     """Print the errors and times of one robot."""
     from identification.recordings import offsets, perturbed, record
 
@@ -119,7 +120,7 @@ def compare(robot: str, python: str | None, recordings: int) -> None:
     xml = description(robot)
     model = dyn_ros.Model.from_urdf(xml)
     true = perturbed(model, seed=1)
-    motion = dyn_ros.excite(model, seed=0)
+    motion = dyn_ros.excite(model, duration=seconds, seed=0)
     test = record(true, dyn_ros.excite(model, seed=9, starts=1, harmonics=4), offset=offsets(true))
     scores: dict[str, list[Score]] = {}
     for seed in range(recordings):
@@ -197,6 +198,7 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figaroh", metavar="PYTHON", help="interpreter that has FIGAROH")
     parser.add_argument("--recordings", type=int, default=4, help="of each robot")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each (default: 20)")
     parser.add_argument("--worker", metavar="FOLDER", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("robots", nargs="*", metavar="ROBOT", help=f"of {', '.join(ROBOTS)}")
     arguments = parser.parse_args()
@@ -205,7 +207,7 @@ def main() -> None:
         return
     sys.path[:0] = [str(HERE.parent), str(HERE.parent / "test")]
     for robot in arguments.robots or ROBOTS:
-        compare(robot, arguments.figaroh, arguments.recordings)
+        compare(robot, arguments.figaroh, arguments.recordings, arguments.seconds)
 
 
 if __name__ == "__main__":
