@@ -12,9 +12,8 @@ inertias than their descriptions. Errors are those of predicted torques for anot
 to their RMS, and without noise: the RMS over all joints, and the worst joint. FIGAROH runs in an
 interpreter of its own, with weighted least squares and its default settings, except for the cutoff
 of its filter, which is that of dyn_ros: with its own filter and differences, and with the filtered
-motion of dyn_ros. It uses all samples; dyn_ros holds out a fifth of them for its validation. Times
-are those of the identification, from the recording to the parameters, without imports and
-compilation.
+motion of dyn_ros. Both use all samples. Times are those of the identification, from the recording
+to the parameters, without imports and compilation.
 """
 import argparse
 import json
