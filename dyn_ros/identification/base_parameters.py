@@ -12,7 +12,7 @@ from scipy.linalg import qr, solve_triangular
 from ..algorithms import joint_torque_regressor
 from ..model import Data, Model
 from ..spatial.types import Array
-from .unknowns import FEATURES, Unknowns
+from .unknowns import FEATURES, Unknowns, in_columns
 
 _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding
 _NEGLIGIBLE = 1e-9      # coefficients below this are rounding
@@ -104,9 +104,9 @@ def random_regressor(unknowns: Unknowns, rng: np.random.Generator) -> Array:
     q = np.array([model.random_configuration(rng) for _ in range(size)])
     v, a = rng.normal(0.0, 2.0, (2, size, model.nv))
     bodies = joint_torque_regressor(model, Data(model), q, v, a)
-    own = np.stack([a, v, np.sign(v), np.ones_like(v), np.sign(v) * np.exp(-v ** 2)])
-    features = np.einsum("fbk,kj->bkfj", own, np.eye(model.nv)).reshape(size, model.nv, -1)
-    return np.concatenate([bodies, features], axis=2).reshape(-1, len(unknowns)) * unknowns.active
+    own = np.stack([a, v, np.sign(v), np.ones_like(v), np.sign(v) * np.exp(-v ** 2)], axis=2)
+    W = np.concatenate([bodies, in_columns(own)], axis=2).reshape(-1, len(unknowns))
+    return W * unknowns.active
 
 
 def combinations(W: Array, order: Sequence[int]) -> tuple[np.ndarray, Array, float]:

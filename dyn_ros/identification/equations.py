@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,18 +22,17 @@ from ..algorithms import (
 )
 from ..model import Data, ReferenceFrame
 from ..spatial.types import Array
+from .reversals import FEWEST, distances, settled
 from .samples import Samples, is_measured
-from .unknowns import FEATURES, Unknowns, is_actuated
+from .unknowns import FEATURES, Unknowns, in_columns, is_actuated
 
 _DEPENDENT = 1e-12      # squared size of a combination of unit forces that counts as zero
 _LITTLE = 0.1           # of a row's noise: where less is left, the row says nothing
 _DENSE = 512           # of these, where all columns of all rows are computed
 _STRETCHES = 4          # of consecutive samples, for their correlation
 _SAMPLE = 20000         # residuals that are compared with their distance from reversals
-_FAR = 32767            # samples: a reversal farther away does not matter
 _SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
-_FEWEST = 30            # residuals for a mean
 _CLIPPED = 30.0         # times the median: larger residuals count as that
 _SUMMED = 16384         # samples whose equations are added up in one call
 PART = 4096             # samples that are processed at a time
@@ -113,11 +111,12 @@ class Recording:
         self._measured = is_measured(samples) | ~self._actuated
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
-        self._distance = self._distances_from_reversals()
+        self._distance = distances(samples.v, self.threshold,
+                                   np.flatnonzero(self._actuated & self._has_friction))
         self._dimension = contact_dimension
-        self._scale = self._torque_scale()
         self._local = unknowns.local
         if samples.contacts:
+            self._scale = self._torque_scale()
             self._local = np.tile(np.arange(len(unknowns)), (self._model.nv, 1))
 
     @property
@@ -289,8 +288,7 @@ class Recording:
             E = self._eliminations(part)
             bodies = joint_torque_regressor(self._model, self._data, part.q, part.v, part.a,
                                             threads=self._threads)
-            own = np.einsum("bkf,kj->bkfj", self.features(part), np.eye(self._model.nv))
-            W = E @ np.concatenate([bodies, own.reshape(*own.shape[:2], -1)], axis=2)
+            W = E @ np.concatenate([bodies, in_columns(self.features(part))], axis=2)
             y = np.einsum("bij,bj->bi", E, self._known(part))
             for k in range(self._model.nv):
                 weighted = W[:, k] * w[:, k, None]
@@ -332,12 +330,12 @@ class Recording:
         r = np.where(self.weights(samples) > 0.0, np.abs(r / left), np.nan)
         r = r[:, np.isfinite(r).any(axis=0)]
         counted = np.isfinite(r).any(axis=1)
-        if counted.sum() < 10 * _FEWEST:
+        if counted.sum() < 10 * FEWEST:
             return False
         r, distance = r[counted], distance[counted]
         typical = np.maximum(np.nanmedian(r, axis=0), 1e-300)
         squares = np.nanmean(np.minimum(r / typical, _CLIPPED) ** 2, axis=1)
-        nearest = _settled(distance, squares)
+        nearest = settled(distance, squares)
         if nearest == 0:
             return False
         step = float(np.median(np.diff(self._samples.time[:1000])))
@@ -347,24 +345,6 @@ class Recording:
         weight = np.where(self._distance >= nearest, self._samples.weight, 0.0)
         self._samples = dataclasses.replace(self._samples, weight=weight)
         return bool(np.count_nonzero(weight) < before)
-
-    def _distances_from_reversals(self) -> np.ndarray:
-        """Number of samples to the closest one in which a joint starts, stops or turns, (B,)."""
-        count = len(self._samples)
-        distance = np.full(count, _FAR, np.int16)
-        changes = np.zeros(count, bool)
-        for k in np.flatnonzero(self._actuated & self._has_friction):
-            v, limit = self._samples.v[:, k], self.threshold[k]
-            for moves in (v > limit, v < -limit):
-                changes[1:] |= moves[1:] != moves[:-1]
-        found = np.flatnonzero(changes)
-        for first in range(0, count if len(found) else 0, PART):
-            rows = np.arange(first, min(first + PART, count))
-            after = found[np.minimum(np.searchsorted(found, rows), len(found) - 1)]
-            before = found[np.maximum(np.searchsorted(found, rows, "right") - 1, 0)]
-            distance[rows] = np.minimum(np.minimum(np.abs(after - rows), np.abs(rows - before)),
-                                        _FAR)
-        return distance
 
     def scale_by(self, noise: Array) -> None:
         """Eliminate contact forces by projections that are orthogonal for this noise."""
@@ -413,19 +393,6 @@ def _fastest(samples: Samples) -> Array:
     """The speed that each row exceeds in 1 % of the samples, from some of them."""
     step = 1 + len(samples) // 20000
     return np.quantile(np.abs(samples.v[::step]), 0.99, axis=0)
-
-
-def _settled(distance: np.ndarray, squares: Array) -> int:
-    """The distance from reversals beyond which squared residuals are as small as elsewhere."""
-    half = int(np.median(distance))
-    level = squares[distance >= half].mean()
-    edges = np.unique(np.append((1.3 ** np.arange(40)).astype(int), half))
-    for low, high in itertools.pairwise(edges[edges <= half][::-1]):
-        near = squares[(distance >= high) & (distance < low)]
-        error = near.std() / np.sqrt(len(near)) if len(near) >= _FEWEST else np.inf
-        if len(near) >= _FEWEST and near.mean() > 1.1 * level + 4.0 * error:
-            return int(low)
-    return 0
 
 
 def _correlated(x: Array) -> float:

@@ -99,7 +99,6 @@ def fit(H: Array, g: Array, reference: Array, positive: Array, strength: Array,
     strength : (p,) ndarray
         Of the divergence of each body, in its first number, and of each positive number; and of
         the squared distance of the others from zero, in units of ``reference``.
-
     near : (p,) ndarray, optional
         Physical parameters close to the minimum, where the search starts.
 

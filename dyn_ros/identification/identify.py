@@ -15,13 +15,20 @@ from scipy.special import stdtrit
 
 from ..algorithms import rnea
 from ..model import Data, Model
-from ..model.inputs import finite_array
 from ..model.types import ArrayLike
 from ..spatial.types import Array
 from .advice import undetermined
+from .arguments import row_numbers
 from .base_parameters import BaseParameters, structure
 from .equations import Equations, Progress, Recording
-from .least_squares import Estimate, Scale, covariance, estimate, without_outliers
+from .least_squares import (
+    Estimate,
+    Scale,
+    covariance,
+    estimate,
+    median_deviation,
+    without_outliers,
+)
 from .physical import Reference, physical_parameters
 from .result import BaseEstimate, Identification, JointResult
 from .samples import Samples
@@ -29,7 +36,6 @@ from .unknowns import FEATURES, Unknowns, is_actuated, is_linear
 
 _BLOCKS = 50            # of consecutive samples; some are held out
 _DIFFERENCES = 20000    # of consecutive residuals, for their noise
-_MEDIAN = 1.4826        # standard deviation of normal noise over its median size
 _REVERSALS = 3          # times that samples near reversals are left out
 _ROUNDING = 1e-14       # of a body's size
 _STILL = 1e-9           # rad/s, m/s: less is rounding
@@ -236,8 +242,7 @@ def _joined(model: Model, samples: Samples | Sequence[Samples]) -> Samples:
 
 
 def _positive(name: str, value: ArrayLike, count: int) -> Array:
-    array = np.asarray(value)
-    array = finite_array(name, np.full(count, array) if array.ndim == 0 else array, (count,))
+    array = row_numbers(name, value, count)
     if not (array > 0.0).all():
         raise ValueError(f"{name}: expected positive numbers, got {array.min():g}")
     return array
@@ -362,20 +367,11 @@ def _joints(model: Model, recording: Recording, held: Sequence[slice], described
         differences.append(np.diff(part[2][:max(3, _DIFFERENCES * len(part[2]) // len(rows))], 2,
                                    axis=0))
     rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
-    noise = _white_noise(np.concatenate(differences))
+    # second differences of white noise are larger than it; jumps of friction are too rare to count
+    noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
     linear, actuated = is_linear(model), is_actuated(model)
     return tuple(JointResult(
         name=name, unit="N" if linear[k] else "N m", before=float(rms[1, k]),
-        after=float(rms[2, k]), noise=noise[k] if actuated[k] else float(rms[2, k]),
+        after=float(rms[2, k]), noise=float(noise[k] if actuated[k] else rms[2, k]),
         torque=float(rms[0, k]))
         for k, name in enumerate(model.velocity_names))
-
-
-def _white_noise(second: Array) -> list[float]:
-    """Standard deviations of noise that is independent from sample to sample.
-
-    From the medians of second differences, which the jumps of friction do not affect.
-    """
-    columns = [np.abs(column[np.isfinite(column)]) for column in second.T]
-    return [_MEDIAN / np.sqrt(6.0) * float(np.median(each)) if len(each) else float("nan")
-            for each in columns]

@@ -138,13 +138,14 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sum
 
 def _spread(recording: Recording, found: Estimate) -> Array:
     """Noise of each row from the median size of its residuals, which outliers do not affect."""
-    residuals = recording.some_residuals(found.parameters, _SAMPLE)
-    spread = np.full(len(found.noise), np.inf)
-    for k, column in enumerate(residuals.T):
-        valid = column[np.isfinite(column)]
-        if len(valid) and np.median(np.abs(valid)) > 0.0:
-            spread[k] = _MEDIAN * np.median(np.abs(valid))
-    return spread
+    spread = median_deviation(recording.some_residuals(found.parameters, _SAMPLE))
+    return np.where(spread > 0.0, spread, np.inf)
+
+
+def median_deviation(residuals: Array) -> Array:
+    """Standard deviation of each column from the median size of its finite numbers, or NaN."""
+    columns = [np.abs(column[np.isfinite(column)]) for column in residuals.T]
+    return np.array([_MEDIAN * np.median(each) if len(each) else np.nan for each in columns])
 
 
 def covariance(base: BaseParameters, recording: Recording, found: Estimate, correlations: Array,

@@ -11,11 +11,11 @@ from scipy.special import stdtrit
 
 from ..algorithms import joint_friction, joint_torque_regressor, rnea
 from ..model import Data, Model
-from ..model.inputs import finite_array
 from ..model.parameters import from_pseudo_inertia, pseudo_inertia
 from ..model.types import ArrayLike
 from ..spatial.inertia import Inertia
 from ..spatial.types import Array
+from .arguments import row_numbers
 from .fit import fit
 from .samples import Samples
 from .unknowns import NUMBERS
@@ -108,7 +108,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                          f"{', '.join(samples.contacts)}; record it without, or pass the measured "
                          "forces as f_ext to Samples.from_arrays")
     W, y = _equations(model, samples, frame, offset)
-    sigma = _noise(W, y) if noise is None else _numbers("noise", noise, model.nv)
+    sigma = _noise(W, y) if noise is None else row_numbers("noise", noise, model.nv)
     if not (sigma > 0.0).all():
         raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
                          "estimate it")
@@ -153,7 +153,7 @@ def _equations(model: Model, samples: Samples, frame: str | int,
     data, X = Data(model), place.placement
     own = from_pseudo_inertia(X @ pseudo_inertia(np.eye(10)) @ X.T).T   # frame to joint
     columns = slice(10 * place.parent, 10 * place.parent + 10)
-    constant = 0.0 if offset is None else _numbers("offset", offset, model.nv)
+    constant = 0.0 if offset is None else row_numbers("offset", offset, model.nv)
     W, y = [], []
     for first in range(0, len(samples), _PART):
         part = samples.take(slice(first, first + _PART))
@@ -162,11 +162,6 @@ def _equations(model: Model, samples: Samples, frame: str | int,
                  - joint_friction(model, part.v) - constant)
     weight = np.sqrt(samples.weight)[:, None]
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
-
-
-def _numbers(name: str, value: ArrayLike, count: int) -> Array:
-    array = np.asarray(value)
-    return finite_array(name, np.full(count, array) if array.ndim == 0 else array, (count,))
 
 
 def _noise(W: Array, y: Array) -> Array:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..model import Model
+from ..spatial.types import Array
 
 NUMBERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 FEATURES = ("armature", "damping", "friction", "offset", "stribeck")
@@ -55,6 +56,12 @@ class Unknowns:
     def __len__(self) -> int:
         """Return the number of parameters."""
         return len(self.names)
+
+
+def in_columns(features: Array) -> Array:
+    """Features of each row, (B, nv, 5), in the columns of all parameters, (B, nv, 5 nv)."""
+    size, nv, _ = features.shape
+    return np.einsum("bkf,kj->bkfj", features, np.eye(nv)).reshape(size, nv, -1)
 
 
 def is_actuated(model: Model) -> np.ndarray:
