@@ -174,6 +174,7 @@ def test_a_part_that_stays_behind_holds_the_output_back(client, node, speak, set
     gravity = client.listen(JointState, node.name + "/gravity")
     settings(staleness=5.0)
     first, second = arm.joint_names[:3], arm.joint_names[3:]
+    client.diagnostics(node, lambda status, values: float(values["states [Hz]"]) == 0.0)
     early = speak.send(speak.message(first, POSITION[:3], later=1))
     late = speak.send(speak.message(second, POSITION[3:], later=10))
     _, values = client.diagnostics(
