@@ -224,6 +224,8 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     if harmonics < 3 or starts < 1:
         raise ValueError("expected at least 3 harmonics, which start at rest, and 1 start, got "
                          f"harmonics={harmonics!r}, starts={starts!r}")
+    if seed < 0:
+        raise ValueError(f"seed: expected an integer >= 0, got {seed}")
     if max(period, duration) * rate > _MANY:
         raise ValueError(f"duration: expected at most {_MANY:g} samples of the result, got a "
                          f"period of {period:g} s and a duration of {duration:g} s at "

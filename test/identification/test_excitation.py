@@ -179,6 +179,7 @@ def test_progress(arm):
     (dict(duration=0.0), "duration: expected more than 0, got 0.0"),
     (dict(margin=1.5), "margin: expected at most 1, got 1.5"),
     (dict(harmonics=2), "at least 3 harmonics"),
+    (dict(seed=-1), "seed: expected an integer >= 0, got -1"),
     (dict(lower=[0.0, 1.0]), "lower: expected a number, or 6 numbers"),
     (dict(lower=[0.0] * 6, upper=[0.0] * 6), "joint 'shoulder_pan_joint' cannot move"),
     (dict(velocity_limit=0.0), "velocity_limit: expected finite numbers above 0"),
