@@ -3,7 +3,7 @@
 """External efforts of the joints from positions, velocities and measured efforts."""
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -105,6 +105,11 @@ class MomentumObserver:
                              "'kalman', got None")
         return DisturbanceFilter(self._model, self._friction, self._friction_velocity,
                                  **self._noise)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy, which reads the friction of its own model."""
+        self.__dict__.update(state)
+        self._damping, self._coulomb = algorithm.losses(self._model, self._friction)
 
     # -- settings
 
