@@ -1,13 +1,13 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Smooth motions of any robot under known external efforts, without noise."""
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
 import dyn_ros
 import peer
-
 
 
 class Motion(NamedTuple):
@@ -42,7 +42,7 @@ def rates(seed, model, times):
 def configurations(model, q, times, rate):
     """The configurations of a velocity over time, to the fourth order (Gauss-Magnus)."""
     found, root = [np.array(q)], np.sqrt(3.0)
-    for start, stop in zip(times[:-1], times[1:]):
+    for start, stop in itertools.pairwise(times):
         # small steps: the velocities of floating and spherical joints at two times do not commute
         h = (stop - start) / 4
         for k in range(4):

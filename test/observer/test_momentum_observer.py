@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """External efforts from positions, velocities and efforts."""
 import copy
+import itertools
 import os
 import pickle
 import subprocess
@@ -10,11 +11,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from observer import motions
 
 import dyn_ros
 import peer
 from dyn_ros.observer import recording
-from observer import motions
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
 SOME = peer.robots(("every_joint", "panda", "solo12", "ball_joints"))
@@ -64,7 +65,7 @@ def test_a_constant_effort_that_accelerates_is_found_exactly(gain):
     rng, estimate = np.random.default_rng(0), dyn_ros.MomentumObserver(model, gain)
     t, v, efforts, expected = 0.0, 0.5, rng.normal(size=30), 0.0
     estimate.update([0.3], [v], [efforts[0]], 1.0)
-    for before, after in zip(efforts[:-1], efforts[1:]):
+    for before, after in itertools.pairwise(efforts):
         h = rng.uniform(1e-4, 0.1)
         t, v = t + h, v + h * (0.5 * (before + after) - 0.7) / M
         found = estimate.update([0.3], [v], [after], h)
@@ -333,8 +334,8 @@ def test_arrays_of_any_kind_are_accepted():
     model, pair = motions.lossy("panda"), peer.new_pair("panda")
     q, v, _, tau = pair.states(9)
     expected = dyn_ros.momentum_observer(model, q, v, tau, 0.01)
-    found = dyn_ros.momentum_observer(model, q.tolist(), np.asfortranarray(v), tau[:, ::-1][:, ::-1],
-                                      np.full(9, 0.01)[::-1])
+    found = dyn_ros.momentum_observer(model, q.tolist(), np.asfortranarray(v),
+                                      tau[:, ::-1].copy()[:, ::-1], np.full(9, 0.01)[::-1])
     peer.close(found, expected, 1e-13)
     listed = dyn_ros.MomentumObserver(model)
     peer.close([listed.update(*map(list, state), 0.01) for state in zip(q, v, tau)], expected,
