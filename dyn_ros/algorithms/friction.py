@@ -5,13 +5,23 @@ import numpy as np
 
 from ..model.inputs import as_array, require_model, require_valid
 from ..model.types import Array, ArrayLike, Model
+from ..spatial.compiler import kernel
+from ..spatial.lanes import select_above
+
+
+@kernel
+def friction_effort(v, damping, coulomb, reversal):
+    """damping v + coulomb sign(v), where the sign changes linearly from -reversal to reversal."""
+    ratio = v / select_above(reversal, 0.0, reversal, 1.0)
+    sign = select_above(v, reversal, 1.0, select_above(-reversal, v, -1.0, ratio))
+    return damping * v + coulomb * sign
 
 
 def joint_friction(model: Model, v: ArrayLike) -> Array:
     """Torques that overcome the friction of the joints, damping v + friction sign(v).
 
-    No other function includes friction: the motors of a robot with friction apply
-    ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At rest Coulomb friction is not
+    Only the observers of external efforts include friction. The motors of a robot with friction
+    apply ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At rest Coulomb friction is not
     determined by the state; here it is zero.
 
     Parameters
