@@ -1,14 +1,14 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A single unknown contact: its link, its force and the line of action, against applied forces."""
+"""A single unknown contact: its link, force and line of action, against applied forces."""
 import copy
 import functools
 
 import numpy as np
-import peer
 import pytest
 
 import dyn_ros
+import peer
 from dyn_ros import ReferenceFrame, isolate_contact
 
 WORLD_AXES = ReferenceFrame.LOCAL_WORLD_ALIGNED
@@ -91,9 +91,8 @@ def test_pushes_against_random_links(robot, root_joint):
     assert felt > 75
     assert possible >= 0.97 * felt
     # the noise is 0.6 of what the threshold implies
-    assert np.max(scores, initial=0.0) < 6.0
-    assert np.mean(np.array(scores) < 2.5) > 0.95 or not scores
-    assert np.mean(np.array(away) < 2.5) > 0.95 or not away
+    assert np.quantile(scores or [0.0], 0.98) < 3.0
+    assert np.quantile(away or [0.0], 0.96) < 2.5
 
 
 @pytest.mark.parametrize("robot, root_joint, joint, expected", [
@@ -131,29 +130,30 @@ def test_exact_without_noise(robot, root_joint, joint):
         assert found.explained
         assert found.is_pure_force
         assert distance((found.point, found.direction), point) < 1e-2
-        origin = pushes.data.oMi[pushes.model.joint_names.index(joint_of(pushes, found.link))][:3, 3]
+        origin = pushes.data.oMi[joint_of(pushes.model, found.link)][:3, 3]
         assert abs((found.point - origin) @ found.direction) < 1e-6
         assert found.torque == pytest.approx(0.0, abs=0.05) or np.isnan(found.torque)
     assert exact >= 30
 
 
-def joint_of(pushes, link):
-    frames = pushes.model.tree.frames
-    return pushes.model.joint_names[next(each.parent for each in frames if each.name == link)]
+def joint_of(model, link):
+    """Index of the joint that moves a link."""
+    return model.tree.frames[model.frame_index(link)].parent
 
 
 def test_the_direction_of_a_weak_push_at_the_tool():
-    """5 N, thresholds of 0.6 N m: the direction within 5 degrees, where it is determined well."""
-    pushes = Pushes("arm7", seed=3, noise=0.05)
-    angles = []
+    """5 N, noise of 0.02 N m: within 5 degrees where the efforts determine it that well."""
+    pushes = Pushes("arm7", seed=3, noise=0.02)
+    angles, expected = [], []
     for _ in range(200):
         q, force, _, _, tau = pushes.push(6, 5.0, 5.0)
-        found = pushes.isolate(q, tau, threshold=0.6, covariance=0.05 ** 2 * np.eye(7))
-        if found.collision and found.determined and found.direction_deviation < np.radians(2.0):
+        found = pushes.isolate(q, tau, threshold=0.3, covariance=0.02 ** 2 * np.eye(7))
+        if found.determined and found.direction_deviation < np.radians(2.0):
             angles.append(np.degrees(np.arccos(min(found.direction @ force / 5.0, 1.0))))
-    assert len(angles) > 30
-    assert np.max(angles) < 6.0
-    assert np.mean(np.array(angles) < 5.0) > 0.97
+            expected.append(np.degrees(found.direction_deviation))
+    assert len(angles) > 80
+    assert np.mean(np.array(angles) < 5.0) > 0.98
+    assert 0.3 < np.mean(angles) / np.mean(expected) < 1.2
 
 
 def test_no_collision():
@@ -192,17 +192,14 @@ def test_the_other_branches_feel_nothing(robot, root_joint):
     pushes = Pushes(robot, root_joint, seed=4, noise=0.01)
     model = pushes.model
     for _ in range(40):
-        q, _, _, joint, tau = pushes.push()
+        q, _, _, _, tau = pushes.push()
         found = pushes.isolate(q, tau, threshold=0.05)
         if not found.collision or not found.explained:
             continue
         felt = {model.joint_index(name) for name in found.joints}
         for link in found.possible_links:
-            moved = model.supports[next(each.parent for each in model.tree.frames
-                                        if each.name == link)]
-            masters = {j for j in range(model.njoints) for i in moved
-                       if model.idx_v[i] == model.idx_v[j] and model.nvs[j]}
-            assert felt <= masters
+            moving = {model.idx_v[joint] for joint in model.supports[joint_of(model, link)]}
+            assert {model.idx_v[joint] for joint in felt} <= moving     # mimics move with masters
 
 
 def test_a_force_through_the_last_axis():
@@ -251,6 +248,9 @@ def test_two_contacts_are_not_explained():
 
 # --- what few joints do not determine
 
+AXIS = {"x": "1 0 0", "y": "0 1 0", "z": "0 0 1"}
+
+
 def chain(*joints):
     """An arm of links of 0.4 m; each joint is its type and axis."""
     parts = ["<robot name='r'><link name='l0'/>"]
@@ -270,10 +270,9 @@ def isolate_at_tip(model, q, force, offset=(0.3, 0.02, -0.05), **settings):
     return isolate_contact(model, data, q, J[:3].T @ force, **{"threshold": 0.3, **settings})
 
 
-@pytest.mark.parametrize("axes", [["0 0 1"], ["0 0 1", "0 0 1"], ["0 0 1"] * 3,
-                                  ["0 0 1", "0 1 0", "0 1 0"], ["0 0 1", "0 1 0", "0 1 0", "1 0 0"]])
+@pytest.mark.parametrize("axes", ["z", "zz", "zzz", "zyy", "zyyx"])
 def test_a_few_joints_do_not_determine_the_force(axes):
-    model = chain(*(("revolute", axis) for axis in axes))
+    model = chain(*(("revolute", AXIS[axis]) for axis in axes))
     found = isolate_at_tip(model, np.full(model.nv, 0.4), np.array([20.0, 30.0, -25.0]))
     assert found.collision
     assert not found.determined
@@ -334,17 +333,12 @@ def test_a_robot_that_is_moved(far):
     moved = 0
     for _ in range(20):
         q, _, _, _, tau = pushes.push()
-        turn = dyn_ros.SE3.from_homogeneous(np.block([
-            [np.linalg.qr(pushes.rng.normal(size=(3, 3)))[0], far * np.ones((3, 1))],
-            [np.zeros((1, 3)), 1.0]])) if far == 0.0 else dyn_ros.SE3(np.eye(3), far * np.ones(3))
-        if np.linalg.det(turn.rotation) < 0.0:
-            continue
-        X = turn.as_homogeneous()
+        turn = pushes.rng.normal(size=4)
+        X = dyn_ros.SE3.from_quaternion(turn / np.linalg.norm(turn), far * np.ones(3))
+        base = X * dyn_ros.SE3.from_quaternion(q[3:7], q[:3])
+        X = X.as_homogeneous()
+        other = np.concatenate([base.translation, base.as_quaternion(), q[7:]])
         first = pushes.isolate(q, tau)
-        base = dyn_ros.SE3.from_homogeneous(X @ pushes.data.oMi[0].copy())
-        other = q.copy()
-        other[:7] = base.as_xyz_quat() if hasattr(base, "as_xyz_quat") else np.concatenate(
-            [base.translation, quaternion(base.rotation)])
         second = pushes.isolate(other, tau)
         assert second.possible_links == first.possible_links
         np.testing.assert_allclose(second.force, X[:3, :3] @ first.force, atol=1e-6)
@@ -352,15 +346,6 @@ def test_a_robot_that_is_moved(far):
             moved += 1
             np.testing.assert_allclose(second.point, X[:3, :3] @ first.point + X[:3, 3], atol=1e-6)
     assert moved > 3
-
-
-def quaternion(R):
-    """Unit quaternion x y z w of a rotation matrix, by its eigenvector."""
-    w, V = np.linalg.eig(R)
-    axis = np.real(V[:, np.argmin(np.abs(w - 1.0))])
-    s = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
-    angle = np.arctan2(0.5 * s @ axis, 0.5 * (np.trace(R) - 1.0))
-    return np.append(np.sin(0.5 * angle) * axis, np.cos(0.5 * angle))
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e6])
@@ -402,7 +387,7 @@ def test_the_order_of_magnitude_of_the_force_is_enough(seed):
         found = [pushes.isolate(q, tau, force=force) for force in (50.0, 200.0)]
         if found[0].determined and found[0].link == found[1].link:
             change = found[1].force - found[0].force
-            assert change @ np.linalg.pinv(found[0].covariance, 1e-9) @ change < 0.25
+            assert change @ np.linalg.pinv(found[0].covariance, 1e-9) @ change < 1.0
 
 
 def test_a_model_can_be_copied_and_its_inertias_can_change():

@@ -1,12 +1,12 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Wrenches at known frames from external efforts: exact, weighted, damped, with what is not seen."""
+"""Wrenches at known frames from external efforts: exact, weighted, damped, and what is unseen."""
 import numpy as np
-import peer
 import pinocchio
 import pytest
 
 import dyn_ros
+import peer
 from dyn_ros import Contact, ReferenceFrame, external_wrench, external_wrenches
 
 WRENCH = np.array([12.0, -7.0, 20.0, 0.8, -1.5, 0.6])
@@ -129,10 +129,10 @@ def test_fewer_joints_than_numbers_of_a_wrench():
 
 def test_a_robot_with_one_joint():
     model = dyn_ros.Model.from_urdf(
-        "<robot name='r'><link name='a'/><link name='b'><inertial><mass value='1'/><inertia ixx='1' "
-        "iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial></link><joint name='j' type='revolute'>"
-        "<parent link='a'/><child link='b'/><axis xyz='0 0 1'/><limit effort='1' velocity='1' "
-        "lower='-1' upper='1'/></joint></robot>")
+        "<robot name='r'><link name='a'/><link name='b'><inertial><mass value='1'/>"
+        "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/></inertial></link>"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/>"
+        "<axis xyz='0 0 1'/></joint></robot>")
     model = model.with_frame("tip", "b", dyn_ros.SE3(np.eye(3), [1.0, 0.0, 0.0]))
     found = external_wrench(model, dyn_ros.Data(model), [0.0], [2.0], "tip", length=1e-3)
     np.testing.assert_allclose(found.wrench, [0.0, 2.0, 0.0, 0.0, 0.0, 0.0], atol=1e-5)
