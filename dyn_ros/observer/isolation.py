@@ -17,7 +17,6 @@ from .hypotheses import POSSIBLE, Hypothesis, hypotheses
 from .noise import external_effort, positive, whitener
 
 _THRESHOLD_DEVIATIONS = 4.0     # of an effort, in its threshold
-_PRECISION = 1e-6               # of efforts, relative to the largest one divided by its deviation
 _LARGEST = 1e100                # efforts, divided by their deviations
 _PROBABLE = 6.0                 # or twice the log of the ratio of evidences, a factor of 20
 _IMPROBABLE = 0.05              # links that do not contribute to the covariance
@@ -39,7 +38,8 @@ class IsolatedContact:
         Joints whose external effort exceeds the threshold.
     link : str
         The link that is most probably touched. Links that are fixed to each other are one body; the
-        name is that of its first link. Empty without a collision.
+        name is that of its first link. Empty without a collision, or if the efforts are too large
+        to compute with.
     possible_links : tuple of str
         All links that explain the efforts, with ``link``, most probable first. Those after it
         require that the force passes the axes of their joints, so that these feel nothing.
@@ -171,10 +171,9 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
         return _nothing(tau)
     joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding)))
     places = places_of(data, J, bodies)
-    weights = _for_large_efforts(W, tau)
-    if weights is None or not np.isfinite(places.columns).all():
+    if not (np.abs(W @ tau).max() < _LARGEST and np.isfinite(places.columns).all()):
         return replace(_nothing(tau), collision=True, joints=joints, explained=False)
-    found = hypotheses(places, weights, tau, bodies.lengths, force)
+    found = hypotheses(places, W, tau, bodies.lengths, force)
     explaining = [each for each in found if (np.abs(each.residual) <= limits).all()]
     found = explaining or found
     best = found[0]
@@ -215,15 +214,6 @@ def _thresholds(model: Model, threshold: ArrayLike) -> Array:
         raise ValueError(f"{expected}, got {limits[k]:g} in threshold[{k}] "
                          f"({model.velocity_names[k]!r})")
     return limits
-
-
-def _for_large_efforts(W: Array, tau: Array) -> Array | None:
-    """Less weight for efforts that are very large, so that all products can be computed.
-
-    None if they cannot.
-    """
-    largest = float(np.abs(W @ tau).max())
-    return W / max(1.0, _PRECISION * largest) if largest < _LARGEST else None
 
 
 def _nothing(tau: Array) -> IsolatedContact:

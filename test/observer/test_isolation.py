@@ -371,6 +371,25 @@ def test_huge_efforts_do_no_harm(size):
     assert np.isfinite(found.probabilities).all()
 
 
+@pytest.mark.parametrize("robot, root_joint", [("arm7", None), ("every_joint", "floating")])
+@pytest.mark.filterwarnings("error")
+def test_any_efforts_and_thresholds(robot, root_joint):
+    """Of all orders of magnitude, also in singular configurations."""
+    pushes = Pushes(robot, root_joint, seed=13)
+    rng, nv = pushes.rng, pushes.model.nv
+    for n in range(300):
+        q = pushes.model.random_configuration(rng) if n % 3 else pushes.model.neutral()
+        tau = rng.normal(size=nv) * 10.0 ** rng.uniform(-20.0, 20.0, nv) * (rng.random(nv) < 0.5)
+        limits = 10.0 ** rng.uniform(-12.0, 6.0, nv)
+        limits[rng.integers(nv)] = np.inf
+        half = rng.normal(size=(nv, nv)) * 10.0 ** rng.uniform(-4.0, 2.0)
+        covariance = half @ half.T + 1e-6 * np.trace(half @ half.T) * np.eye(nv)
+        found = pushes.isolate(q, tau, threshold=limits, covariance=covariance if n % 2 else None)
+        assert np.isfinite(found.force).all()
+        assert np.isfinite(found.covariance).all()
+        assert bool(found.link) == found.collision
+
+
 def test_a_configuration_too_large_to_compute_with():
     pushes = Pushes("ur5")
     found = pushes.isolate(np.full(6, 1e300), np.full(6, 9.0))
