@@ -41,7 +41,7 @@ class IsolatedContact:
         name is that of its first link. Empty without a collision, or if the efforts are too large
         to compute with.
     possible_links : tuple of str
-        All links that explain the efforts, with ``link``, most probable first. Those after it
+        All links that explain the efforts, with ``link``, most probable first. Those beyond it
         require that the force passes the axes of their joints, so that these feel nothing.
     probabilities : tuple of float
         Of ``possible_links``, if all links are touched equally often.
