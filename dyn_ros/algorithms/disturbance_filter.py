@@ -33,8 +33,8 @@ def measurement_covariance(M, variance, n, i, j):
 
 
 @kernel
-def row_of(address, row, stride):
-    return floats_at(address + 8 * row * stride)
+def row_of(address, row, n):
+    return floats_at(address + 8 * row * n)
 
 
 @kernel
@@ -151,28 +151,33 @@ def predict(memory, known, P, settings, h, n):
     predict_covariance(floats_at(settings), floats_at(P), h, n)
 
 
-def filter_samples(p, known, M, M_stride, dt, dt_stride, settings, memory, P, scratch, external, n,
-                   count, starts):
-    """The estimate of each sample, in order; arrays are passed by their addresses.
+def filter_samples(p, known, M, dt, dt_stride, settings, memory, P, scratch, external, n, count,
+                   starts):
+    """The estimate of each sample, in order, in ``external``.
 
-    known contains u. dt_stride is 0 for one length of all steps, 1 for one for each sample.
-    ``starts``: the first sample is the first of all.
+    p, known (u), dt and external are flat arrays. dt_stride is 0 for one length of all steps, 1
+    for one for each sample. ``starts``: the first sample is the first of all.
     """
-    x = floats_at(memory)
+    given, state, cov = settings.ctypes.data, memory.ctypes.data, P.ctypes.data
+    x = floats_at(state)
     for row in range(count):
-        M1, p1, known1 = row_of(M, row, M_stride), row_of(p, row, n), row_of(known, row, n)
+        M1 = floats_at(M.ctypes.data + row * M.strides[0])
+        p1, known1 = row_of(p.ctypes.data, row, n), row_of(known.ctypes.data, row, n)
         if starts == 1 and row == 0:
             for k in range(n):
                 store(x, n + k, load(p1, k))
-            start_covariance(M1, settings, floats_at(P), n)
+            start_covariance(M1, given, floats_at(cov), n)
         else:
-            predict(memory, known1, P, settings, load(floats_at(dt), row * dt_stride), n)
-            correct(M1, settings, memory, P, scratch, p1, n)
+            predict(state, known1, cov, given, dt[row * dt_stride], n)
+            correct(M1, given, state, cov, scratch.ctypes.data, p1, n)
         for k in range(n):
             store(x, 2 * n + k, load(known1, k))
-            store(floats_at(external), row * n + k, load(x, k))
+            external[row * n + k] = load(x, k)
     return 0
 
 
-FILTER = Entry("momentum_observer-kalman", filter_samples, types.int64(*[types.int64] * 14),
-               nogil=True)
+_FLAT, _MATRIX, _MATRICES = (types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C"),
+                             types.Array(types.float64, 3, "C"))
+FILTER = Entry("momentum_observer-kalman", filter_samples, types.int64(
+    _FLAT, _FLAT, types.Array(types.float64, 3, "A"), _FLAT, types.int64, _MATRIX, _MATRIX,
+    _MATRICES, _MATRICES, _FLAT, types.int64, types.int64, types.int64), nogil=True)

@@ -56,22 +56,20 @@ class DisturbanceFilter:
     def update(self, q: ArrayLike, momentum: Array, known: Array, dt: Array) -> Array:
         """The estimate after one more sample, (nv,), for its momentum and the known rate of it."""
         M = crba(self._model, self._data, q)
-        external = np.empty((1, self._model.nv))
+        external = np.empty(self._model.nv)
         self._filter(momentum, known, M[None], dt, 0, external)
-        return external[0]
+        return external
 
     def run(self, q: Array, momentum: Array, known: Array, dt: Array, dt_stride: int, threads: int,
             external: Array) -> None:
         """Write the estimates after each sample to the rows of ``external``."""
         M = crba(self._model, self._data, q, threads=threads)
-        self._filter(momentum, known, M, dt, dt_stride, external)
+        self._filter(momentum.reshape(-1), known.reshape(-1), M, dt, dt_stride,
+                     external.reshape(-1))
 
     def _filter(self, momentum: Array, known: Array, M: Array, dt: Array, dt_stride: int,
                 external: Array) -> None:
         call = compiled(disturbance_filter.FILTER, disturbance_filter.filter_samples)
-        more = [array.ctypes.data for array in (
-            self._settings, self._memory, self._covariance, self._scratch, external)]
-        call(momentum.ctypes.data, known.ctypes.data, M.ctypes.data, M.strides[0] // 8,
-             dt.ctypes.data, dt_stride, *more, self._model.nv, len(external),
-             int(not self._is_started))
+        call(momentum, known, M, dt, dt_stride, self._settings, self._memory, self._covariance,
+             self._scratch, external, self._model.nv, len(M), int(not self._is_started))
         self._is_started = True

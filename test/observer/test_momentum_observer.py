@@ -15,6 +15,7 @@ from observer import motions
 
 import dyn_ros
 import peer
+from dyn_ros.algorithms.algorithm import ALGORITHMS
 from dyn_ros.observer import recording
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))
@@ -503,7 +504,12 @@ def test_a_wrong_recording_is_rejected(method, name, value, words):
         observer(peer.pair("panda").model, method=method).run(**{**right, name: value})
 
 
-# --- without the compiler
+# --- compilation
+
+def test_the_filters_of_recordings_are_compiled_in_advance():
+    names = {entry.name for entry in ALGORITHMS["momentum_observer_step"].entries(True, True)}
+    assert {"momentum_observer-filter", "momentum_observer-kalman"} < names
+
 
 UNCOMPILED = """
 import pickle, sys
