@@ -261,7 +261,8 @@ def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: flo
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
     The first node owns the robot; the others publish only if it does. Nodes that follow every
-    state get it first, also if nothing is due. All terms that the outputs read are computed in one pass over the kinematics.
+    state get it first, also if nothing is due. All terms that the outputs read are computed in one
+    pass over the kinematics.
     """
     source = nodes[0]
     due: list[tuple[RobotNode, list[_Due]]] = []

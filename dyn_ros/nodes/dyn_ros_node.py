@@ -16,7 +16,8 @@ from .vereshchagin_node import VereshchaginNode
 class DynRosNode(RobotNode):
     """Owns the robot and passes each state to dynamics, centroidal, vereshchagin and observer.
 
-    These nodes are in the same process and have their own parameters, see `dynamics_node --help` etc.
+    These nodes are in the same process and have their own parameters, see `dynamics_node --help`
+    etc.
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:

@@ -3,6 +3,7 @@
 """Requests that listen to a robot for a while before they respond."""
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -70,7 +71,7 @@ class Recorder:
         """Return what has been added."""
         rows, ends = self._rows[:self._count], np.cumsum([1, *self._sizes]).tolist()
         return Record(rows[:, 0].copy(), tuple(
-            rows[:, begin:end].copy() for begin, end in zip(ends, ends[1:])))
+            rows[:, begin:end].copy() for begin, end in itertools.pairwise(ends)))
 
 
 class Task(NamedTuple):

@@ -185,7 +185,8 @@ class Observation:
         r = self._observer.update(state.q, state.v, self.tau, dt)
         np.subtract(r, self.tare, out=self.external)
         if not math.isfinite(float(self.external @ self.external)):
-            self._fail("the external efforts are not finite: the state or the efforts are too large")
+            self._fail("the external efforts are not finite: the state or the efforts are too "
+                       "large to compute with")
             return
         self.valid = 1e-9 * (state.stamp - self._started) >= self._settling
         if self.valid:

@@ -88,15 +88,16 @@ SPECS = (
     *observer_services.SPECS,
 )
 RESTARTING = frozenset({"method", "gain", "joint_gains", "friction", "friction_velocity",
-                        "effort_constant", "effort_delay", "max_gap", "noise.torque", "noise.velocity",
-                        "noise.disturbance"})
+                        "effort_constant", "effort_delay", "max_gap", "noise.torque",
+                        "noise.velocity", "noise.disturbance"})
 RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
 
 
 class ObserverNode(RobotNode):
     """Publishes external efforts, wrenches and contacts; calibrates, and weighs payloads."""
 
-    kernels: tuple[str, ...] = ("momentum_observer", "frame_jacobian", "frame_placements")
+    kernels: tuple[str, ...] = ("momentum_observer_step", "momentum_terms", "crba",
+                                "joint_jacobians", "frame_jacobian", "all_terms")
     batch_kernels = observer_services.BATCH_KERNELS
     markers = OBSERVER
     specs = SPECS
@@ -316,7 +317,8 @@ class ObserverNode(RobotNode):
     def _make_wrench(self, robot: RobotContext) -> Compute:
         """`~/external_wrench`: the wrench at the tip that explains the external efforts."""
         message = WrenchStamped()
-        made_at, place = -1, (0, None)
+        made_at = -1
+        place: tuple[int, int | None] = 0, None
 
         def compute(state: State, terms: Terms) -> WrenchStamped | None:
             nonlocal made_at, place

@@ -11,7 +11,6 @@ import numpy as np
 from rclpy.parameter import Parameter
 
 import dyn_ros
-from dyn_ros import PayloadEstimate, Samples
 from dyn_ros.model.types import Array
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
@@ -24,6 +23,8 @@ from .services import Pending, Service, numbers
 from .state import Rejected
 
 if TYPE_CHECKING:
+    from dyn_ros import PayloadEstimate, Samples
+
     from .observer_node import ObserverNode
 
 BATCH_KERNELS = ("rnea", "joint_torque_regressor")
@@ -143,7 +144,7 @@ class Requests:
             q, v, _, _, tau = record.columns
             samples = [*earlier, samples_of(model, record.time, q, v, tau)]
             found = dyn_ros.identify_payload(
-                model, Samples.concatenate(samples), frame, offset=offset)
+                model, dyn_ros.Samples.concatenate(samples), frame, offset=offset)
             return samples, found, len(record)
 
         def respond(result: Any, response: Any) -> None:
@@ -208,11 +209,11 @@ def samples_of(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array
     q, v, tau : ndarray (N, nq), (N, nv), (N, nv)
     """
     if np.ptp(q, axis=0).max(initial=0.0) > AT_REST or abs(v.mean(axis=0)).max(initial=0.0) > SLOW:
-        return Samples.from_arrays(model, time, q, tau, v)
+        return dyn_ros.Samples.from_arrays(model, time, q, tau, v)
     middle = q[len(q) // 2:len(q) // 2 + 1]
     zero = np.zeros((1, model.nv))
-    return Samples(time[:1], middle, zero, zero, tau.mean(axis=0)[None], np.ones(1),
-                   np.zeros(1, np.int32))
+    return dyn_ros.Samples(time[:1], middle, zero, zero, tau.mean(axis=0)[None], np.ones(1),
+                           np.zeros(1, np.int32))
 
 
 def com_interval(found: PayloadEstimate) -> tuple[Array, Array]:
@@ -220,10 +221,10 @@ def com_interval(found: PayloadEstimate) -> tuple[Array, Array]:
     lower, upper = found.lower, found.upper
     if not lower[0] > 0.0:
         return np.full(3, -math.inf), np.full(3, math.inf)
-    half = 0.5 * (upper[1:4] - lower[1:4])
+    half = 0.5 * (upper[1:4] - lower[1:4])          # infinite: not determined
     relative = 0.5 * (upper[0] - lower[0]) / found.mass
-    # that of a quotient, whose parts are regarded as independent
-    spread = np.where(np.isfinite(half), np.hypot(half / found.mass, found.com * relative), math.inf)
+    # as of a quotient, whose parts are regarded as independent
+    spread = np.hypot(half / found.mass, found.com * relative)
     return found.com - spread, found.com + spread
 
 
