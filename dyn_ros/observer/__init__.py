@@ -12,5 +12,6 @@ from .wrenches import ExternalWrenches as ExternalWrenches
 from .wrenches import external_wrench as external_wrench
 from .wrenches import external_wrenches as external_wrenches
 
-__all__ = ["ExternalWrench", "ExternalWrenches", "IsolatedContact", "MomentumObserver", "Thresholds", "calibrate_thresholds",
-           "external_wrench", "external_wrenches", "isolate_contact", "momentum_observer"]
+__all__ = ["ExternalWrench", "ExternalWrenches", "IsolatedContact", "MomentumObserver",
+           "Thresholds", "calibrate_thresholds", "external_wrench", "external_wrenches",
+           "isolate_contact", "momentum_observer"]

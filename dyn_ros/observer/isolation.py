@@ -43,6 +43,10 @@ _TORQUE = 16.0                  # cost of a contact that exerts a torque: 4 stan
 _DETERMINED = 0.5               # largest standard deviation of a force, relative to it
 _LINE = 0.1                     # m: largest standard deviation of the line of action
 _SHORTEST = 0.05                # m: length of a link
+_MOST_STEPS = 100
+_ROUNDING = 1e-12
+_TINY = 1e-300
+_FAR = 1e3                      # standard deviations: where a second solution is impossible
 _NAN3 = np.full(3, np.nan)
 _HALF_EXCHANGE = 0.5 * np.eye(6)[[3, 4, 5, 0, 1, 2]]    # w' G w = f . m
 
@@ -189,11 +193,9 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     force = _positive("force", force)
     places = _places(model, data, q, bodies)
     W = _weights(model, limits, covariance, tau)
-    found = _hypotheses(places, W, W @ tau, bodies.lengths, force)
-    residuals = [tau - places.columns[each.body] @ each.wrench for each in found]
-    explains = [bool((np.abs(residual) <= limits).all()) for residual in residuals]
-    if any(explains):
-        found = [each for each, does in zip(found, explains) if does]
+    found = _hypotheses(places, W, tau, bodies.lengths, force)
+    explaining = [each for each in found if (np.abs(each.residual) <= limits).all()]
+    found = explaining or found
     best = found[0]
     lowest = min(each.cost for each in found)
     possible = [each for each in found if each.cost <= lowest + _POSSIBLE
@@ -202,11 +204,10 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     probabilities = [each / sum(odds) for each in odds]
     origin = places.origins[best.body]
     wrench, spread = _at_point(possible, probabilities, places.centers, origin)
-    residual = tau - places.columns[best.body] @ best.wrench
     return IsolatedContact(
         True, tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding))),
         bodies.names[best.body], tuple(bodies.names[each.body] for each in possible),
-        tuple(probabilities), any(explains), residual,
+        tuple(probabilities), bool(explaining), best.residual,
         *_force_and_line(best, wrench, spread, origin))
 
 
@@ -350,6 +351,7 @@ class _Hypothesis(NamedTuple):
     body: int
     cost: float                 # squared distance from the efforts and from zero
     score: float                # -2 log(evidence), less a constant
+    residual: Array             # (nv,): what the wrench does not explain
     wrench: Array               # (6,)
     covariance: Array           # (6, 6), with what the efforts do not determine
     is_pure_force: bool
@@ -357,19 +359,48 @@ class _Hypothesis(NamedTuple):
     linear_covariance: Array    # (6, 6)
 
 
-def _hypotheses(places: _Places, W: Array, t: Array, lengths: Array,
+def _hypotheses(places: _Places, W: Array, tau: Array, lengths: Array,
                 force: float) -> list[_Hypothesis]:
-    """The links that may be touched, most probable first."""
-    units = force * np.ones((len(lengths), 6))
+    """The links that may be touched, most probable first.
+
+    In the coordinates x = sqrt(1 + s^2) V' z, the cost is |x - x0|^2 plus a constant.
+    """
+    units = np.full((len(lengths), 6), force)
     units[:, 3:] *= lengths[:, None]
-    Y = (W @ places.columns) * units[:, None, :]
+    Y, t = (W @ places.columns) * units[:, None, :], W @ tau
     kept, logdet = _screened(Y, t)
     U, s, Vt = np.linalg.svd(_at_least_six(Y[kept]), full_matrices=False)
-    found = []
-    for n, body in enumerate(kept):
-        found.append(_hypothesis(int(body), U[n, :len(t)], s[n], Vt[n], t, units[body],
-                                 float(logdet[n])))
-    return sorted(found, key=lambda each: each.score)
+    U, units = U[:, :len(t)], units[kept]
+    root = np.sqrt(1.0 + s * s)
+    part = t @ U
+    x0 = s / root * part
+    rest = t - _times(U, part)
+    constant = (rest * rest).sum(axis=1) + ((part / root) ** 2).sum(axis=1)
+    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]        # w = T x
+    scale = (units[:, 0] * units[:, 5])[:, None, None]
+    k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
+    T, x0 = T @ Q, _times(np.swapaxes(Q, 1, 2), x0)
+    nu = np.array([_multiplier(*each) for each in zip(k.tolist(), x0.tolist())])
+    shrink = 1.0 / (1.0 + nu[:, None] * k)
+    x = shrink * x0
+    added = ((x - x0) ** 2).sum(axis=1)
+    pure = added <= _TORQUE
+    linear, spread = _times(T, x0), T @ np.swapaxes(T, 1, 2)
+    wrench = np.where(pure[:, None], _times(T, x), linear)
+    covariance = np.where(pure[:, None, None], _spread_of_forces(T, k, x, x0, shrink, Q[:, -1]),
+                          spread)
+    cost = constant + np.minimum(added, _TORQUE)
+    residual = tau - _times(places.columns[kept], wrench)
+    order = np.argsort(cost + logdet)
+    return [_Hypothesis(int(kept[n]), float(cost[n]), float(cost[n] + logdet[n]), residual[n],
+                        wrench[n], covariance[n], bool(pure[n]), linear[n], spread[n])
+            for n in order]
+
+
+def _times(A: Array, x: Array) -> Array:
+    """Products of matrices and vectors, (k, i, j) and (k, j)."""
+    product: Array = (A @ x[:, :, None])[:, :, 0]
+    return product
 
 
 def _at_least_six(Y: Array) -> Array:
@@ -381,9 +412,10 @@ def _at_least_six(Y: Array) -> Array:
 
 def _screened(Y: Array, t: Array) -> tuple[Array, Array]:
     """The bodies that may be touched by any wrench, and the determinants of their evidence."""
-    H = np.swapaxes(Y, 1, 2) @ Y + np.eye(6)
-    z = np.linalg.solve(H, np.swapaxes(Y, 1, 2) @ t[:, None])[:, :, 0]
-    rest = t - (Y @ z[:, :, None])[:, :, 0]
+    Yt = np.swapaxes(Y, 1, 2)
+    H = Yt @ Y + np.eye(6)
+    z = np.linalg.solve(H, Yt @ t[:, None])[:, :, 0]
+    rest = t - _times(Y, z)
     cost = (rest * rest).sum(axis=1) + (z * z).sum(axis=1)
     logdet = np.linalg.slogdet(H)[1]
     score = cost + logdet
@@ -393,83 +425,57 @@ def _screened(Y: Array, t: Array) -> tuple[Array, Array]:
     return kept, logdet[kept]
 
 
-def _hypothesis(body: int, U: Array, s: Array, Vt: Array, t: Array, units: Array,
-                logdet: float) -> _Hypothesis:
-    """The most probable wrench on a body.
-
-    In the coordinates x = sqrt(1 + s^2) V' z the cost is |x - x0|^2 plus a constant.
-    """
-    root = np.sqrt(1.0 + s * s)
-    part = U.T @ t
-    x0 = s / root * part
-    rest = t - U @ part
-    constant = float(rest @ rest) + float(((part / root) ** 2).sum())
-    T = (units[:, None] * Vt.T) / root              # w = T x
-    k, Q = np.linalg.eigh(T.T @ _HALF_EXCHANGE @ T / (units[0] * units[5]))
-    T, x0 = T @ Q, Q.T @ x0
-    linear, linear_covariance = T @ x0, T @ T.T
-    nu = _multiplier(k.tolist(), x0.tolist())
-    shrink = 1.0 / (1.0 + nu * k)
-    x = shrink * x0
-    added = float(((x - x0) ** 2).sum())
-    if added > _TORQUE:
-        cost = constant + _TORQUE
-        return _Hypothesis(body, cost, cost + logdet, linear, linear_covariance, False, linear,
-                           linear_covariance)
-    g = k * x                                       # the normal of the surface of pure forces
-    normal = shrink * g
-    size = float(g @ normal)
-    inner = np.diag(shrink)
-    if size > 0.0:
-        inner -= np.outer(normal, normal) / size
-    covariance = T @ inner @ T.T + _other_solution(T, k, x, x0, Q[-1], added)
-    cost = constant + added
-    return _Hypothesis(body, cost, cost + logdet, T @ x, covariance, True, linear,
-                       linear_covariance)
-
-
 def _multiplier(k: list[float], x: list[float]) -> float:
-    """The zero of sum(k x^2 / (1 + nu k)^2), decreasing in nu, where each 1 + nu k is positive."""
+    """The zero of sum(k x^2 / (1 + nu k)^2), decreasing in nu, where each 1 + nu k is positive.
+
+    By Newton's method, with bisection where it leaves the interval.
+    """
     low, high = -1.0 / k[-1], -1.0 / k[0]
     nu = 0.0
     pairs = [(a, a * b * b) for a, b in zip(k, x)]
-    for _ in range(100):
-        value = slope = 0.0
+    for _ in range(_MOST_STEPS):
+        value = slope = total = 0.0
         for a, w in pairs:
             d = 1.0 / (1.0 + nu * a)
             term = w * d * d
             value += term
+            total += abs(term)
             slope -= 2.0 * term * a * d
+        if abs(value) <= _ROUNDING * total:
+            return nu
         if value > 0.0:
             low = nu
         else:
             high = nu
-        if slope == 0.0:                            # no effort at all
-            return nu
-        step = nu - value / slope
-        if not low < step < high:
-            step = 0.5 * (low + high)
-        if abs(step - nu) <= 1e-14 * (high - low) or step in (low, high):
-            return step
-        nu = step
+        nu -= value / slope
+        if not low < nu < high:
+            nu = 0.5 * (low + high)
     return nu
 
 
-def _other_solution(T: Array, k: Array, x: Array, x0: Array, direction: Array,
-                    added: float) -> Array:
-    """What a second solution adds to the covariance, (6, 6).
+def _spread_of_forces(T: Array, k: Array, x: Array, x0: Array, shrink: Array,
+                      direction: Array) -> Array:
+    """Covariances of the wrenches without torque, (n, 6, 6).
 
-    With five joints, a line of wrenches explains the efforts, and up to two of them are pure
-    forces.
+    On the surface sum(k x^2) = 0, near x; and, with five joints, that of a second solution: these
+    show all but one direction of wrenches, and on a line there are up to two pure forces.
     """
-    curvature = float((k * direction * direction).sum())
-    if curvature == 0.0:
-        return np.zeros((6, 6))
-    move = -2.0 * float((k * x * direction).sum()) / curvature * direction
-    excess = float(((x + move - x0) ** 2).sum()) - added
-    odds = math.exp(-0.5 * min(max(excess, 0.0), 700.0))
-    difference = T @ move
-    return odds / (1.0 + odds) ** 2 * np.outer(difference, difference)
+    g = k * x                                       # normal to the surface
+    normal = shrink * g
+    size = (g * normal).sum(axis=1)
+    normal /= np.sqrt(np.maximum(size, _TINY))[:, None]
+    inner = -normal[:, :, None] * normal[:, None, :]
+    inner[:, range(6), range(6)] += shrink
+    curvature = (k * direction * direction).sum(axis=1)
+    slope = -2.0 * (g * direction).sum(axis=1)
+    second = np.abs(slope) < _FAR * np.abs(curvature)
+    move = np.where(second, slope / np.where(second, curvature, 1.0), 0.0)[:, None] * direction
+    excess = ((x + move - x0) ** 2).sum(axis=1) - ((x - x0) ** 2).sum(axis=1)
+    odds = np.exp(-0.5 * np.clip(excess, 0.0, 700.0))
+    move *= (np.sqrt(odds) / (1.0 + odds))[:, None]
+    inner += move[:, :, None] * move[:, None, :]
+    spread: Array = T @ inner @ np.swapaxes(T, 1, 2)
+    return spread
 
 
 # --- force and line
@@ -498,33 +504,33 @@ def _force_and_line(found: _Hypothesis, wrench: Array, covariance: Array,
     C = covariance[:3, :3].copy()
     size = float(np.linalg.norm(f))
     nan = math.nan
-    if size == 0.0 or _deviation(C) > _DETERMINED * size:
+    if size == 0.0 or _deviations(C[None])[0] > _DETERMINED * size:
         return (f, C, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
                 found.is_pure_force, nan, nan)
     u = f / size
-    across = np.eye(3) - np.outer(u, u)
-    F, p = _skew(f), _cross(f, m) / size ** 2
+    across = (np.eye(3) - np.outer(u, u)) / size
+    p = _cross(f, m) / size ** 2
     D = np.empty((3, 6))                            # of p with respect to force and moment
     D[:, :3] = (-_skew(m) - 2.0 * np.outer(p, f)) / size ** 2
-    D[:, 3:] = F / size ** 2
-    spread = _deviation(D @ covariance @ D.T)
+    D[:, 3:] = _skew(f) / size ** 2
+    turn, spread = _deviations(np.array([across @ C @ across, D @ covariance @ D.T]))
     line_valid = spread <= _LINE
-    return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u,
-            _deviation(across @ C @ across) / size,
+    return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn,
             line_valid, p + origin if line_valid else _NAN3.copy(), spread, found.is_pure_force,
             *_torque(found))
 
 
-def _deviation(C: Array) -> float:
-    """The standard deviation in the worst direction."""
-    return math.sqrt(max(float(np.linalg.eigvalsh(C)[-1]), 0.0))
+def _deviations(C: Array) -> list[float]:
+    """The standard deviations in the worst directions of covariances, (k, i, i)."""
+    worst: list[float] = np.sqrt(np.maximum(np.linalg.eigvalsh(C)[:, -1], 0.0)).tolist()
+    return worst
 
 
 def _torque(found: _Hypothesis) -> tuple[float, float]:
     """The torque about the force if there is one, and its standard deviation, or NaN."""
     f, m = found.linear[:3], found.linear[3:]
     C, size = found.linear_covariance, float(np.linalg.norm(f))
-    if size == 0.0 or _deviation(C[:3, :3]) > _DETERMINED * size:
+    if size == 0.0 or _deviations(C[None, :3, :3])[0] > _DETERMINED * size:
         return math.nan, math.nan
     u = f / size
     torque = float(u @ m)
