@@ -16,7 +16,7 @@ from numba import types
 
 from ..spatial.compiler import Entry, kernel
 from ..spatial.lanes import floats_at, load, sqrt, store
-from .momentum_observer import friction_effort
+from .friction import friction_effort
 
 SETTINGS = 6    # rows: damping, Coulomb friction, reversal; variances of effort, drift, velocity
 MEMORY = 3      # rows: external, momentum, known effort

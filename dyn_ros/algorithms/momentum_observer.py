@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..model.fields import TAU_IN, Q, V, declare_option, field
 from ..model.inputs import finite_array, require_model
 from ..model.layout import nv, offset, option
-from ..model.types import Array, ArrayLike, Data, Model, Scalar
+from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import Entry, kernel
 from ..spatial.lanes import (
     floats_at,
@@ -36,7 +36,9 @@ from ..spatial.lanes import (
     store_simd,
 )
 from .algorithm import Algorithm
-from .momentum_terms import P, P_RATE, momentum_of, momentum_terms_kernel
+from .disturbance_filter import FILTER as KALMAN_FILTER
+from .friction import friction_effort
+from .momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
 from .rnea import NLE, nonlinear_effects_kernel
 
 EXTERNAL = field("external_effort", ("nv",), "Estimated external efforts [N m, N].")
@@ -70,14 +72,6 @@ def decay(x):
     for _ in range(_HALVINGS):
         t = t * (t + 2.0)                           # expm1(2 y) from expm1(y)
     return 1.0 + t, -t
-
-
-@kernel
-def friction_effort(v, damping, coulomb, reversal):
-    """damping v + coulomb sign(v), where the sign changes linearly from -reversal to reversal."""
-    ratio = v / select_above(reversal, 0.0, reversal, 1.0)
-    sign = select_above(v, reversal, 1.0, select_above(-reversal, v, -1.0, ratio))
-    return damping * v + coulomb * sign
 
 
 @kernel
@@ -192,7 +186,7 @@ step = Algorithm(
     "momentum_observer_step", momentum_observer_step_kernel,
     (Q, V, TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
      OBSERVED_BEFORE, KNOWN_BEFORE), (EXTERNAL, OBSERVED, KNOWN), options=(DIRECT,),
-    others=(FILTER,)).caller()
+    others=(FILTER, KALMAN_FILTER)).caller()
 """The call of one step: (model, data, threads, direct, *inputs)."""
 
 
@@ -215,9 +209,10 @@ class ObserverState(NamedTuple):
 
 
 def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-                           dt: Scalar, gain: ArrayLike, external: ArrayLike, momentum: ArrayLike,
-                           known_effort: ArrayLike, *, friction: bool = True,
-                           friction_velocity: ArrayLike = 0.0, direct: bool = False,
+                           dt: float | ArrayLike, gain: float | ArrayLike,
+                           external: ArrayLike, momentum: ArrayLike, known_effort: ArrayLike, *,
+                           friction: bool = True,
+                           friction_velocity: float | ArrayLike = 0.0, direct: bool = False,
                            threads: int = 1) -> ObserverState:
     """One step of the momentum observer, for those who keep its state themselves.
 
@@ -282,17 +277,17 @@ def losses(model: Model, friction: bool) -> tuple[Array, Array]:
     return model.damping, model.friction
 
 
-def positive(model: Model, name: str, value: ArrayLike) -> Array:
+def positive(model: Model, name: str, value: float | ArrayLike) -> Array:
     """Positive numbers for all velocities, or a ValueError."""
     return _numbers(model, name, value, "more than 0", lambda array: array > 0.0)
 
 
-def not_negative(model: Model, name: str, value: ArrayLike) -> Array:
+def not_negative(model: Model, name: str, value: float | ArrayLike) -> Array:
     """Numbers of at least zero for all velocities, or a ValueError."""
     return _numbers(model, name, value, "at least 0", lambda array: array >= 0.0)
 
 
-def _numbers(model: Model, name: str, value: ArrayLike, limit: str,
+def _numbers(model: Model, name: str, value: float | ArrayLike, limit: str,
              accepts: Callable[[Array], NDArray[np.bool_]]) -> Array:
     number = np.asarray(value)
     array = finite_array(name, np.full(model.nv, number) if number.ndim == 0 else number,
@@ -305,7 +300,7 @@ def _numbers(model: Model, name: str, value: ArrayLike, limit: str,
     return array
 
 
-def _steps(dt: Scalar) -> Array:
+def _steps(dt: float | ArrayLike) -> Array:
     """The steps as a column, or a ValueError."""
     array = np.asarray(dt)
     if array.dtype.kind not in "fiub" or array.ndim > 1 or not (array >= 0.0).all():

@@ -72,11 +72,12 @@ class MomentumObserver:
         A wrong number or an unknown method; names the argument, the expected and the actual value.
     """
 
-    def __init__(self, model: Model, gain: ArrayLike = 50.0, *,
+    def __init__(self, model: Model, gain: float | ArrayLike = 50.0, *,
                  method: Literal["momentum", "direct", "kalman"] = "momentum",
-                 friction: bool = True, friction_velocity: ArrayLike = 0.0,
-                 torque_noise: ArrayLike | None = None, velocity_noise: ArrayLike | None = None,
-                 disturbance_noise: ArrayLike | None = None) -> None:
+                 friction: bool = True, friction_velocity: float | ArrayLike = 0.0,
+                 torque_noise: float | ArrayLike | None = None,
+                 velocity_noise: float | ArrayLike | None = None,
+                 disturbance_noise: float | ArrayLike | None = None) -> None:
         if method not in METHODS:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r:.80}")
         self._model, self._data = require_model(model), Data(model)
@@ -123,7 +124,7 @@ class MomentumObserver:
         return self._gain.copy()
 
     @gain.setter
-    def gain(self, value: ArrayLike) -> None:
+    def gain(self, value: float | ArrayLike) -> None:
         self._gain = algorithm.positive(self._model, "gain", value)
 
     # -- one sample after the other
@@ -237,7 +238,7 @@ class MomentumObserver:
 
     # -- a whole recording
 
-    def run(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: ArrayLike, *,
+    def run(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *,
             threads: int = 1) -> Array:
         """The external efforts after each of many samples, as from as many updates.
 
@@ -315,13 +316,14 @@ def _not_one_state(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> 
             "momentum_observer computes a recording")
 
 
-def momentum_observer(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: ArrayLike,
-                      gain: ArrayLike = 50.0, *,
+def momentum_observer(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+                      dt: float | ArrayLike, gain: float | ArrayLike = 50.0, *,
                       method: Literal["momentum", "direct", "kalman"] = "momentum",
-                      friction: bool = True, friction_velocity: ArrayLike = 0.0,
-                      torque_noise: ArrayLike | None = None,
-                      velocity_noise: ArrayLike | None = None,
-                      disturbance_noise: ArrayLike | None = None, threads: int = 1) -> Array:
+                      friction: bool = True, friction_velocity: float | ArrayLike = 0.0,
+                      torque_noise: float | ArrayLike | None = None,
+                      velocity_noise: float | ArrayLike | None = None,
+                      disturbance_noise: float | ArrayLike | None = None,
+                      threads: int = 1) -> Array:
     """The external efforts on the joints in a recording, as from ``MomentumObserver``.
 
     Row k is what ``MomentumObserver.update`` returns for sample k; the first row is zero.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,15 +51,16 @@ class Recording(NamedTuple):
             yield slice(start, stop), self.rows(start, stop)
 
 
-def recording(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: Any) -> Recording:
+def recording(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+              dt: float | ArrayLike) -> Recording:
     """Validate the arrays of a recording."""
-    arrays = [_samples(model, name, axis, value)
-              for name, axis, value in (("q", "nq", q), ("v", "nv", v), ("tau", "nv", tau))]
-    count = len(arrays[0])
-    for name, array in zip(("v", "tau"), arrays[1:]):
+    configurations = _samples(model, "q", "nq", q)
+    velocities, efforts = _samples(model, "v", "nv", v), _samples(model, "tau", "nv", tau)
+    count = len(configurations)
+    for name, array in (("v", velocities), ("tau", efforts)):
         if len(array) != count:
             raise ValueError(f"{name}: expected {count} samples as in q, got {len(array)}")
-    return Recording(*arrays, steps(dt, count))
+    return Recording(configurations, velocities, efforts, _steps(dt, count))
 
 
 def _samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:
@@ -72,7 +73,7 @@ def _samples(model: Model, name: str, axis: str, value: ArrayLike) -> Array:
     return array
 
 
-def steps(dt: Any, count: int) -> Array:
+def _steps(dt: float | ArrayLike, count: int) -> Array:
     """The lengths of steps, one for all or one for each of ``count`` samples, or a ValueError."""
     try:
         array = np.asarray(dt)
