@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from rclpy.parameter import Parameter
@@ -57,7 +58,7 @@ class Requests:
     def __init__(self, node: ObserverNode) -> None:
         self._node = node
         self.listening = Listening()
-        self._poses: list[Samples] = []             # what ~/estimate_payload has measured
+        self._poses: list[Heard] = []               # what ~/estimate_payload has measured
         self._poses_of: tuple[Any, str] = None, ""  # the robot and the frame for which
         self.offers = (
             Service("~/calibrate", CalibrateThresholds, self.calibrate),
@@ -140,19 +141,17 @@ class Requests:
         earlier = self._earlier(robot, frame, request.restart)
         offset = -self._node.tare
 
-        def compute(record: Record) -> tuple[list[Samples], PayloadEstimate, int]:
+        def compute(record: Record) -> tuple[list[Heard], PayloadEstimate, int]:
             q, v, _, _, tau = record.columns
-            samples = [*earlier, samples_of(model, record.time, q, v, tau)]
-            found = dyn_ros.identify_payload(
-                model, dyn_ros.Samples.concatenate(samples), frame, offset=offset)
-            return samples, found, len(record)
+            heard = [*earlier, heard_in(model, record.time, q, v, tau)]
+            return heard, weigh(model, heard, frame, offset), len(record)
 
         def respond(result: Any, response: Any) -> None:
-            samples, found, states = result
+            heard, found, states = result
             if self._poses_of == (robot, frame):
-                self._poses = samples
+                self._poses = heard
             self._fill_payload(robot, response, found)
-            response.requests, response.states = len(samples), states
+            response.requests, response.states = len(heard), states
             response.message = _advice(found, bool(offset.any()))
             if request.apply:
                 robot.set_payload(name, frame, found.mass, found.com, found.inertia)
@@ -161,7 +160,7 @@ class Requests:
                            self._duration(request.duration, "payload.duration"),
                            False, compute, respond)
 
-    def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[Samples]:
+    def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[Heard]:
         """Return what earlier requests have measured with this robot and frame."""
         if restart or self._poses_of != (robot, frame):
             self._poses, self._poses_of = [], (robot, frame)
@@ -199,8 +198,23 @@ class Requests:
             lambda record: record.columns[3].mean(axis=0) + before, respond)
 
 
-def samples_of(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) -> Samples:
-    """Return samples for identification; of a robot at rest, a single one with the means.
+class Heard(NamedTuple):
+    """What one request for a payload has measured.
+
+    Attributes
+    ----------
+    samples : Samples
+        Of a robot at rest, a single one with the means.
+    variance : ndarray (nv,), optional
+        Of the errors of this single sample [N2 m2, N2]; None if the robot moved.
+    """
+
+    samples: Samples
+    variance: Array | None
+
+
+def heard_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) -> Heard:
+    """Return what has been measured during some time.
 
     Parameters
     ----------
@@ -209,11 +223,42 @@ def samples_of(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array
     q, v, tau : ndarray (N, nq), (N, nv), (N, nv)
     """
     if np.ptp(q, axis=0).max(initial=0.0) > AT_REST or abs(v.mean(axis=0)).max(initial=0.0) > SLOW:
-        return dyn_ros.Samples.from_arrays(model, time, q, tau, v)
-    middle = q[len(q) // 2:len(q) // 2 + 1]
+        return Heard(dyn_ros.Samples.from_arrays(model, time, q, tau, v), None)
     zero = np.zeros((1, model.nv))
-    return dyn_ros.Samples(time[:1], middle, zero, zero, tau.mean(axis=0)[None], np.ones(1),
-                           np.zeros(1, np.int32))
+    sample = dyn_ros.Samples(
+        time[:1], q[len(q) // 2:len(q) // 2 + 1], zero, zero, tau.mean(axis=0)[None],
+        np.ones(1), np.zeros(1, np.int32))
+    # at rest, Coulomb friction is between its two signs
+    variance = tau.var(axis=0) / len(tau) + model.friction ** 2 / 3.0
+    return Heard(sample, variance)
+
+
+def weigh(model: dyn_ros.Model, heard: Sequence[Heard], frame: str,
+          offset: Array) -> PayloadEstimate:
+    """Return the payload that explains what has been heard.
+
+    A few poses do not show how the errors of the joints compare: the scatter of the samples in
+    each pose does. How large they are follows from the differences between poses.
+
+    Parameters
+    ----------
+    model : dyn_ros.Model
+    heard : sequence of Heard
+    frame : str
+    offset : ndarray (nv,)
+        Constant efforts to subtract.
+    """
+    samples = dyn_ros.Samples.concatenate([each.samples for each in heard])
+    variances = [each.variance for each in heard if each.variance is not None]
+    if len(variances) < len(heard):
+        return dyn_ros.identify_payload(model, samples, frame, offset=offset)
+    noise = np.sqrt(np.mean(variances, axis=0))
+    noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-6 * abs(samples.tau).max(), 1e-9))
+    found = dyn_ros.identify_payload(model, samples, frame, offset=offset, noise=noise)
+    free = samples.tau.size - min(len(found.determined), 4)
+    scale = float(np.sum((found.after / noise) ** 2)) * len(samples) / max(free, 1)
+    return dyn_ros.identify_payload(
+        model, samples, frame, offset=offset, noise=noise * math.sqrt(max(scale, 1.0)))
 
 
 def com_interval(found: PayloadEstimate) -> tuple[Array, Array]:
