@@ -45,6 +45,7 @@ SPECS = (
 AT_REST = 1e-3      # a pose: no coordinate moves by more [rad, m]
 SLOW = 0.01         # and none is faster on average [rad/s, m/s]
 MOST_POSES = 1000
+_SYSTEMATIC = 1e-3  # error of a mean effort, relative to it
 
 
 class Requests:
@@ -229,7 +230,8 @@ def heard_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) 
         time[:1], q[len(q) // 2:len(q) // 2 + 1], zero, zero, tau.mean(axis=0)[None],
         np.ones(1), np.zeros(1, np.int32))
     # at rest, Coulomb friction is between its two signs
-    variance = tau.var(axis=0) / len(tau) + model.friction ** 2 / 3.0
+    variance = tau.var(axis=0) / len(tau) + model.friction ** 2 / 3.0 + (
+        _SYSTEMATIC * tau.mean(axis=0)) ** 2
     return Heard(sample, variance)
 
 
@@ -253,7 +255,7 @@ def weigh(model: dyn_ros.Model, heard: Sequence[Heard], frame: str,
     if len(variances) < len(heard):
         return dyn_ros.identify_payload(model, samples, frame, offset=offset)
     noise = np.sqrt(np.mean(variances, axis=0))
-    noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-6 * abs(samples.tau).max(), 1e-9))
+    noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-9))
     found = dyn_ros.identify_payload(model, samples, frame, offset=offset, noise=noise)
     free = samples.tau.size - min(len(found.determined), 4)
     scale = float(np.sum((found.after / noise) ** 2)) * len(samples) / max(free, 1)

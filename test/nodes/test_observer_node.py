@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """observer_node on a simulated arm: external efforts, wrenches, contacts, services, faults."""
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -240,12 +241,12 @@ def test_idle_without_subscribers_and_back(client, node, robot):
 
 def ask(client, robot, kind, service, request, count, **how):
     """Call a service that listens, while the robot moves; return its response."""
-    future = client.send(kind, f"{robot.node.name}/{service}", request)
+    future = client.send(kind, f"{robot.node.name}/{service}", request) if kind else request
     client.settle()
-    for _ in range(100):
-        if future.done():
-            break
+    end = time.monotonic() + 60.0
+    while not future.done() and time.monotonic() < end:
         robot.say(count, **how)
+        time.sleep(0.01)        # for the thread that computes
     assert future.done()
     return future.result()
 
@@ -273,9 +274,9 @@ def test_one_request_listens_at_a_time(client, node, robot):
                          CalibrateThresholds.Request())
     assert not second.success
     assert "~/tare listens" in second.message
-    robot.say(300)
-    assert first.done()
-    assert first.result().success
+    ended = ask(client, robot, None, None, first, 20)
+    assert ended.success, ended.message
+    assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
 
 
 @pytest.mark.parametrize("how, text", [
