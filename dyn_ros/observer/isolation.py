@@ -1,54 +1,29 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which link is touched, and by what force along which line, from external efforts.
-
-A force on a link is felt by the joints between this link and the root, and by no others. Each link
-is a hypothesis: the efforts are noise, plus what a wrench w on this link causes. Before anything is
-measured, w is normally distributed: the force with a standard deviation of ``force``, the moment
-about the center of the link with this times the length of the link. The best wrench of each
-hypothesis is then the minimum of a quadratic cost, and its evidence, the probability of the efforts,
-follows from the cost and a determinant. The determinant is what decides in favor of the link
-nearest to the root that explains the efforts: further links, whose joints could have felt the
-force, but did not, are less probable.
-
-A single contact exerts a force along a line and no torque, f . m = 0. The minimum of the cost under
-this condition is found exactly: in coordinates in which the cost is a squared distance and the
-condition is sum(k_i x_i^2) = 0, each x_i is divided by 1 + nu k_i, and nu is the only zero of a
-monotone function.
-"""
+"""Which link is touched, and by what force along which line, from external efforts."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ..algorithms import joint_jacobians
 from ..model import Data, Model
 from ..model.types import ArrayLike
 from ..spatial.types import Array
-from .noise import external_effort, whitener
-from .wrenches import _positive
+from .bodies import bodies_of, jacobian, places_of
+from .hypotheses import POSSIBLE, Hypothesis, hypotheses
+from .noise import external_effort, positive, whitener
 
 _THRESHOLD_DEVIATIONS = 3.0     # of an effort, in its threshold
 _PRECISION = 1e-6               # of efforts, relative to the largest one divided by its deviation
-_SCREEN = 40.0                  # twice the log of the ratio of evidences: links to examine
-_MOST_LINKS = 8                 # that are examined
-_POSSIBLE = 9.0                 # additional cost of links that are possible: 3 standard deviations
+_LARGEST = 1e100                # efforts, divided by their deviations
 _PROBABLE = 6.0                 # or twice the log of the ratio of evidences, a factor of 20
 _IMPROBABLE = 0.05              # links that do not contribute to the covariance
-_TORQUE = 16.0                  # cost of a contact that exerts a torque: 4 standard deviations
 _DETERMINED = 0.5               # largest standard deviation of a force, relative to it
 _LINE = 0.1                     # m: largest standard deviation of the line of action
-_SHORTEST = 0.05                # m: length of a link
-_MOST_STEPS = 100
-_ROUNDING = 1e-12
-_TINY = 1e-300
-_FAR = 1e3                      # standard deviations: where a second solution is impossible
 _NAN3 = np.full(3, np.nan)
-_HALF_EXCHANGE = 0.5 * np.eye(6)[[3, 4, 5, 0, 1, 2]]    # w' G w = f . m
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,27 +161,32 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
     """
     tau = _one_state(external_effort(model, tau_ext))
     limits = _thresholds(model, threshold)
+    force = positive("force", force)
+    J = jacobian(model, data, q)
+    W = np.diag(_THRESHOLD_DEVIATIONS / limits) if covariance is None else whitener(
+        model, covariance)
     exceeding = np.abs(tau) > limits
-    bodies = _bodies(model)
-    if not exceeding.any() or not len(bodies.names):
+    bodies = bodies_of(model)
+    if not exceeding.any() or not bodies.names:
         return _nothing(tau)
-    force = _positive("force", force)
-    places = _places(model, data, q, bodies)
-    W = _weights(model, limits, covariance, tau)
-    found = _hypotheses(places, W, tau, bodies.lengths, force)
+    joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding)))
+    places = places_of(data, J, bodies)
+    W = _for_large_efforts(W, tau)
+    if W is None or not np.isfinite(places.columns).all():
+        return replace(_nothing(tau), collision=True, joints=joints, explained=False)
+    found = hypotheses(places, W, tau, bodies.lengths, force)
     explaining = [each for each in found if (np.abs(each.residual) <= limits).all()]
     found = explaining or found
     best = found[0]
     lowest = min(each.cost for each in found)
-    possible = [each for each in found if each.cost <= lowest + _POSSIBLE
+    possible = [each for each in found if each.cost <= lowest + POSSIBLE
                 or each.score <= best.score + _PROBABLE]
     odds = [math.exp(0.5 * (best.score - each.score)) for each in possible]
     probabilities = [each / sum(odds) for each in odds]
     origin = places.origins[best.body]
     wrench, spread = _at_point(possible, probabilities, places.centers, origin)
     return IsolatedContact(
-        True, tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding))),
-        bodies.names[best.body], tuple(bodies.names[each.body] for each in possible),
+        True, joints, bodies.names[best.body], tuple(bodies.names[each.body] for each in possible),
         tuple(probabilities), bool(explaining), best.residual,
         *_force_and_line(best, wrench, spread, origin))
 
@@ -234,12 +214,13 @@ def _thresholds(model: Model, threshold: ArrayLike) -> Array:
     return limits
 
 
-def _weights(model: Model, limits: Array, covariance: ArrayLike | None, tau: Array) -> Array:
-    """The matrix that makes the errors of efforts unit noise, or larger for huge efforts."""
-    W = np.diag(_THRESHOLD_DEVIATIONS / limits) if covariance is None else whitener(
-        model, covariance)
+def _for_large_efforts(W: Array, tau: Array) -> Array | None:
+    """Less weight for efforts that are very large, so that all products can be computed.
+
+    None if they cannot.
+    """
     largest = float(np.abs(W @ tau).max())
-    return W / max(1.0, _PRECISION * largest)
+    return W / max(1.0, _PRECISION * largest) if largest < _LARGEST else None
 
 
 def _nothing(tau: Array) -> IsolatedContact:
@@ -249,238 +230,9 @@ def _nothing(tau: Array) -> IsolatedContact:
                            _NAN3.copy(), nan, True, nan, nan)
 
 
-# --- the robot
-
-class _Bodies(NamedTuple):
-    """The bodies that can be touched, nb, and the joints that move them."""
-
-    numbers: Array              # of their joints, (nb,)
-    names: tuple[str, ...]      # of their first links
-    centers: Array              # in the frames of their joints, (nb, 3)
-    lengths: Array              # (nb,)
-    moves: Array                # (nb, ncolumns): 1 if a column of the Jacobian moves the body, or 0
-    rows: Array | None          # (nv, ncolumns): 1 where a column belongs to a velocity; None: all
-    joints: tuple[str, ...]     # of each velocity, the name of its joint
-
-
-_known: WeakKeyDictionary[Model, _Bodies] = WeakKeyDictionary()
-
-
-def _bodies(model: Model) -> _Bodies:
-    """Those of a model, found once."""
-    found = _known.get(model)
-    if found is None:
-        found = _known[model] = _find_bodies(model)
-    return found
-
-
-def _find_bodies(model: Model) -> _Bodies:
-    joints, frames = model.tree.joints, model.tree.frames
-    numbers = [j for j, joint in enumerate(joints) if joint.inertia.mass > 0.0]
-    boxes = [_box(model, j) for j in numbers]
-    owner = [j for j, joint in enumerate(joints)
-             for _ in range(model._tree_table[j + 1, 4])]
-    velocities = [model.idx_v[j] + k for j in range(model.njoints)
-                  for k in range(model._tree_table[j + 1, 4])]
-    moves = np.array([[float(i in model.supports[j]) for i in owner] for j in numbers])
-    rows = np.eye(model.nv)[:, velocities]
-    names = tuple(next(frame.name for frame in frames
-                       if frame.parent == j and frame.kind == "body") for j in numbers)
-    of_velocity = [""] * model.nv
-    for j in reversed(range(model.njoints)):        # the master, not those that mimic it
-        for k in range(model.idx_v[j], model.idx_v[j] + model.nvs[j]):
-            of_velocity[k] = model.joint_names[j]
-    return _Bodies(np.array(numbers, int), names, np.array([box[0] for box in boxes]),
-                   np.array([box[1] for box in boxes]), moves,
-                   None if np.array_equal(rows, np.eye(model.nv)) else rows, tuple(of_velocity))
-
-
-def _box(model: Model, j: int) -> tuple[Array, float]:
-    """Center and diagonal of the box around the frames of a body and the joints that it carries."""
-    points = [np.zeros(3)]
-    points += [joint.placement[:3, 3] for joint in model.tree.joints if joint.parent == j]
-    for frame in model.tree.frames:
-        if frame.parent == j:
-            points.append(frame.placement[:3, 3])
-            if frame.inertia.mass > 0.0:
-                points.append(frame.placement[:3, :3] @ np.asarray(frame.inertia.com)
-                              + frame.placement[:3, 3])
-    low, high = np.min(points, axis=0), np.max(points, axis=0)
-    return 0.5 * (low + high), max(float(np.linalg.norm(high - low)), _SHORTEST)
-
-
-class _Places(NamedTuple):
-    """The bodies at a configuration, in the world."""
-
-    origins: Array              # (nb, 3)
-    centers: Array              # (nb, 3)
-    columns: Array              # (nb, nv, 6): efforts of a wrench at the center of each body
-
-
-def _places(model: Model, data: Data, q: ArrayLike, bodies: _Bodies) -> _Places:
-    J = joint_jacobians(model, data, q)
-    if J.ndim > 2:
-        raise ValueError(f"q: expected a single state, got a batch of shape {np.shape(q)}; pass one "
-                         "state after the other")
-    X = data.oMi[bodies.numbers]
-    origins = X[:, :3, 3]
-    centers = (X[:, :3, :3] @ bodies.centers[:, :, None])[:, :, 0] + origins
-    angular = J[3:].T
-    columns = np.empty((len(centers), len(angular), 6))
-    columns[..., :3] = J[:3].T + angular @ _cross_matrices(centers)
-    columns[..., 3:] = angular
-    columns *= bodies.moves[:, :, None]
-    if bodies.rows is not None:
-        columns = bodies.rows @ columns
-    return _Places(origins, centers, columns)
-
-
-def _cross_matrices(c: Array) -> Array:
-    """Matrices X with w @ X = w x c."""
-    X = np.zeros((len(c), 3, 3))
-    X[:, 0, 1], X[:, 0, 2], X[:, 1, 2] = -c[:, 2], c[:, 1], -c[:, 0]
-    X[:, 1, 0], X[:, 2, 0], X[:, 2, 1] = c[:, 2], -c[:, 1], c[:, 0]
-    return X
-
-
-# --- hypotheses
-
-class _Hypothesis(NamedTuple):
-    """A link that may be touched, with the most probable wrench at its center."""
-
-    body: int
-    cost: float                 # squared distance from the efforts and from zero
-    score: float                # -2 log(evidence), less a constant
-    residual: Array             # (nv,): what the wrench does not explain
-    wrench: Array               # (6,)
-    covariance: Array           # (6, 6), with what the efforts do not determine
-    is_pure_force: bool
-    linear: Array               # (6,): the wrench if there were a torque
-    linear_covariance: Array    # (6, 6)
-
-
-def _hypotheses(places: _Places, W: Array, tau: Array, lengths: Array,
-                force: float) -> list[_Hypothesis]:
-    """The links that may be touched, most probable first.
-
-    In the coordinates x = sqrt(1 + s^2) V' z, the cost is |x - x0|^2 plus a constant.
-    """
-    units = np.full((len(lengths), 6), force)
-    units[:, 3:] *= lengths[:, None]
-    Y, t = (W @ places.columns) * units[:, None, :], W @ tau
-    kept, logdet = _screened(Y, t)
-    U, s, Vt = np.linalg.svd(_at_least_six(Y[kept]), full_matrices=False)
-    U, units = U[:, :len(t)], units[kept]
-    root = np.sqrt(1.0 + s * s)
-    part = t @ U
-    x0 = s / root * part
-    rest = t - _times(U, part)
-    constant = (rest * rest).sum(axis=1) + ((part / root) ** 2).sum(axis=1)
-    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]        # w = T x
-    scale = (units[:, 0] * units[:, 5])[:, None, None]
-    k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
-    T, x0 = T @ Q, _times(np.swapaxes(Q, 1, 2), x0)
-    nu = np.array([_multiplier(*each) for each in zip(k.tolist(), x0.tolist())])
-    shrink = 1.0 / (1.0 + nu[:, None] * k)
-    x = shrink * x0
-    added = ((x - x0) ** 2).sum(axis=1)
-    pure = added <= _TORQUE
-    linear, spread = _times(T, x0), T @ np.swapaxes(T, 1, 2)
-    wrench = np.where(pure[:, None], _times(T, x), linear)
-    covariance = np.where(pure[:, None, None], _spread_of_forces(T, k, x, x0, shrink, Q[:, -1]),
-                          spread)
-    cost = constant + np.minimum(added, _TORQUE)
-    residual = tau - _times(places.columns[kept], wrench)
-    order = np.argsort(cost + logdet)
-    return [_Hypothesis(int(kept[n]), float(cost[n]), float(cost[n] + logdet[n]), residual[n],
-                        wrench[n], covariance[n], bool(pure[n]), linear[n], spread[n])
-            for n in order]
-
-
-def _times(A: Array, x: Array) -> Array:
-    """Products of matrices and vectors, (k, i, j) and (k, j)."""
-    product: Array = (A @ x[:, :, None])[:, :, 0]
-    return product
-
-
-def _at_least_six(Y: Array) -> Array:
-    """Rows of zeros for robots with fewer joints."""
-    if Y.shape[1] >= 6:
-        return Y
-    return np.concatenate([Y, np.zeros((len(Y), 6 - Y.shape[1], 6))], axis=1)
-
-
-def _screened(Y: Array, t: Array) -> tuple[Array, Array]:
-    """The bodies that may be touched by any wrench, and the determinants of their evidence."""
-    Yt = np.swapaxes(Y, 1, 2)
-    H = Yt @ Y + np.eye(6)
-    z = np.linalg.solve(H, Yt @ t[:, None])[:, :, 0]
-    rest = t - _times(Y, z)
-    cost = (rest * rest).sum(axis=1) + (z * z).sum(axis=1)
-    logdet = np.linalg.slogdet(H)[1]
-    score = cost + logdet
-    likely = (score <= score.min() + _SCREEN) | (cost <= cost.min() + _POSSIBLE + _TORQUE)
-    kept = np.flatnonzero(likely)
-    kept = kept[np.argsort(score[kept])][:_MOST_LINKS]
-    return kept, logdet[kept]
-
-
-def _multiplier(k: list[float], x: list[float]) -> float:
-    """The zero of sum(k x^2 / (1 + nu k)^2), decreasing in nu, where each 1 + nu k is positive.
-
-    By Newton's method, with bisection where it leaves the interval.
-    """
-    low, high = -1.0 / k[-1], -1.0 / k[0]
-    nu = 0.0
-    pairs = [(a, a * b * b) for a, b in zip(k, x)]
-    for _ in range(_MOST_STEPS):
-        value = slope = total = 0.0
-        for a, w in pairs:
-            d = 1.0 / (1.0 + nu * a)
-            term = w * d * d
-            value += term
-            total += abs(term)
-            slope -= 2.0 * term * a * d
-        if abs(value) <= _ROUNDING * total:
-            return nu
-        if value > 0.0:
-            low = nu
-        else:
-            high = nu
-        nu -= value / slope
-        if not low < nu < high:
-            nu = 0.5 * (low + high)
-    return nu
-
-
-def _spread_of_forces(T: Array, k: Array, x: Array, x0: Array, shrink: Array,
-                      direction: Array) -> Array:
-    """Covariances of the wrenches without torque, (n, 6, 6).
-
-    On the surface sum(k x^2) = 0, near x; and, with five joints, that of a second solution: these
-    show all but one direction of wrenches, and on a line there are up to two pure forces.
-    """
-    g = k * x                                       # normal to the surface
-    normal = shrink * g
-    size = (g * normal).sum(axis=1)
-    normal /= np.sqrt(np.maximum(size, _TINY))[:, None]
-    inner = -normal[:, :, None] * normal[:, None, :]
-    inner[:, range(6), range(6)] += shrink
-    curvature = (k * direction * direction).sum(axis=1)
-    slope = -2.0 * (g * direction).sum(axis=1)
-    second = np.abs(slope) < _FAR * np.abs(curvature)
-    move = np.where(second, slope / np.where(second, curvature, 1.0), 0.0)[:, None] * direction
-    excess = ((x + move - x0) ** 2).sum(axis=1) - ((x - x0) ** 2).sum(axis=1)
-    odds = np.exp(-0.5 * np.clip(excess, 0.0, 700.0))
-    move *= (np.sqrt(odds) / (1.0 + odds))[:, None]
-    inner += move[:, :, None] * move[:, None, :]
-    spread: Array = T @ inner @ np.swapaxes(T, 1, 2)
-    return spread
-
-
 # --- force and line
 
-def _at_point(possible: list[_Hypothesis], probabilities: list[float], centers: Array,
+def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: Array,
               point: Array) -> tuple[Array, Array]:
     """The most probable wrench at a point, (6,), and the covariance of all that are possible."""
     wrench, total, sum_of_weights = np.zeros(6), np.zeros((6, 6)), 0.0
@@ -497,7 +249,7 @@ def _at_point(possible: list[_Hypothesis], probabilities: list[float], centers: 
     return wrench, total / sum_of_weights
 
 
-def _force_and_line(found: _Hypothesis, wrench: Array, covariance: Array,
+def _force_and_line(found: Hypothesis, wrench: Array, covariance: Array,
                     origin: Array) -> tuple[Any, ...]:
     """The fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
     f, m = wrench[:3].copy(), wrench[3:]
@@ -526,7 +278,7 @@ def _deviations(C: Array) -> list[float]:
     return worst
 
 
-def _torque(found: _Hypothesis) -> tuple[float, float]:
+def _torque(found: Hypothesis) -> tuple[float, float]:
     """The torque about the force if there is one, and its standard deviation, or NaN."""
     f, m = found.linear[:3], found.linear[3:]
     C, size = found.linear_covariance, float(np.linalg.norm(f))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..model import Model
-from ..model.inputs import as_array, require_valid
+from ..model.inputs import as_array, finite_array, require_model, require_valid
 from ..model.types import ArrayLike
 from ..spatial.types import Array
 
@@ -15,7 +15,7 @@ _SYMMETRIC = 1e-6       # of the largest variance
 
 def external_effort(model: Model, tau_ext: ArrayLike) -> Array:
     """External efforts as an array (nv,) or (B, nv) of finite numbers."""
-    array, _ = as_array(model, "tau_ext", ("nv",), tau_ext)
+    array, _ = as_array(require_model(model), "tau_ext", ("nv",), tau_ext)
     require_valid(model, "tau_ext", ("nv",), array)
     return np.asarray(array)
 
@@ -48,3 +48,11 @@ def whitener(model: Model, covariance: ArrayLike) -> Array:
         raise ValueError("covariance: expected a positive definite matrix, got one with the "
                          f"eigenvalue {np.linalg.eigvalsh(array)[0]:.3g}") from None
     return np.asarray(np.linalg.inv(factor) / scale)
+
+
+def positive(name: str, value: float) -> float:
+    """A finite number above zero."""
+    number = float(finite_array(name, value, ()))
+    if number <= 0.0:
+        raise ValueError(f"{name}: expected a positive number, got {number:g}")
+    return number

@@ -5,10 +5,10 @@
 A wrench w at a frame with the Jacobian J causes the external effort tau_ext = J' w. To compare
 forces and moments, w = D z, with a length in the rows of D that belong to moments; to compare
 efforts, the equations are divided by the Cholesky factor of their covariance. The singular values s
-of the product then state how well the efforts determine each direction of z: the standard deviation
-of its estimate is 1/s. The estimate divides by s down to the value ``damping``; below, it multiplies
-by s / damping^2 (Chiaverini 1997 varies the damping in a similar way). It is exact if all
-directions are observable, and does not jump when one becomes unobservable.
+of the product then state how well the efforts determine each direction of z: its estimate has the
+standard deviation 1/s. The estimate divides by s down to the value ``damping``; below, it
+multiplies by s / damping^2 (Chiaverini 1997 varies the damping in a similar way). It is exact if
+all directions are observable, and does not jump when one becomes unobservable.
 """
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ import numpy as np
 from ..algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
 from ..model import Data, Model, ReferenceFrame
 from ..model.frames import frame_number
-from ..model.inputs import finite_array
 from ..model.types import ArrayLike
 from ..spatial.types import Array
-from .noise import external_effort, whitener
+from .noise import external_effort, positive, whitener
 
 _DAMPING = 0.01         # m: a singular value, for efforts with a standard deviation of 1
 _LENGTH = 0.1           # m
@@ -121,11 +120,11 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
                     damping: float | None = None, length: float = _LENGTH) -> ExternalWrench:
     """Estimate the wrench at a frame that explains the external efforts of the joints.
 
-    Weighted least squares with the transposed Jacobian, damped near singular configurations; Magrini,
-    Flacco and De Luca (2014). The wrench is the only one that acts on the robot: others appear in
-    ``residual``, or distort it. A robot with fewer than six joints, or in a singular configuration,
-    shows only a part of the wrench: ``rank`` is below 6, and the part in ``unobservable`` is
-    estimated as zero.
+    Weighted least squares with the transposed Jacobian, damped near singular configurations;
+    Magrini, Flacco and De Luca (2014). No other wrench may act on the robot: it would distort the
+    estimate, or appear in ``residual``. A robot with fewer than six joints, or in a singular
+    configuration, shows only a part of the wrench: ``rank`` is below 6, and the part in
+    ``unobservable`` is estimated as zero.
 
     Parameters
     ----------
@@ -178,7 +177,7 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
     at_origin = reference_frame == ReferenceFrame.WORLD
     axes = ReferenceFrame.LOCAL_WORLD_ALIGNED if at_origin else reference_frame
     J = frame_jacobian(model, data, q, frame, axes, offset)
-    lengths = np.array([1.0, 1.0, 1.0, *3 * (_positive("length", length),)])
+    lengths = np.array([1.0, 1.0, 1.0, *3 * (positive("length", length),)])
     found = _solve(model, J, tau, lengths, covariance, damping)
     if at_origin:
         found = _moved(found, _point(model, data, q, number, offset))
@@ -227,20 +226,28 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
         [contacts] if isinstance(contacts, (str, Contact)) else contacts))
     if not wanted:
         raise ValueError("contacts: expected at least one, got none")
-    J = contact_jacobian(model, data, q, wanted)
-    metric = _positive("length", length)
+    J = contact_jacobian(model, data, q, [_at_contact(contact) for contact in wanted])
+    metric = positive("length", length)
     lengths = np.concatenate([[1.0, 1.0, 1.0, metric, metric, metric][:contact.dimension]
                               for contact in wanted])
-    if any(contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD
-           for contact in wanted):
-        raise ValueError("contacts: expected LOCAL or LOCAL_WORLD_ALIGNED for contacts of dimension "
-                         "6, got WORLD; moments about the world's origin are no measure of what "
-                         "happens at a contact")
-    found = _solve(model, J, tau, lengths, covariance, damping)
     ends = np.cumsum([0, *(contact.dimension for contact in wanted)])
+    found = _solve(model, J, tau, lengths, covariance, damping)
+    for contact, start in zip(wanted, ends):
+        if contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD:
+            found = _moved(found, _point(model, data, q, frame_number(model, contact.frame),
+                                         contact.placement.translation), int(start))
     names = [contact.name or model.frame_names[int(contact.frame)] for contact in wanted]
     return ExternalWrenches({name: found.wrench[..., start:stop]
                              for name, start, stop in zip(names, ends, ends[1:])}, *found[1:])
+
+
+def _at_contact(contact: Contact) -> Contact:
+    """The same contact, with moments about its own origin instead of the world's."""
+    if contact.reference_frame != ReferenceFrame.WORLD:
+        return contact
+    return Contact(contact.frame, 6 if contact.dimension == 6 else 3,
+                   ReferenceFrame.LOCAL_WORLD_ALIGNED, contact.other, contact.placement,
+                   contact.other_placement, name=contact.name)
 
 
 class _Solution(NamedTuple):
@@ -264,13 +271,17 @@ def _solve(model: Model, J: Array, tau: Array, lengths: Array, covariance: Array
         J = np.broadcast_to(J, (*tau.shape[:-1], *J.shape[-2:]))
         tau = np.broadcast_to(tau, (*J.shape[:-2], model.nv))
     A = np.swapaxes(J, -1, -2) * lengths
+    computed = np.asarray(np.isfinite(A).all(axis=(-2, -1)))
+    if not computed.all():                          # a configuration too large to compute with
+        A = np.where(computed[..., None, None], A, 0.0)
+        tau = np.where(computed[..., None], tau, np.nan)
     weighted, b, least = A, tau, _DAMPING
     if covariance is not None:
         W = whitener(model, covariance)
         weighted, b = W @ A, tau @ W.T
         least = _DAMPING / float(np.sqrt(np.mean(np.diagonal(np.asarray(covariance)))))
     if damping is not None:
-        least = _positive("damping", damping)
+        least = positive("damping", damping)
     m = len(lengths)
     # all directions, also those beyond the number of efforts
     U, s, Vt = np.linalg.svd(weighted, full_matrices=model.nv < m)
@@ -298,23 +309,18 @@ def _point(model: Model, data: Data, q: ArrayLike, frame: int,
     return point
 
 
-def _moved(found: _Solution, p: Array) -> _Solution:
-    """The wrench at p, expressed in the world, at the world's origin."""
-    T = np.zeros((*p.shape[:-1], 6, 6))
-    T[...] = np.eye(6)
-    T[..., 3, 1], T[..., 3, 2], T[..., 4, 2] = -p[..., 2], p[..., 1], -p[..., 0]
-    T[..., 4, 0], T[..., 5, 0], T[..., 5, 1] = p[..., 2], -p[..., 1], p[..., 0]
+def _moved(found: _Solution, p: Array, start: int = 0) -> _Solution:
+    """The wrench at p whose numbers start there, expressed in the world, at the world's origin."""
+    m = found.wrench.shape[-1]
+    T = np.zeros((*p.shape[:-1], m, m))
+    T[...] = np.eye(m)
+    f, x, y, z = start, start + 3, start + 4, start + 5
+    T[..., x, f + 1], T[..., x, f + 2], T[..., y, f + 2] = -p[..., 2], p[..., 1], -p[..., 0]
+    T[..., y, f], T[..., z, f], T[..., z, f + 1] = p[..., 2], -p[..., 1], p[..., 0]
     return found._replace(
         wrench=(T @ found.wrench[..., None])[..., 0], directions=T @ found.directions,
         covariance=None if found.covariance is None else (
             T @ found.covariance @ np.swapaxes(T, -1, -2)))
-
-
-def _positive(name: str, value: float) -> float:
-    number = float(finite_array(name, value, ()))
-    if number <= 0.0:
-        raise ValueError(f"{name}: expected a positive number, got {number:g}")
-    return number
 
 
 def _one(rank: int | Array) -> int:
