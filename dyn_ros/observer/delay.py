@@ -56,14 +56,14 @@ class EffortDelay(NamedTuple):
         Standard deviation of the delay [s].
     shares : (nv,) ndarray
         Part of each coordinate in the estimate, from 0 to 1.
-    count : int
+    states : int
         Number of samples used.
     """
 
     delay: float
     deviation: float
     shares: Array
-    count: int
+    states: int
 
 
 def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: ArrayLike, *,
@@ -96,7 +96,7 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
         Invalid arrays as for ``Samples.from_arrays``, too few samples, a motion that does not
         determine the delay, or a delay that is longer.
     """
-    from ..identification import Samples    # needs SciPy
+    from ..identification import Samples  # needs SciPy
     longest = float(finite_array("longest", longest, ()))
     if longest <= 0.0:
         raise ValueError(f"longest: expected a positive time, got {longest:g} s")
