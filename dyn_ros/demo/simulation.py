@@ -9,6 +9,7 @@ friction, which makes it stable for any robot description.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -160,8 +161,8 @@ def _reach(model: Model) -> dict[str, float]:
     tree = model.tree
     reach = [0.0] * (len(tree.joints) + 1)      # the last one is the root link's
     for frame in tree.frames:
-        reach[frame.parent] = max(reach[frame.parent], np.linalg.norm(frame.placement[:3, 3]))
+        reach[frame.parent] = max(reach[frame.parent], math.hypot(*frame.placement[:3, 3]))
     for i, joint in reversed(list(enumerate(tree.joints))):
-        length = np.linalg.norm(joint.placement[:3, 3]) + reach[i]
+        length = math.hypot(*joint.placement[:3, 3]) + reach[i]
         reach[joint.parent] = max(reach[joint.parent], length)
-    return {joint.name: float(length) for joint, length in zip(tree.joints, reach)}
+    return {joint.name: length for joint, length in zip(tree.joints, reach)}

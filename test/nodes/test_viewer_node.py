@@ -194,7 +194,7 @@ def test_odometry_moves_the_root(viewer):
     message.pose.pose.position.x = 2.0
     viewer.say(Odometry, "odom", message,
                lambda: viewer.node._robot._root.position[0] == 2.0)
-    assert viewer.node._node_of("hall") == ""
+    assert viewer.node.node_of("hall") == ""
     message.pose.pose.orientation.w = math.nan
     viewer.say(Odometry, "odom", message, viewer.reports("the base's pose is not finite"))
 
