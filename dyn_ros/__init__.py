@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .algorithms import *  # noqa: F403
 from .model import *  # noqa: F403
+from .observer import *  # noqa: F403
 from .spatial import *  # noqa: F403
 
 _ON_FIRST_USE = ("BaseEstimate", "BaseParameters", "Excitation", "Identification", "JointResult",
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 else:                               # a type checker reads the lines above
     from .algorithms import __all__ as _algorithms
     from .model import __all__ as _model
+    from .observer import __all__ as _observer
     from .spatial import __all__ as _values
-    __all__ = [*_model, *_algorithms, *_values, *_ON_FIRST_USE]
+    __all__ = [*_model, *_algorithms, *_observer, *_values, *_ON_FIRST_USE]
 
     def __getattr__(name: str) -> Any:
         """Import the identification when it is first used: it takes time, and few need it."""

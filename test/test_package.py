@@ -184,7 +184,8 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-LAYERS = ("spatial", "model", "algorithms", "identification", "viewer", "nodes", "demo")  # upward
+LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "viewer", "nodes",
+          "demo")  # upward
 
 
 @pytest.mark.parametrize("layer", LAYERS)

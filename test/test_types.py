@@ -43,7 +43,8 @@ def test_everything_public_is_annotated_and_explained(function):
     assert function.__doc__ or function.__name__ == "__init__"
 
 
-ANNOTATED = ("cli.py", "demo/*.py", "launch_checks.py", "nodes/*.py", "tables.py", "viewer/*.py")
+ANNOTATED = ("cli.py", "demo/*.py", "launch_checks.py", "nodes/*.py", "observer/*.py", "tables.py",
+             "viewer/*.py")
 
 
 def unannotated(source):

@@ -83,6 +83,9 @@ from .kinematics import bias_acceleration as bias_acceleration
 from .kinematics import forward_kinematics as forward_kinematics
 from .kinematics import frame_placements as frame_placements
 from .minverse import minverse as minverse
+from .momentum_observer import ObserverState as ObserverState
+from .momentum_observer import momentum_observer_step as momentum_observer_step
+from .momentum_terms import momentum_terms as momentum_terms
 from .normal_equations import NormalEquations as NormalEquations
 from .normal_equations import normal_equations as normal_equations
 from .operational_space import (
@@ -124,9 +127,9 @@ from .vereshchagin import vereshchagin as vereshchagin
 
 if not TYPE_CHECKING:               # type checkers read the imports above
     __all__ = [*_ALGORITHMS, "Contact", "ContactCholesky", "ContactDerivatives", "ContactForces",
-               "ImpulseDerivatives", "NormalEquations", "body_regressor", "cholesky_M_times",
-               "cholesky_U_solve", "cholesky_U_times", "cholesky_Ut_solve", "cholesky_Ut_times",
-               "contact_cholesky", "frame_force", "joint_body_regressor", "joint_friction",
+               "ImpulseDerivatives", "NormalEquations", "ObserverState", "body_regressor",
+               "cholesky_M_times", "cholesky_U_solve", "cholesky_U_times", "cholesky_Ut_solve",
+               "cholesky_Ut_times", "contact_cholesky", "frame_force", "joint_body_regressor", "joint_friction",
                "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
                "joint_kinematic_regressor", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]

@@ -76,6 +76,8 @@ class Algorithm:
         the last one has the lowest bits.
     coupled : kernel, optional
         Kernel for models whose mimic joints couple branches of the tree.
+    others : sequence of Entry
+        Other compiled functions of the same file, which ``precompile`` compiles as well.
 
     Raises
     ------
@@ -84,8 +86,8 @@ class Algorithm:
     """
 
     def __init__(self, name, kernel, inputs, results, optional=(), leaves=(), options=(),
-                 coupled=None):
-        self.name = name
+                 coupled=None, others=()):
+        self.name, self._others = name, tuple(others)
         self.inputs, self.results, self.optional, self.leaves = (
             _declared(name, what, fields, Field) for what, fields in (
                 ("inputs", inputs), ("results", results), ("optional", optional),
@@ -139,8 +141,9 @@ class Algorithm:
         those for models with mimic joints.
         """
         programs = self.programs if coupled else [self._programs[False]]
-        return [entry for program in programs
-                for entry in ((program.one, program.batch) if batch else (program.one,))]
+        calls = [entry for program in programs
+                 for entry in ((program.one, program.batch) if batch else (program.one,))]
+        return [*calls, *self._others]
 
     def caller(self, results=None, make=None):
         """The function that the public function calls: ``(model, data, threads, *inputs)``.

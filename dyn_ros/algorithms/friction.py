@@ -5,6 +5,16 @@ import numpy as np
 
 from ..model.inputs import as_array, require_model, require_valid
 from ..model.types import Array, ArrayLike, Model
+from ..spatial.compiler import kernel
+from ..spatial.lanes import select_above
+
+
+@kernel
+def friction_effort(v, damping, coulomb, reversal):
+    """damping v + coulomb sign(v), where the sign changes linearly from -reversal to reversal."""
+    ratio = v / select_above(reversal, 0.0, reversal, 1.0)
+    sign = select_above(v, reversal, 1.0, select_above(-reversal, v, -1.0, ratio))
+    return damping * v + coulomb * sign
 
 
 def joint_friction(model: Model, v: ArrayLike) -> Array:

@@ -1,0 +1,366 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""External efforts of the joints from positions, velocities and measured efforts."""
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ..algorithms import momentum_observer as algorithm
+from ..algorithms.crba import crba
+from ..algorithms.momentum_terms import momentum_terms
+from ..algorithms.rnea import nonlinear_effects
+from ..model.data import Data
+from ..model.inputs import finite_array, require_model
+from ..model.model import Model
+from ..model.types import ArrayLike
+from ..spatial.types import Array
+from .kalman import DisturbanceFilter
+from .recording import Recording, compiled, recording
+
+METHODS = ("momentum", "direct", "kalman")
+_INFINITE = float("inf")
+_NOISE = ("torque_noise", "velocity_noise", "disturbance_noise")
+
+
+class MomentumObserver:
+    """Estimates the external efforts on the joints of a moving robot, sample by sample.
+
+    External efforts are those that the environment exerts on the joints; forces on the links
+    contribute J' f:
+
+        M a + C v + g + friction = tau + external
+
+    The residual of the generalized momentum p = M v follows them like a filter of the first order,
+    without accelerations or the inverse of M (De Luca and Mattone 2005; Haddadin, De Luca and
+    Albu-Schaeffer 2017): after a step of external efforts, a part 1 - exp(-gain t) of it. The
+    discrete update is exact for external efforts that are constant between two samples, for steps
+    of any length. For a floating base, the first six rows are the net external wrench (force,
+    moment) on the robot, at the origin of the base and expressed in its axes; tau is zero there.
+
+    Parameters
+    ----------
+    model : Model
+        Its payloads, gravity, rotors, damping and friction can change later; call ``reset`` after
+        a change of inertias.
+    gain : float or (nv,) array_like
+        Bandwidth of the estimate [1/s], more than 0. Not used by "kalman".
+    method : str
+        "momentum": the residual of the momentum. "direct": the inverse dynamics of the filtered
+        acceleration minus the efforts, ``M a + nonlinear effects + friction - tau``; both through
+        the filter above. "kalman": a Kalman filter of the momentum and of external efforts that
+        walk at random, with a covariance (Wahrburg et al. 2018).
+    friction : bool
+        Whether to subtract ``model.damping`` and ``model.friction``.
+    friction_velocity : float or (nv,) array_like
+        Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
+        m/s]; choose about the noise of the velocity. With 0 it is that of ``joint_friction``.
+    torque_noise, velocity_noise : float or (nv,) array_like, optional
+        Standard deviations of the noise of a sample of tau and v [N m, N; rad/s, m/s], more than
+        0. With both, ``covariance`` is known. "kalman" requires them.
+    disturbance_noise : float or (nv,) array_like, optional
+        Standard deviation of the change of external efforts in one second [N m, N], more than 0.
+        Only "kalman", which requires it. For a noise of tau that dominates, its bandwidth is about
+        ``disturbance_noise / (torque_noise * sqrt(dt))`` [1/s].
+
+    Raises
+    ------
+    TypeError
+        ``model`` is not a Model.
+    ValueError
+        A wrong number or an unknown method; names the argument, the expected and the actual value.
+    """
+
+    def __init__(self, model: Model, gain: float | ArrayLike = 50.0, *,
+                 method: Literal["momentum", "direct", "kalman"] = "momentum",
+                 friction: bool = True, friction_velocity: float | ArrayLike = 0.0,
+                 torque_noise: float | ArrayLike | None = None,
+                 velocity_noise: float | ArrayLike | None = None,
+                 disturbance_noise: float | ArrayLike | None = None) -> None:
+        if method not in METHODS:
+            raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r:.80}")
+        self._model, self._data = require_model(model), Data(model)
+        self._method, self._friction = method, friction
+        self._gain = algorithm.positive(model, "gain", gain)
+        self._friction_velocity = algorithm.not_negative(
+            model, "friction_velocity", friction_velocity)
+        given = zip(_NOISE, (torque_noise, velocity_noise, disturbance_noise))
+        self._noise = {name: algorithm.positive(model, name, value)
+                       for name, value in given if value is not None}
+        self._kalman = self._kalman_filter() if method == "kalman" else None
+        self._direct = int(method == "direct")
+        self._damping, self._coulomb = algorithm.losses(model, friction)
+        self._step = np.zeros(1)
+        self._q: ArrayLike = model.neutral()            # of the latest sample
+        self._dt = 0.0
+        zero = np.zeros(model.nv)
+        self._state = zero, zero, zero                  # external, momentum, known effort
+        self._is_started = False
+
+    def _kalman_filter(self) -> DisturbanceFilter:
+        missing = [name for name in _NOISE if name not in self._noise]
+        if missing:
+            raise ValueError(f"{missing[0]}: expected a number of more than 0 for the method "
+                             "'kalman', got None")
+        return DisturbanceFilter(self._model, self._friction, self._friction_velocity,
+                                 **self._noise)
+
+    # -- settings
+
+    @property
+    def model(self) -> Model:
+        """The model of the robot."""
+        return self._model
+
+    @property
+    def method(self) -> str:
+        """The method, "momentum", "direct" or "kalman"."""
+        return self._method
+
+    @property
+    def gain(self) -> Array:
+        """Bandwidth of the estimate of each velocity, (nv,), a copy [1/s]."""
+        return self._gain.copy()
+
+    @gain.setter
+    def gain(self, value: float | ArrayLike) -> None:
+        self._gain = algorithm.positive(self._model, "gain", value)
+
+    # -- one sample after the other
+
+    def update(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float) -> Array:
+        """The external efforts after one more sample.
+
+        The first call, and the first one after ``reset``, only starts the observer: it returns
+        zeros, or the efforts passed to ``reset``. An error leaves the estimate unchanged.
+
+        Parameters
+        ----------
+        q : (nq,) array_like
+            Configuration [rad, m].
+        v : (nv,) array_like
+            Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+        tau : (nv,) array_like
+            Efforts measured with q and v [N m, N]; zero for a floating base.
+        dt : float
+            Time since the previous sample [s], more than 0.
+
+        Returns
+        -------
+        (nv,) ndarray
+            A new array [N m, N].
+
+        Raises
+        ------
+        ValueError
+            Wrong shape or dtype, a number that is not finite, a dt that is not positive, or a
+            quaternion that is not unit; names the argument, the expected and the actual value.
+        """
+        step = self._step
+        try:
+            step[0] = dt
+            is_right = 0.0 < dt < _INFINITE
+        except (TypeError, ValueError):
+            is_right = False
+        if not is_right:
+            raise ValueError(f"dt: expected a finite number of more than 0 s, got {dt!r:.80}")
+        if self._kalman is not None:
+            external = self._kalman.update(q, v, tau, step)
+        else:
+            external = self._next(q, v, tau, step)
+        self._q, self._dt, self._is_started = q, dt, True
+        return external
+
+    def _next(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, step: Array) -> Array:
+        """The residual after one more sample."""
+        if not self._is_started:
+            step[0] = 0.0
+        before, momentum, known = self._state
+        state = algorithm.step(
+            self._model, self._data, 1, self._direct, q, v, tau, step, self._gain, self._damping,
+            self._coulomb, self._friction_velocity, before, momentum, known)
+        external: Array = state[0].copy()
+        if external.ndim > 1:
+            raise ValueError(_not_one_state(self._model, q, v, tau))
+        self._state = state
+        return external
+
+    def reset(self, external: ArrayLike | None = None) -> None:
+        """Start again at the next sample, such as after a gap or a change of the inertias.
+
+        Parameters
+        ----------
+        external : (nv,) array_like, optional
+            External efforts to start with, such as those estimated so far. Default: zeros.
+
+        Raises
+        ------
+        ValueError
+            Wrong shape, or a number that is not finite.
+        """
+        start = np.zeros(self._model.nv) if external is None else finite_array(
+            "external", external, (self._model.nv,))
+        self._state, self._is_started = (start, *self._state[1:]), False
+        if self._kalman is not None:
+            self._kalman.reset(start)
+
+    @property
+    def external(self) -> Array:
+        """The latest external efforts, (nv,), a copy [N m, N]; zeros before the first sample."""
+        latest = self._state[0] if self._kalman is None else self._kalman.external
+        return latest.copy()
+
+    @property
+    def covariance(self) -> Array | None:
+        """Covariance of the latest external efforts due to noise, (nv, nv) [N2 m2, N2].
+
+        For "kalman" that of the filter. For the other methods that of the stationary filter, for
+        the latest configuration and step; None before the first sample, and without
+        ``torque_noise`` and ``velocity_noise``. Errors of the model are not included.
+        """
+        if self._kalman is not None:
+            return self._kalman.covariance
+        if self._dt == 0.0 or not {"torque_noise", "velocity_noise"} <= set(self._noise):
+            return None
+        return self._stationary_covariance(self._dt)
+
+    def _stationary_covariance(self, dt: float) -> Array:
+        """Sums of products of the filter's impulse responses to samples of tau and of p."""
+        rest = -np.expm1(-self._gain * dt)
+        both = np.multiply.outer(rest, rest) / -np.expm1(
+            -dt * np.add.outer(self._gain, self._gain))
+        of_efforts = np.diag(0.5 * rest * self._noise["torque_noise"] ** 2)
+        M = crba(self._model, self._data, self._q)
+        R = M @ np.diag(self._noise["velocity_noise"] ** 2) @ M.T
+        scale = np.multiply.outer(rest, rest) / dt ** 2
+        return of_efforts + scale * (1.0 + both) * R
+
+    # -- a whole recording
+
+    def run(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float | ArrayLike, *,
+            threads: int = 1) -> Array:
+        """The external efforts after each of many samples, as from as many updates.
+
+        Parameters
+        ----------
+        q : (N, nq) array_like
+            Configurations [rad, m], in order of time.
+        v, tau : (N, nv) array_like
+            Velocities [rad/s, m/s], and efforts measured with them [N m, N].
+        dt : float or (N,) array_like
+            Time since the previous sample [s], more than 0.
+        threads : int
+            Number of threads.
+
+        Returns
+        -------
+        (N, nv) ndarray
+            Row k is what ``update`` would have returned for sample k [N m, N].
+
+        Raises
+        ------
+        ValueError
+            As ``update``; in this case the estimate is unchanged.
+        """
+        samples = recording(self._model, q, v, tau, dt)
+        external = np.empty(samples.v.shape)
+        for rows, part in samples.parts():
+            if self._kalman is not None:
+                self._kalman.run(part, threads, external[rows])
+            else:
+                self._filter(part, threads, external[rows])
+            self._is_started = True
+        if len(external):
+            self._q, self._dt = samples.q[-1].copy(), float(samples.dt[-1])
+        return external
+
+    def _filter(self, samples: Recording, threads: int, external: Array) -> None:
+        """Write the residual after each sample to the rows of ``external``."""
+        moved, rate = self._terms(samples, threads)
+        settings = np.array([self._gain, self._damping, self._coulomb, self._friction_velocity])
+        memory = np.array(self._state)
+        call = compiled(algorithm.FILTER, algorithm.filter_samples)
+
+        def run(start: int, stop: int, dt: Array, stride: int) -> None:
+            where = [array[start:].ctypes.data for array in (samples.v, samples.tau, moved, rate)]
+            more = [array.ctypes.data for array in (settings, memory, external[start:])]
+            call(*where, dt.ctypes.data, stride, *more, self._model.nv, stop - start,
+                 self._direct)
+
+        first = 0
+        if not self._is_started:
+            first = 1
+            run(0, 1, np.zeros(1), 0)
+        run(first, len(external), samples.dt[first * samples.dt_stride:], samples.dt_stride)
+        self._state = memory[0], samples.v[-1].copy() if self._direct else memory[1], memory[2]
+
+    def _terms(self, samples: Recording, threads: int) -> tuple[Array, Array]:
+        """Momenta, or M times changes of velocity; and the rates that go with them."""
+        model, data = self._model, self._data
+        if not self._direct:
+            moved, rate = momentum_terms(model, data, samples.q, samples.v, threads=threads)
+        else:
+            before = self._state[1] if self._is_started else samples.v[0]
+            change = np.diff(samples.v, axis=0, prepend=before[None])
+            moved, _ = momentum_terms(model, data, samples.q, change, threads=threads)
+            rate = -nonlinear_effects(model, data, samples.q, samples.v, threads=threads)
+        return np.ascontiguousarray(moved), np.ascontiguousarray(rate)
+
+
+def _not_one_state(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike) -> str:
+    """The message for arrays of several states."""
+    (name, axis, value), *_ = [each for each in (("q", model.nq, q), ("v", model.nv, v),
+                                                 ("tau", model.nv, tau)) if np.ndim(each[2]) > 1]
+    return (f"{name}: expected one state, shape ({axis},), got {np.shape(value)}; "
+            "momentum_observer computes a recording")
+
+
+def momentum_observer(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+                      dt: float | ArrayLike, gain: float | ArrayLike = 50.0, *,
+                      method: Literal["momentum", "direct", "kalman"] = "momentum",
+                      friction: bool = True, friction_velocity: float | ArrayLike = 0.0,
+                      torque_noise: float | ArrayLike | None = None,
+                      velocity_noise: float | ArrayLike | None = None,
+                      disturbance_noise: float | ArrayLike | None = None,
+                      threads: int = 1) -> Array:
+    """The external efforts on the joints in a recording, as from ``MomentumObserver``.
+
+    Row k is what ``MomentumObserver.update`` returns for sample k; the first row is zero.
+
+    Parameters
+    ----------
+    model : Model
+    q : (N, nq) array_like
+        Configurations [rad, m], in order of time.
+    v : (N, nv) array_like
+        Velocities [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    tau : (N, nv) array_like
+        Efforts measured with q and v [N m, N]; zero for a floating base.
+    dt : float or (N,) array_like
+        Time since the previous sample [s], more than 0.
+    gain : float or (nv,) array_like
+        Bandwidth of the estimate [1/s].
+    method : str
+        "momentum", "direct" or "kalman".
+    friction, friction_velocity, torque_noise, velocity_noise, disturbance_noise
+        As for ``MomentumObserver``.
+    threads : int
+        Number of threads.
+
+    Returns
+    -------
+    (N, nv) ndarray
+        Efforts that the environment exerts on the joints [N m, N].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a dt that is not positive, a quaternion
+        that is not unit, or a wrong setting; names the argument, the expected and the actual value.
+    """
+    observer = MomentumObserver(
+        model, gain, method=method, friction=friction, friction_velocity=friction_velocity,
+        torque_noise=torque_noise, velocity_noise=velocity_noise,
+        disturbance_noise=disturbance_noise)
+    return observer.run(q, v, tau, dt, threads=threads)
