@@ -1,0 +1,169 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The links that may be touched, and the most probable wrench on each.
+
+Each link is a hypothesis: the efforts are noise, plus what a wrench w on this link causes. Before
+anything is measured, w is normally distributed: the force with a standard deviation ``force``, the
+moment about the center of the link with this times the length of the link. The best wrench of each
+hypothesis is the minimum of a quadratic cost. Its evidence, the probability of the efforts, follows
+from the cost and a determinant. The determinant decides in favor of the link nearest to the root
+that explains the efforts: further links, whose joints could have felt a force, but did not, are
+less probable.
+
+A single contact exerts a force along a line and no torque, f . m = 0. The minimum of the cost under
+this condition is found exactly: in coordinates in which the cost is a squared distance and the
+condition is sum(k_i x_i^2) = 0, each x_i is divided by 1 + nu k_i, and nu is the only zero of a
+monotone function.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spatial.types import Array
+from .bodies import Places
+
+POSSIBLE = 9.0                  # additional cost of links that are possible: 3 standard deviations
+_SCREEN = 40.0                  # twice the log of the ratio of evidences: links to examine
+_MOST_LINKS = 8                 # that are examined
+_TORQUE = 16.0                  # cost of a contact that exerts a torque: 4 standard deviations
+_MOST_STEPS = 100
+_ROUNDING = 1e-12
+_TINY = 1e-300
+_FAR = 1e3                      # standard deviations: where a second solution is impossible
+_HALF_EXCHANGE = 0.5 * np.eye(6)[[3, 4, 5, 0, 1, 2]]    # w' G w = f . m
+
+
+class Hypothesis(NamedTuple):
+    """A link that may be touched, with the most probable wrench at its center."""
+
+    body: int
+    cost: float                 # squared distance from the efforts and from zero
+    score: float                # -2 log(evidence), less a constant
+    residual: Array             # (nv,): what the wrench does not explain
+    wrench: Array               # (6,)
+    covariance: Array           # (6, 6), with what the efforts do not determine
+    is_pure_force: bool
+    linear: Array               # (6,): the wrench if there were a torque
+    linear_covariance: Array    # (6, 6)
+
+
+def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
+               force: float) -> list[Hypothesis]:
+    """The links that may be touched, most probable first.
+
+    In the coordinates x = sqrt(1 + s^2) V' z, the cost is |x - x0|^2 plus a constant.
+    """
+    units = np.full((len(lengths), 6), force)
+    units[:, 3:] *= lengths[:, None]
+    Y, t = (W @ places.columns) * units[:, None, :], W @ tau
+    kept, logdet = _screened(Y, t)
+    U, s, Vt = np.linalg.svd(_at_least_six(Y[kept]), full_matrices=False)
+    U, units = U[:, :len(t)], units[kept]
+    root = np.sqrt(1.0 + s * s)
+    part = t @ U
+    x0 = s / root * part
+    rest = t - _times(U, part)
+    constant = (rest * rest).sum(axis=1) + ((part / root) ** 2).sum(axis=1)
+    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]        # w = T x
+    scale = (units[:, 0] * units[:, 5])[:, None, None]
+    k, Q = np.linalg.eigh(np.swapaxes(T, 1, 2) @ _HALF_EXCHANGE @ T / scale)
+    T, x0 = T @ Q, _times(np.swapaxes(Q, 1, 2), x0)
+    nu = np.array([_multiplier(*each) for each in zip(k.tolist(), x0.tolist())])
+    shrink = 1.0 / (1.0 + nu[:, None] * k)
+    x = shrink * x0
+    added = ((x - x0) ** 2).sum(axis=1)
+    pure = added <= _TORQUE
+    linear, spread = _times(T, x0), T @ np.swapaxes(T, 1, 2)
+    wrench = np.where(pure[:, None], _times(T, x), linear)
+    of_forces = _spread_of_forces(T, k, x, x0, shrink, Q[:, -1])
+    covariance: Array = np.where(pure[:, None, None], of_forces, spread)
+    cost = constant + np.minimum(added, _TORQUE)
+    residual = tau - _times(places.columns[kept], wrench)
+    score = cost + logdet
+    return [Hypothesis(int(kept[n]), float(cost[n]), float(score[n]), residual[n], wrench[n],
+                       covariance[n], bool(pure[n]), linear[n], spread[n])
+            for n in np.argsort(score)]
+
+
+def _times(A: Array, x: Array) -> Array:
+    """Products of matrices and vectors, (k, i, j) and (k, j)."""
+    product: Array = (A @ x[:, :, None])[:, :, 0]
+    return product
+
+
+def _at_least_six(Y: Array) -> Array:
+    """Rows of zeros for robots with fewer joints."""
+    if Y.shape[1] >= 6:
+        return Y
+    return np.concatenate([Y, np.zeros((len(Y), 6 - Y.shape[1], 6))], axis=1)
+
+
+def _screened(Y: Array, t: Array) -> tuple[NDArray[np.intp], Array]:
+    """The bodies that may be touched by any wrench, and the determinants of their evidence."""
+    Yt = np.swapaxes(Y, 1, 2)
+    H = Yt @ Y + np.eye(6)
+    z = np.asarray(np.linalg.solve(H, Yt @ t[:, None])[:, :, 0], float)
+    rest = t - _times(Y, z)
+    cost = (rest * rest).sum(axis=1) + (z * z).sum(axis=1)
+    logdet = np.linalg.slogdet(H)[1]
+    score = cost + logdet
+    likely = (score <= score.min() + _SCREEN) | (cost <= cost.min() + POSSIBLE + _TORQUE)
+    kept = np.flatnonzero(likely)
+    kept = kept[np.argsort(score[kept])][:_MOST_LINKS]
+    return kept, logdet[kept]
+
+
+def _multiplier(k: list[float], x: list[float]) -> float:
+    """The zero of sum(k x^2 / (1 + nu k)^2), decreasing in nu, where each 1 + nu k is positive.
+
+    By Newton's method, with bisection where it leaves the interval.
+    """
+    low, high = -1.0 / k[-1], -1.0 / k[0]
+    nu = 0.0
+    pairs = [(a, a * b * b) for a, b in zip(k, x)]
+    for _ in range(_MOST_STEPS):
+        value = slope = total = 0.0
+        for a, w in pairs:
+            d = 1.0 / (1.0 + nu * a)
+            term = w * d * d
+            value += term
+            total += abs(term)
+            slope -= 2.0 * term * a * d
+        if abs(value) <= _ROUNDING * total:
+            return nu
+        if value > 0.0:
+            low = nu
+        else:
+            high = nu
+        nu -= value / slope
+        if not low < nu < high:
+            nu = 0.5 * (low + high)
+    return nu
+
+
+def _spread_of_forces(T: Array, k: Array, x: Array, x0: Array, shrink: Array,
+                      direction: Array) -> Array:
+    """Covariances of the wrenches without torque, (n, 6, 6).
+
+    On the surface sum(k x^2) = 0, near x; and, with five joints, that of a second solution: these
+    show all but one direction of wrenches, and on a line there are up to two pure forces.
+    """
+    g = k * x                                       # normal to the surface
+    normal = shrink * g
+    size = (g * normal).sum(axis=1)
+    normal /= np.sqrt(np.maximum(size, _TINY))[:, None]
+    inner = -normal[:, :, None] * normal[:, None, :]
+    inner[:, range(6), range(6)] += shrink
+    curvature = (k * direction * direction).sum(axis=1)
+    slope = -2.0 * (g * direction).sum(axis=1)
+    second = np.abs(slope) < _FAR * np.abs(curvature)
+    move = np.where(second, slope / np.where(second, curvature, 1.0), 0.0)[:, None] * direction
+    excess = ((x + move - x0) ** 2).sum(axis=1) - ((x - x0) ** 2).sum(axis=1)
+    odds = np.exp(-0.5 * np.clip(excess, 0.0, 700.0))
+    move *= (np.sqrt(odds) / (1.0 + odds))[:, None]
+    inner += move[:, :, None] * move[:, None, :]
+    spread: Array = T @ inner @ np.swapaxes(T, 1, 2)
+    return spread

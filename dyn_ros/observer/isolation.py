@@ -1,0 +1,302 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which link is touched, and by what force along which line, from external efforts."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..model import Data, Model
+from ..model.types import ArrayLike
+from ..spatial.types import Array
+from .bodies import bodies_of, jacobian, places_of
+from .hypotheses import POSSIBLE, Hypothesis, hypotheses
+from .noise import external_effort, positive, whitener
+
+_THRESHOLD_DEVIATIONS = 3.0     # of an effort, in its threshold
+_PRECISION = 1e-6               # of efforts, relative to the largest one divided by its deviation
+_LARGEST = 1e100                # efforts, divided by their deviations
+_PROBABLE = 6.0                 # or twice the log of the ratio of evidences, a factor of 20
+_IMPROBABLE = 0.05              # links that do not contribute to the covariance
+_DETERMINED = 0.5               # largest standard deviation of a force, relative to it
+_LINE = 0.1                     # m: largest standard deviation of the line of action
+_NAN3 = np.full(3, np.nan)
+
+
+@dataclass(frozen=True, repr=False)
+class IsolatedContact:
+    """The result of ``dyn_ros.isolate_contact``. Vectors are expressed in the world.
+
+    Attributes
+    ----------
+    collision : bool
+        Whether the external effort of a joint exceeds its threshold. If not, all values below are
+        empty, zero or NaN.
+    joints : tuple of str
+        Joints whose external effort exceeds the threshold.
+    link : str
+        The link that is most probably touched. Links that are fixed to each other are one body; the
+        name is that of its first link. Empty without a collision.
+    possible_links : tuple of str
+        All links that explain the efforts, with ``link``, most probable first. Those after it
+        require that the force passes the axes of their joints, so that these feel nothing.
+    probabilities : tuple of float
+        Of ``possible_links``, if all links are touched equally often.
+    explained : bool
+        Whether a single contact explains all efforts: no residual exceeds the threshold. If not,
+        there are several contacts, or the efforts have large errors.
+    residual : (nv,) ndarray
+        The part of the external efforts that is not explained [N m, N].
+    force : (3,) ndarray
+        The force on the robot [N]; of the part that the efforts do not determine, the most probable
+        value. See ``determined``.
+    covariance : (3, 3) ndarray
+        Of the errors of ``force`` [N2].
+    determined : bool
+        Whether the efforts determine the force: the standard deviation in no direction exceeds half
+        of it. With fewer than five joints before the contact this is rare.
+    magnitude, deviation : float
+        Of the force, with its standard deviation [N]; NaN if the force is not determined.
+    direction : (3,) ndarray
+        Of the force, a unit vector; NaN if the force is not determined.
+    direction_deviation : float
+        Its standard deviation in the worst direction [rad]; NaN if the force is not determined.
+    line_valid : bool
+        Whether the efforts determine the line of action: the standard deviation of ``point`` is at
+        most 0.1 m.
+    point : (3,) ndarray
+        Of the line of action, the point nearest to the origin of the link, in the world [m]; NaN if
+        the line is not valid. The contact is where the line enters the link.
+    point_deviation : float
+        Its standard deviation in the worst direction [m]; NaN if the force is not determined.
+    is_pure_force : bool
+        Whether a force without torque explains the efforts. If not, ``force`` belongs to a wrench
+        with a torque, and the line is its central axis.
+    torque, torque_deviation : float
+        Torque about the line of action, with its standard deviation [N m]: a moment that no force
+        explains. NaN if the efforts do not determine it, which requires six joints.
+    """
+
+    collision: bool
+    joints: tuple[str, ...]
+    link: str
+    possible_links: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    explained: bool
+    residual: Array
+    force: Array
+    covariance: Array
+    determined: bool
+    magnitude: float
+    deviation: float
+    direction: Array
+    direction_deviation: float
+    line_valid: bool
+    point: Array
+    point_deviation: float
+    is_pure_force: bool
+    torque: float
+    torque_deviation: float
+
+    def __repr__(self) -> str:
+        """Return the link and the force."""
+        if not self.collision:
+            return "IsolatedContact(no collision)"
+        force = (f"{self.magnitude:.4g} N +- {self.deviation:.2g} N" if self.determined
+                 else "force not determined")
+        return f"IsolatedContact({self.link!r}, {force})"
+
+
+def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
+                    threshold: ArrayLike, *, covariance: ArrayLike | None = None,
+                    force: float = 100.0) -> IsolatedContact:
+    """Find the link that a single unknown contact touches, and the force and its line of action.
+
+    Haddadin, De Luca and Albu-Schaeffer (2017), section V: the joints before the contact feel it,
+    those beyond it do not; with six joints or more before it, the force and its line of action
+    follow. Here each link is a hypothesis, weighted by the noise of the efforts, and the contact
+    exerts a force without a torque: five joints can suffice. Robots may branch and may have a
+    floating base, whose external wrench, if it is known, determines the force.
+
+    What joints cannot show: a contact with a fixed base; forces through all their axes; on which of
+    several links a force acts whose line passes the axes between them; where on its line it acts,
+    and so whether it pushes or pulls.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model.
+    q : (nq,) array_like
+        Configuration [rad, m].
+    tau_ext : (nv,) array_like
+        Efforts that the environment exerts on the joints [N m, N], as ``MomentumObserver`` returns
+        them.
+    threshold : float or (nv,) array_like
+        Efforts above it are a collision [N m, N]; positive. Infinite for joints whose efforts are
+        not measured.
+    covariance : (nv, nv) array_like, optional
+        Covariance of the errors of ``tau_ext`` [N2 m2, N2]. By default the errors are independent,
+        with a standard deviation of a third of the threshold.
+    force : float
+        Typical magnitude of unknown forces [N]. Its order of magnitude is enough.
+
+    Returns
+    -------
+    IsolatedContact
+
+    Raises
+    ------
+    ValueError
+        An invalid array, a threshold or force that is not positive, or a covariance that is not
+        positive definite; names the argument, the expected and the actual value.
+
+    References
+    ----------
+    Haddadin, S., De Luca, A. and Albu-Schaeffer, A.: Robot collisions: a survey on detection,
+    isolation, and identification. IEEE Transactions on Robotics 33 (2017).
+    """
+    tau = _one_state(external_effort(model, tau_ext))
+    limits = _thresholds(model, threshold)
+    force = positive("force", force)
+    J = jacobian(model, data, q)
+    W = np.diag(_THRESHOLD_DEVIATIONS / limits) if covariance is None else whitener(
+        model, covariance)
+    exceeding = np.abs(tau) > limits
+    bodies = bodies_of(model)
+    if not exceeding.any() or not bodies.names:
+        return _nothing(tau)
+    joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding)))
+    places = places_of(data, J, bodies)
+    W = _for_large_efforts(W, tau)
+    if W is None or not np.isfinite(places.columns).all():
+        return replace(_nothing(tau), collision=True, joints=joints, explained=False)
+    found = hypotheses(places, W, tau, bodies.lengths, force)
+    explaining = [each for each in found if (np.abs(each.residual) <= limits).all()]
+    found = explaining or found
+    best = found[0]
+    lowest = min(each.cost for each in found)
+    possible = [each for each in found if each.cost <= lowest + POSSIBLE
+                or each.score <= best.score + _PROBABLE]
+    odds = [math.exp(0.5 * (best.score - each.score)) for each in possible]
+    probabilities = [each / sum(odds) for each in odds]
+    origin = places.origins[best.body]
+    wrench, spread = _at_point(possible, probabilities, places.centers, origin)
+    return IsolatedContact(
+        True, joints, bodies.names[best.body], tuple(bodies.names[each.body] for each in possible),
+        tuple(probabilities), bool(explaining), best.residual,
+        *_force_and_line(best, wrench, spread, origin))
+
+
+# --- arguments
+
+def _one_state(tau: Array) -> Array:
+    if tau.ndim > 1:
+        raise ValueError(f"tau_ext: expected a single state, got a batch of shape {tau.shape}; "
+                         "pass one state after the other")
+    return tau
+
+
+def _thresholds(model: Model, threshold: ArrayLike) -> Array:
+    """One positive number for each effort; infinite ones are allowed."""
+    limits = np.asarray(threshold)
+    expected = f"threshold: expected {model.nv} positive numbers, or one for all"
+    if limits.dtype.kind not in "fiu" or limits.shape not in ((), (model.nv,)):
+        raise ValueError(f"{expected}, got {threshold!r:.80}")
+    limits = np.array(np.broadcast_to(limits, (model.nv,)), float)
+    if not (limits > 0.0).all():                    # or NaN
+        k = int(np.argmin(limits > 0.0))
+        raise ValueError(f"{expected}, got {limits[k]:g} in threshold[{k}] "
+                         f"({model.velocity_names[k]!r})")
+    return limits
+
+
+def _for_large_efforts(W: Array, tau: Array) -> Array | None:
+    """Less weight for efforts that are very large, so that all products can be computed.
+
+    None if they cannot.
+    """
+    largest = float(np.abs(W @ tau).max())
+    return W / max(1.0, _PRECISION * largest) if largest < _LARGEST else None
+
+
+def _nothing(tau: Array) -> IsolatedContact:
+    nan = math.nan
+    return IsolatedContact(False, (), "", (), (), True, np.array(tau), np.zeros(3),
+                           np.zeros((3, 3)), False, nan, nan, _NAN3.copy(), nan, False,
+                           _NAN3.copy(), nan, True, nan, nan)
+
+
+# --- force and line
+
+def _at_point(possible: list[Hypothesis], probabilities: list[float], centers: Array,
+              point: Array) -> tuple[Array, Array]:
+    """The most probable wrench at a point, (6,), and the covariance of all that are possible."""
+    wrench, total, sum_of_weights = np.zeros(6), np.zeros((6, 6)), 0.0
+    for n, (each, probability) in enumerate(zip(possible, probabilities)):
+        if n > 0 and probability < _IMPROBABLE:
+            break
+        move = np.eye(6)
+        move[3:, :3] = _skew(centers[each.body] - point)
+        w, C = move @ each.wrench, move @ each.covariance @ move.T
+        if n == 0:
+            wrench = w
+        total += probability * (C + np.outer(w - wrench, w - wrench))
+        sum_of_weights += probability
+    return wrench, total / sum_of_weights
+
+
+def _force_and_line(found: Hypothesis, wrench: Array, covariance: Array,
+                    origin: Array) -> tuple[Any, ...]:
+    """The fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
+    f, m = wrench[:3].copy(), wrench[3:]
+    C = covariance[:3, :3].copy()
+    size = float(np.linalg.norm(f))
+    nan = math.nan
+    if size == 0.0 or _deviations(C[None])[0] > _DETERMINED * size:
+        return (f, C, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
+                found.is_pure_force, nan, nan)
+    u = f / size
+    across = (np.eye(3) - np.outer(u, u)) / size
+    p = _cross(f, m) / size ** 2
+    D = np.empty((3, 6))                            # of p with respect to force and moment
+    D[:, :3] = (-_skew(m) - 2.0 * np.outer(p, f)) / size ** 2
+    D[:, 3:] = _skew(f) / size ** 2
+    turn, spread = _deviations(np.array([across @ C @ across, D @ covariance @ D.T]))
+    line_valid = spread <= _LINE
+    return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn,
+            line_valid, p + origin if line_valid else _NAN3.copy(), spread, found.is_pure_force,
+            *_torque(found))
+
+
+def _deviations(C: Array) -> list[float]:
+    """The standard deviations in the worst directions of covariances, (k, i, i)."""
+    worst: list[float] = np.sqrt(np.maximum(np.linalg.eigvalsh(C)[:, -1], 0.0)).tolist()
+    return worst
+
+
+def _torque(found: Hypothesis) -> tuple[float, float]:
+    """The torque about the force if there is one, and its standard deviation, or NaN."""
+    f, m = found.linear[:3], found.linear[3:]
+    C, size = found.linear_covariance, float(np.linalg.norm(f))
+    if size == 0.0 or _deviations(C[None, :3, :3])[0] > _DETERMINED * size:
+        return math.nan, math.nan
+    u = f / size
+    torque = float(u @ m)
+    g = np.concatenate([(m - torque * u) / size, u])
+    deviation = math.sqrt(max(float(g @ C @ g), 0.0))
+    if deviation > _LINE * size:
+        return math.nan, math.nan
+    return torque, deviation
+
+
+def _cross(a: Array, b: Array) -> Array:
+    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2],
+                     a[0] * b[1] - a[1] * b[0]])
+
+
+def _skew(a: Array) -> Array:
+    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])

@@ -1,0 +1,330 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Wrenches at known places, from external efforts.
+
+A wrench w at a frame with the Jacobian J causes the external effort tau_ext = J' w. To compare
+forces and moments, w = D z, with a length in the rows of D that belong to moments; to compare
+efforts, the equations are divided by the Cholesky factor of their covariance. The singular values s
+of the product then state how well the efforts determine each direction of z: its estimate has the
+standard deviation 1/s. The estimate divides by s down to the value ``damping``; below, it
+multiplies by s / damping^2 (Chiaverini 1997 varies the damping in a similar way). It is exact if
+all directions are observable, and does not jump when one becomes unobservable.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
+from ..model import Data, Model, ReferenceFrame
+from ..model.frames import frame_number
+from ..model.types import ArrayLike
+from ..spatial.types import Array
+from .noise import external_effort, positive, whitener
+
+_DAMPING = 0.01         # m: a singular value, for efforts with a standard deviation of 1
+_LENGTH = 0.1           # m
+
+
+@dataclass(frozen=True, repr=False)
+class ExternalWrench:
+    """The result of ``dyn_ros.external_wrench``; for a batch, all arrays have a leading axis.
+
+    Attributes
+    ----------
+    wrench : (6,) ndarray
+        Force and moment on the robot at the frame [N, N m].
+    covariance : (6, 6) ndarray, optional
+        Of the error of ``wrench``; None without the covariance of the efforts. In directions that
+        are damped, it includes the part of the wrench that the efforts do not show, for a wrench
+        whose standard deviation there is 1/damping.
+    singular_values : (6,) ndarray
+        How well the efforts show each direction, in descending order: effort per force [m], or,
+        with the covariance of the efforts, force per standard deviation [1/N].
+    directions : (6, 6) ndarray
+        The directions, one in each column: wrenches (force, moment) of 1 N, whose moments are
+        divided by ``length``.
+    rank : int or (B,) ndarray
+        Number of singular values that are not damped. The wrench is exact if it is 6.
+    residual : (nv,) ndarray
+        The part of the external efforts that the wrench does not explain [N m, N].
+    """
+
+    wrench: Array
+    covariance: Array | None
+    singular_values: Array
+    directions: Array
+    rank: int | Array
+    residual: Array
+
+    @property
+    def observable(self) -> Array:
+        """Wrenches that the efforts show, one in each column, (6, rank); of a single state."""
+        return self.directions[:, :_one(self.rank)]
+
+    @property
+    def unobservable(self) -> Array:
+        """Wrenches that load no joint, or hardly, one in each column, (6, 6 - rank).
+
+        Of a single state. The true wrench can differ from the estimate by any sum of them.
+        """
+        return self.directions[:, _one(self.rank):]
+
+    def __repr__(self) -> str:
+        """Return the wrench and the rank."""
+        if np.ndim(self.rank):
+            return f"ExternalWrench({len(self.wrench)} states)"
+        return f"ExternalWrench({np.array2string(self.wrench, precision=4)}, rank={self.rank})"
+
+
+@dataclass(frozen=True, repr=False)
+class ExternalWrenches:
+    """The result of ``dyn_ros.external_wrenches``; for a batch, all arrays have a leading axis.
+
+    The numbers of all contacts are one after the other, m in total.
+
+    Attributes
+    ----------
+    wrenches : dict of str to (3,) or (6,) ndarray
+        Force, or force and moment, on the robot by name of the contact, in its axes [N, N m].
+    covariance : (m, m) ndarray, optional
+        Of the errors; None without the covariance of the efforts. See ``ExternalWrench``.
+    singular_values : (m,) ndarray
+        How well the efforts show each direction, in descending order; see ``ExternalWrench``.
+    directions : (m, m) ndarray
+        The directions, one in each column.
+    rank : int or (B,) ndarray
+        Number of singular values that are not damped. The wrenches are exact if it is m.
+    residual : (nv,) ndarray
+        The part of the external efforts that the wrenches do not explain [N m, N].
+    """
+
+    wrenches: dict[str, Array]
+    covariance: Array | None
+    singular_values: Array
+    directions: Array
+    rank: int | Array
+    residual: Array
+
+    def __repr__(self) -> str:
+        """Return the names of the contacts and the rank."""
+        return f"ExternalWrenches({', '.join(self.wrenches)}; rank={self.rank})"
+
+
+def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, frame: str | int,
+                    reference_frame: ReferenceFrame | int = ReferenceFrame.LOCAL,
+                    offset: ArrayLike | None = None, *, covariance: ArrayLike | None = None,
+                    damping: float | None = None, length: float = _LENGTH) -> ExternalWrench:
+    """Estimate the wrench at a frame that explains the external efforts of the joints.
+
+    Weighted least squares with the transposed Jacobian, damped near singular configurations;
+    Magrini, Flacco and De Luca (2014). No other wrench may act on the robot: it would distort the
+    estimate, or appear in ``residual``. A robot with fewer than six joints, or in a singular
+    configuration, shows only a part of the wrench: ``rank`` is below 6, and the part in
+    ``unobservable`` is estimated as zero.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    tau_ext : (nv,) or (B, nv) array_like
+        Efforts that the environment exerts on the joints [N m, N], as ``MomentumObserver`` returns
+        them.
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    offset : (3,) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+    covariance : (nv, nv) array_like, optional
+        Covariance of the errors of ``tau_ext`` [N2 m2, N2]. By default all have the same weight,
+        errors of 1 N m and of 1 N.
+    damping : float, optional
+        Directions with a smaller singular value are damped: lever arm of the force [m], or, with
+        ``covariance``, one divided by the largest acceptable standard deviation [1/N]. Default:
+        0.01 m, divided by the root mean square of the standard deviations.
+    length : float
+        By which moments are divided to compare them with forces [m].
+
+    Returns
+    -------
+    ExternalWrench
+        New arrays.
+
+    Raises
+    ------
+    ValueError
+        An invalid array, an unknown frame, one that no joint moves, or a number that is not
+        positive; names the argument, the expected and the actual value.
+
+    References
+    ----------
+    Magrini, E., Flacco, F. and De Luca, A.: Estimation of contact forces using a virtual force
+    sensor. IEEE/RSJ International Conference on Intelligent Robots and Systems (2014).
+    """
+    tau = external_effort(model, tau_ext)
+    number = frame_number(model, frame)
+    if model.tree.frames[number].parent < 0:
+        raise ValueError(f"frame: no joint moves {model.frame_names[number]!r}, so that its wrench "
+                         "causes no effort; name a frame that moves")
+    at_origin = reference_frame == ReferenceFrame.WORLD
+    axes = ReferenceFrame.LOCAL_WORLD_ALIGNED if at_origin else reference_frame
+    J = frame_jacobian(model, data, q, frame, axes, offset)
+    lengths = np.array([1.0, 1.0, 1.0, *3 * (positive("length", length),)])
+    found = _solve(model, J, tau, lengths, covariance, damping)
+    if at_origin:
+        found = _moved(found, _point(model, data, q, number, offset))
+    return ExternalWrench(*found)
+
+
+def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
+                      contacts: Sequence[Contact | str], *, covariance: ArrayLike | None = None,
+                      damping: float | None = None, length: float = _LENGTH) -> ExternalWrenches:
+    """Estimate the wrenches at several contacts that explain the external efforts of the joints.
+
+    As ``external_wrench``, for all contacts together. Efforts determine only as many numbers as
+    there are joints: for two hands or four feet, contacts of dimension 3 are often all that can be
+    determined.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    tau_ext : (nv,) or (B, nv) array_like
+        Efforts that the environment exerts on the joints [N m, N].
+    contacts : sequence of Contact or str
+        Where the wrenches act, and in which axes they are expressed: of dimension 3, a force;
+        of dimension 6, force and moment. A name stands for a contact of dimension 6 in the axes of
+        this frame. For a contact with another link, the wrench on ``frame``; the opposite one
+        acts on the other link.
+    covariance, damping, length
+        As for ``external_wrench``.
+
+    Returns
+    -------
+    ExternalWrenches
+        New arrays.
+
+    Raises
+    ------
+    ValueError
+        An invalid array or contact, or a number that is not positive; names the argument, the
+        expected and the actual value.
+    """
+    tau = external_effort(model, tau_ext)
+    wanted = tuple(Contact(each) if isinstance(each, str) else each for each in (
+        [contacts] if isinstance(contacts, (str, Contact)) else contacts))
+    if not wanted:
+        raise ValueError("contacts: expected at least one, got none")
+    J = contact_jacobian(model, data, q, [_at_contact(contact) for contact in wanted])
+    metric = positive("length", length)
+    lengths = np.concatenate([[1.0, 1.0, 1.0, metric, metric, metric][:contact.dimension]
+                              for contact in wanted])
+    ends = np.cumsum([0, *(contact.dimension for contact in wanted)])
+    found = _solve(model, J, tau, lengths, covariance, damping)
+    for contact, start in zip(wanted, ends):
+        if contact.dimension == 6 and contact.reference_frame == ReferenceFrame.WORLD:
+            found = _moved(found, _point(model, data, q, frame_number(model, contact.frame),
+                                         contact.placement.translation), int(start))
+    names = [contact.name or model.frame_names[int(contact.frame)] for contact in wanted]
+    return ExternalWrenches({name: found.wrench[..., start:stop]
+                             for name, start, stop in zip(names, ends, ends[1:])}, *found[1:])
+
+
+def _at_contact(contact: Contact) -> Contact:
+    """The same contact, with moments about its own origin instead of the world's."""
+    if contact.reference_frame != ReferenceFrame.WORLD:
+        return contact
+    return Contact(contact.frame, 6 if contact.dimension == 6 else 3,
+                   ReferenceFrame.LOCAL_WORLD_ALIGNED, contact.other, contact.placement,
+                   contact.other_placement, name=contact.name)
+
+
+class _Solution(NamedTuple):
+    """The fields of a result, in order."""
+
+    wrench: Array
+    covariance: Array | None
+    singular_values: Array
+    directions: Array
+    rank: int | Array
+    residual: Array
+
+
+def _solve(model: Model, J: Array, tau: Array, lengths: Array, covariance: ArrayLike | None,
+           damping: float | None) -> _Solution:
+    """Damped least squares for tau = J' w, with w = lengths z; see the top of this file."""
+    if J.ndim == 3 and tau.ndim == 2 and len(J) != len(tau):
+        raise ValueError("batch: expected the same number of states in each argument, got "
+                         f"q: {len(J)}, tau_ext: {len(tau)}")
+    if J.ndim != tau.ndim + 1:
+        J = np.broadcast_to(J, (*tau.shape[:-1], *J.shape[-2:]))
+        tau = np.broadcast_to(tau, (*J.shape[:-2], model.nv))
+    A = np.swapaxes(J, -1, -2) * lengths
+    computed = np.asarray(np.isfinite(A).all(axis=(-2, -1)))
+    if not computed.all():                          # a configuration too large to compute with
+        A = np.where(computed[..., None, None], A, 0.0)
+        tau = np.where(computed[..., None], tau, np.nan)
+    weighted, b, least = A, tau, _DAMPING
+    if covariance is not None:
+        W = whitener(model, covariance)
+        weighted, b = W @ A, tau @ W.T
+        least = _DAMPING / float(np.sqrt(np.mean(np.diagonal(np.asarray(covariance)))))
+    if damping is not None:
+        least = positive("damping", damping)
+    m = len(lengths)
+    # all directions, also those beyond the number of efforts
+    U, s, Vt = np.linalg.svd(weighted, full_matrices=model.nv < m)
+    U = U[..., :s.shape[-1]]
+    limited = np.maximum(s, least)
+    part = (U * (s / limited ** 2)[..., None, :]).swapaxes(-1, -2) @ b[..., None]
+    z = (np.swapaxes(Vt[..., :s.shape[-1], :], -1, -2) @ part)[..., 0]
+    if s.shape[-1] < m:
+        s = np.concatenate([s, np.zeros((*s.shape[:-1], m - s.shape[-1]))], axis=-1)
+    directions = lengths[:, None] * np.swapaxes(Vt, -1, -2)
+    spread = directions / np.maximum(s, least)[..., None, :]
+    rank = (s >= least).sum(axis=-1)
+    return _Solution(lengths * z,
+                     None if covariance is None else spread @ np.swapaxes(spread, -1, -2),
+                     s, directions, rank if np.ndim(rank) else int(rank),
+                     tau - (A @ z[..., None])[..., 0])
+
+
+def _point(model: Model, data: Data, q: ArrayLike, frame: int,
+           offset: ArrayLike | None) -> Array:
+    """The point of a frame in the world, (3,) or (B, 3)."""
+    X = frame_placements(model, data, q)[..., frame, :, :]
+    local = np.zeros(3) if offset is None else np.asarray(offset, float)
+    point: Array = (X[..., :3, :3] @ local[..., None])[..., 0] + X[..., :3, 3]
+    return point
+
+
+def _moved(found: _Solution, p: Array, start: int = 0) -> _Solution:
+    """The wrench at p whose numbers start there, expressed in the world, at the world's origin."""
+    m = found.wrench.shape[-1]
+    T = np.zeros((*p.shape[:-1], m, m))
+    T[...] = np.eye(m)
+    f, x, y, z = start, start + 3, start + 4, start + 5
+    T[..., x, f + 1], T[..., x, f + 2], T[..., y, f + 2] = -p[..., 2], p[..., 1], -p[..., 0]
+    T[..., y, f], T[..., z, f], T[..., z, f + 1] = p[..., 2], -p[..., 1], p[..., 0]
+    return found._replace(
+        wrench=(T @ found.wrench[..., None])[..., 0], directions=T @ found.directions,
+        covariance=None if found.covariance is None else (
+            T @ found.covariance @ np.swapaxes(T, -1, -2)))
+
+
+def _one(rank: int | Array) -> int:
+    if np.ndim(rank):
+        raise ValueError("rank: expected the result of a single state, got that of a batch; select "
+                         "a state in directions and rank")
+    return int(rank)
