@@ -150,9 +150,10 @@ class CompliantRobot:
         inertia = np.diag(self._dynamics()[0])
         force = LOAD * 9.81 * self.model.total_mass
         reach = _reach(self.model)
-        held = [force / SLIDE if joint.kind == "prismatic" else force * reach[joint.name] / TURN
-                for joint in joints]
-        stiffness = np.maximum(np.maximum(held, inertia * SLOWEST ** 2), WEAKEST)
+        slides = np.array([joint.kind == "prismatic" for joint in joints])
+        load = force * np.where(slides, 1.0, [reach[joint.name] for joint in joints])
+        stiffness = np.max([np.maximum(load, self._coulomb) / np.where(slides, SLIDE, TURN),
+                            inertia * SLOWEST ** 2, np.full(len(joints), WEAKEST)], axis=0)
         return stiffness, 2.0 * np.sqrt(stiffness * inertia)
 
 

@@ -72,7 +72,7 @@ class Touch:
         self._arrow: Any = None
         self._arrow_frame = ""
         self._ball: Any = None
-        self._weighed_before = self._applied = False
+        self._weighed_before = self._applied = self._weighing = False
 
     def attach(self, robot: RobotScene, panel: TouchPanel) -> None:
         """Show another robot."""
@@ -83,10 +83,15 @@ class Touch:
     # Messages
 
     def _on_contact(self, message: ExternalContact) -> None:
-        self._contact, self._received = message, time.monotonic()
+        if self._panel is not None:
+            if message.collision:
+                self._node.node_of(message.header.frame_id)     # raises a ValueError if unknown
+            self._contact, self._received = message, time.monotonic()
 
     def _on_wrench(self, message: WrenchStamped) -> None:
-        self._wrench = message
+        if self._panel is not None:
+            self._node.node_of(message.header.frame_id)
+            self._wrench = message
 
     # What is estimated
 
@@ -124,7 +129,10 @@ class Touch:
         panel, contact = self._panel, self._contact
         if panel is None:
             return
-        panel.allow_weighing(self._estimate.service_is_ready())
+        ready = self._estimate.service_is_ready()
+        panel.allow_weighing(ready)
+        if self._weighing and not ready:
+            self._end_weighing("the node observer has ended")
         if contact is None or now - self._received > STALE:
             self._contact = self._wrench = None
             panel.show_contact(None, "", "", "")
@@ -213,7 +221,7 @@ class Touch:
         panel = self._panel
         assert panel is not None
         request = EstimatePayload.Request(restart=not self._weighed_before, apply=True)
-        self._weighed_before = True
+        self._weighed_before = self._weighing = True
         panel.show_weighing(True)
 
         def done(future: Any) -> None:
@@ -222,7 +230,6 @@ class Touch:
         self._estimate.call_async(request).add_done_callback(done)
 
     def _weighed(self, response: EstimatePayload.Response) -> None:
-        assert self._panel is not None
         self._applied = self._applied or response.applied
         text = response.message
         if response.success:
@@ -231,6 +238,11 @@ class Touch:
             if response.com_determined:
                 text += (f"; center of mass at {1e3 * body.com.x:.0f}, {1e3 * body.com.y:.0f}, "
                          f"{1e3 * body.com.z:.0f} mm of {response.inertia.header.frame_id}")
+        self._end_weighing(text)
+
+    def _end_weighing(self, text: str) -> None:
+        assert self._panel is not None
+        self._weighing = False
         self._panel.show_weighing(False, text)
 
 
