@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -27,8 +27,8 @@ from .markers import Kind, Markers
 from .parameters import Spec
 from .process import run as run
 from .robot import RobotContext, SettingError, UnknownPosition
-from .services import Service, service_callback
-from .state import LARGEST, MAX_LAYOUTS, Rejected, abbreviated, check_lengths
+from .services import Service, defer, service_callback
+from .state import LARGEST, MAX_LAYOUTS, Rejected, State, abbreviated, check_lengths
 
 SPECS = (
     *lifecycle.SPECS,
@@ -141,7 +141,8 @@ class RobotNode(BaseNode):
         self.dispatch.limit(self.parameters.values["max_rate"])
         self.dispatch.open()
         self._own_services = [
-            self.create_service(service.type, service.name, service_callback(self, service))
+            defer(self.create_service(
+                service.type, service.name, service_callback(self, service)))
             for service in self.offers]
         self.inputs.listen(self.wanted_inputs(self.parameters.values))
         if self.robot:
@@ -307,6 +308,16 @@ class RobotNode(BaseNode):
         """Process a message of one of `inputs`."""
         topic.receive(self.robot, message, self.now())
 
+    def follows(self, now: float) -> Iterable[str] | None:
+        """Return what `on_state` reads from a state at a time [s]; None: it is not called.
+
+        As `Output.reads`, restricted to `STATE_READS`.
+        """
+        return None
+
+    def on_state(self, robot: RobotContext, state: State) -> None:
+        """Process a state before outputs are computed, also one that `max_rate` skips."""
+
     def on_joint_states(self, fields: JointStateFields) -> None:
         received = time.perf_counter()
         robot, due = self.robot, False
@@ -360,6 +371,14 @@ class RobotNode(BaseNode):
             return "no state received in the last second"
         return ""
 
+    def faults(self) -> Sequence[str]:
+        """Return what is wrong with the input, although outputs are published."""
+        return ()
+
+    def details(self) -> dict[str, str]:
+        """Return further values for the diagnostics."""
+        return {}
+
     def diagnose(self, busy: str = "") -> None:
         """Publish the diagnostics of the last second and reset the counters."""
         self.guard("diagnose", self._diagnose, busy)
@@ -375,6 +394,8 @@ class RobotNode(BaseNode):
             level, summary = DiagnosticStatus.WARN, busy or self.state_label
         elif waiting:
             level, summary = DiagnosticStatus.WARN, waiting
+        elif self.active and not busy and (faults := self.faults()):
+            level, summary = DiagnosticStatus.WARN, "; ".join(faults)
         if self.parameters.faults:
             level, summary = DiagnosticStatus.ERROR, "; ".join(self.parameters.faults.values())
         elif count.rejected:
@@ -399,4 +420,5 @@ class RobotNode(BaseNode):
             "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
             **(self.command.details(waiting or ("" if self.active else self.state_label))
                if self.command else {}),
+            **self.details(),
         })

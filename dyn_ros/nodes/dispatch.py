@@ -162,6 +162,7 @@ class Dispatch:
         self._node, self._outputs = node, outputs
         self._live: list[_Live] = []
         self._subscribed: list[_Live] = []      # those that had subscribers when last counted
+        self._watched: frozenset[str] = frozenset()     # their topics
         self._counted = -math.inf               # the time of that [s]
         self.limit(0.0)
 
@@ -182,6 +183,7 @@ class Dispatch:
         for live in self._live:
             self._node.destroy_lifecycle_publisher(live.publisher)
         self._live, self._subscribed, self._counted = [], [], -math.inf
+        self._watched = frozenset()
 
     def clear(self) -> None:
         """Remove from displays what the outputs have shown."""
@@ -210,6 +212,19 @@ class Dispatch:
         return [live.output.topic for live in self._live
                 if live.publisher.get_subscription_count()]
 
+    def watched(self, now: float) -> frozenset[str]:
+        """Return the topics that have subscribers at a time [s], as `due` counts them."""
+        self._count(now)
+        return self._watched
+
+    def _count(self, now: float) -> None:
+        if not 0.0 <= now - self._counted < RECOUNT:
+            self._counted = now
+            self._subscribed = [
+                live for live in self._live
+                if live.compute and live.publisher.get_subscription_count()]
+            self._watched = frozenset(live.output.topic for live in self._subscribed)
+
     def is_due(self, now: float) -> bool:
         """Whether the node publishes for a state received at a time [s]; counts the state."""
         self._node.report.count.states += 1
@@ -217,11 +232,7 @@ class Dispatch:
 
     def due(self, now: float) -> list[_Due]:
         """Return the outputs that have subscribers at a time [s], with what they read."""
-        if not 0.0 <= now - self._counted < RECOUNT:
-            self._counted = now
-            self._subscribed = [
-                live for live in self._live
-                if live.compute and live.publisher.get_subscription_count()]
+        self._count(now)
         found = []
         for live in self._subscribed:
             reads = live.reads()
@@ -249,8 +260,9 @@ def _split(reads: frozenset[frozenset[str]]) -> tuple[frozenset[str], tuple[str,
 def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: float) -> None:
     """Publish the outputs of nodes in one process for the latest state of their robot.
 
-    The first node owns the robot; the others publish only if it does.
-    All terms that the outputs read are computed in one pass over the kinematics.
+    The first node owns the robot; the others publish only if it does. Nodes that follow every
+    state get it first, also if nothing is due. All terms that the outputs read are computed in one
+    pass over the kinematics.
     """
     source = nodes[0]
     due: list[tuple[RobotNode, list[_Due]]] = []
@@ -258,7 +270,11 @@ def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: flo
         due = [(node, node.dispatch.due(received)) for node in nodes
                if node is source or node.dispatch.is_due(received)]
     of_state, names = _split(frozenset(each.reads for _, outputs in due for each in outputs))
-    state = robot.begin_state(received, of_state)
+    following = [(node, reads) for node in nodes if source.active and node.active
+                 and (reads := node.follows(received)) is not None]
+    state = robot.begin_state(received, of_state.union(*(reads for _, reads in following)))
+    for node, _ in following:
+        node.guard("state", node.on_state, robot, state)
     robot.compute(state, names)
     for node, outputs in due:
         node.guard("publish", node.dispatch.publish, robot, state, outputs)

@@ -9,13 +9,15 @@ from typing import Any
 from .base import RobotNode, run
 from .centroidal_node import CentroidalNode
 from .dynamics_node import DynamicsNode
+from .observer_node import ObserverNode
 from .vereshchagin_node import VereshchaginNode
 
 
 class DynRosNode(RobotNode):
-    """Owns the robot and passes each state to the nodes dynamics, centroidal and vereshchagin.
+    """Owns the robot and passes each state to dynamics, centroidal, vereshchagin and observer.
 
-    These are in the same process and have their own parameters, see `dynamics_node --help` etc.
+    These nodes are in the same process and have their own parameters, see `dynamics_node --help`
+    etc.
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
@@ -23,6 +25,7 @@ class DynRosNode(RobotNode):
         DynamicsNode("dynamics", source=self)
         CentroidalNode("centroidal", source=self)
         VereshchaginNode("vereshchagin", source=self)
+        ObserverNode("observer", source=self)
         names = [node.get_name() for node in (self, *self.members)]
         if len(set(names)) < len(names):
             raise ValueError(f"the nodes have duplicate names: {', '.join(names)}; remap each "

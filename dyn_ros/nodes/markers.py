@@ -369,39 +369,68 @@ def _rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
 # --- dynamics: torques, inertias, manipulability
 
 
+class JointArrows:
+    """An arrow at each joint: a curved one about the axis of revolute joints, or a straight one.
+
+    Parameters
+    ----------
+    robot : RobotContext
+    look : Look
+        Its scale is the radius, and the length of a straight arrow.
+
+    Attributes
+    ----------
+    rows : list of int
+        The rows of the joints in vectors of the model.
+    """
+
+    def __init__(self, robot: RobotContext, look: Look) -> None:
+        model = robot.model
+        self._joints, self.rows = _rows_of_joints(model)
+        self._scale = look.scale
+        self._slides = np.array(
+            [model.tree.joints[i].kind == "prismatic" for i in self._joints], bool)
+        axes = np.array([model.tree.joints[i].axis for i in self._joints]).reshape(-1, 3)
+        self._bases = np.stack([axes, *shapes.across(axes)], axis=-1)
+        self._ids = np.array(self._joints, int) + 1
+        self._groups = (Group(look, Marker.LINE_STRIP, points=shapes.CURVED_POINTS),
+                        Group(look, Marker.ARROW))
+
+    def hide(self) -> tuple[Group, ...]:
+        """Show no arrows."""
+        for group in self._groups:
+            group.show([])
+        return self._groups
+
+    def show(self, oMi: Array, load: Array, colors: Array) -> tuple[Group, ...]:
+        """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the groups."""
+        turns, arrows = self._groups
+        R, p = oMi[self._joints, :3, :3], oMi[self._joints, :3, 3]
+        axis, first, second = np.moveaxis(R @ self._bases, -1, 0)
+        radii, slides = np.full(len(self._joints), self._scale), self._slides
+        turns.turns(self._ids[~slides].tolist(), p[~slides], first[~slides], second[~slides],
+                    radii[~slides], shapes.FULL_ARC * load[~slides])
+        arrows.arrows(self._ids[slides].tolist(), p[slides],
+                      self._scale * load[slides, None] * axis[slides])
+        for group in self._groups:
+            group.paint(self._ids.tolist(), colors)
+        return self._groups
+
+
 def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
     """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
-    model = robot.model
-    joints, rows = _rows_of_joints(model)
-    limits = model.effort_limit[rows]
+    arrows = JointArrows(robot, look)
+    limits = robot.model.effort_limit[arrows.rows]
     limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
-    slides = np.array([model.tree.joints[i].kind == "prismatic" for i in joints], bool)
-    axes = np.array([model.tree.joints[i].axis for i in joints]).reshape(-1, 3)
-    bases = np.stack([axes, *shapes.across(axes)], axis=-1)
-    ids = np.array(joints, int) + 1
     colors = np.array(look.color), np.array(look.full_color)
-    turns = Group(look, Marker.LINE_STRIP, points=shapes.CURVED_POINTS)
-    arrows = Group(look, Marker.ARROW)
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         tau = _torques(look.source, state, terms)
         if tau is None:
-            turns.show([])
-            arrows.show([])
-            return turns, arrows
-        load = np.clip(tau[rows] / limits, -1.0, 1.0)
-        oMi = terms.oMi
-        R, p = oMi[joints, :3, :3], oMi[joints, :3, 3]
-        axis, first, second = np.moveaxis(R @ bases, -1, 0)
-        radii = np.full(len(joints), look.scale)
-        turns.turns(ids[~slides].tolist(), p[~slides], first[~slides], second[~slides],
-                    radii[~slides], shapes.FULL_ARC * load[~slides])
-        arrows.arrows(ids[slides].tolist(), p[slides],
-                      look.scale * load[slides, None] * axis[slides])
+            return arrows.hide()
+        load = np.clip(tau[arrows.rows] / limits, -1.0, 1.0)
         shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
-        for group in (turns, arrows):
-            group.paint(ids.tolist(), shade)
-        return turns, arrows
+        return arrows.show(terms.oMi, load, shade)
     return draw
 
 

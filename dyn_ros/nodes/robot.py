@@ -77,6 +77,8 @@ class RobotContext:
         The positions, by name, of the joints that are locked where they stand.
     includes_friction : bool
         Whether efforts include damping and friction.
+    payload_changes : int
+        How often payloads have been set or cleared.
     left_out : list of str
         For each payload that is not applied to this robot, the reason. The payload is kept for a
         robot that has its frame.
@@ -124,6 +126,7 @@ class RobotContext:
         self._state: State | None = None        # that `_computed` belongs to
         self._computed: dict[str, Any] = {}
         self.payloads = {} if payloads is None else payloads
+        self.payload_changes = 0
         self.left_out: list[str] = []
         for name, body in self.payloads.items():
             try:
@@ -161,12 +164,14 @@ class RobotContext:
         """Call `Model.set_payload`, and keep the payload for later descriptions."""
         self.model.set_payload(name, *body)
         self.payloads[name] = body
+        self.payload_changes += 1
 
     def clear_payload(self, name: str | None = None) -> None:
         """Call `Model.clear_payload`; also removes a payload that was not applied."""
         if name is not None and name not in self.payloads:
             raise Rejected(f"no payload named {name!r:.80}; available: "
                            + (abbreviated(list(self.payloads)) or "none"))
+        self.payload_changes += 1
         for each in list(self.payloads) if name is None else [name]:
             del self.payloads[each]
             if each in self.model.payloads:

@@ -40,12 +40,70 @@ class Service:
     `State`, and the response has a header. If `needs_state(robot, request)` is false, a request
     without a state does not depend on the latest one: `state` is then the neutral configuration
     at rest.
+
+    If `answer` returns a `Pending`, the response is sent when that is finished.
     """
 
     name: str
     type: Any
-    answer: Callable[..., None]
+    answer: Callable[..., Pending | None]
     needs_state: Callable[[RobotContext, Any], bool] = lambda robot, request: True
+
+
+class Pending:
+    """A response that is sent later, while other callbacks of the node run.
+
+    rclpy sends what a service callback returns. A callback may return a `Pending` instead if
+    `defer` has prepared the service: its response is sent by `finish`.
+    """
+
+    def __init__(self) -> None:
+        self._send: Callable[[Any], object] | None = None
+        self._respond: Callable[[Callable[[Any], None]], Any] | None = None
+        self._response: Any = None
+
+    def bind(self, respond: Callable[[Callable[[Any], None]], Any]) -> None:
+        """Set the function that returns the response, given a function that fills it."""
+        self._respond = respond
+
+    def on_finish(self, send: Callable[[Any], object]) -> None:
+        """Set the function that sends the response; it is called now if there is one."""
+        self._send = send
+        self._try_to_send()
+
+    def finish(self, fill: Callable[[Any], None]) -> None:
+        """Fill the response and send it; a ValueError becomes `success: false`."""
+        assert self._respond is not None
+        self._response = self._respond(fill)
+        self._try_to_send()
+
+    def reject(self, why: str) -> None:
+        """Send `success: false` with a reason."""
+        def fill(response: Any) -> None:
+            raise Rejected(why)
+        self.finish(fill)
+
+    def _try_to_send(self) -> None:
+        if self._send is not None and self._response is not None:
+            send, self._send = self._send, None
+            send(self._response)
+
+
+def defer(server: Any) -> Any:
+    """Prepare a service of rclpy for callbacks that return a `Pending`; return it.
+
+    rclpy's executors pass what the callback returns, with the header of the request, to the
+    method `send_response`. Its events executor cannot run coroutines.
+    """
+    send = server.send_response
+
+    def send_response(response: Any, header: Any) -> None:
+        if isinstance(response, Pending):
+            response.on_finish(lambda finished: send(finished, header))
+        else:
+            send(response, header)
+    server.send_response = send_response
+    return server
 
 
 _AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -55,19 +113,12 @@ def service_callback(node: RobotNode, service: Service) -> Callable[[Any, Any], 
     """Return the callback of a service."""
     with_state = hasattr(service.type.Request, "state")
 
-    @functools.wraps(service.answer)
-    def call(request: Any, response: Any) -> Any:
+    def respond(response: Any, fill: Callable[[Any], Any]) -> Any:
         try:
-            robot = _robot(node)
-            if with_state:
-                state = _state_of_request(node, robot, request.state,
-                                          service.needs_state(robot, request))
-                header = response.header
-                header.frame_id = robot.frame_id
-                header.stamp.sec, header.stamp.nanosec = divmod(state.stamp, 1_000_000_000)
-                service.answer(robot, request, response, state)
-            else:
-                service.answer(robot, request, response)
+            pending = fill(response)
+            if isinstance(pending, Pending):
+                pending.bind(functools.partial(respond, response))
+                return pending
             response.success = True
             return response
         except Exception as error:
@@ -78,6 +129,20 @@ def service_callback(node: RobotNode, service: Service) -> Callable[[Any, Any], 
                 node.fail(service.name, traceback.format_exc())
             why = str(error) if expected else f"{type(error).__name__}: {error}"
             return service.type.Response(success=False, message=why)
+
+    @functools.wraps(service.answer)
+    def call(request: Any, response: Any) -> Any:
+        def fill(response: Any) -> Pending | None:
+            robot = _robot(node)
+            if with_state:
+                state = _state_of_request(node, robot, request.state,
+                                          service.needs_state(robot, request))
+                header = response.header
+                header.frame_id = robot.frame_id
+                header.stamp.sec, header.stamp.nanosec = divmod(state.stamp, 1_000_000_000)
+                return service.answer(robot, request, response, state)
+            return service.answer(robot, request, response)
+        return respond(response, fill)
     return call
 
 

@@ -1,0 +1,291 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""External efforts from the states of a robot, as they arrive. Independent of ROS."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import dyn_ros
+from dyn_ros.model.types import Array
+
+from .robot import RobotContext, SettingError
+from .state import State, abbreviated
+
+SETTLED = 4.0       # time constants after which an observer has settled: 98 %
+NONE = 1e12         # threshold of rows that have none
+KALMAN_NOISE = {"torque": 0.5, "velocity": 1e-3, "disturbance": 1.0}
+
+
+def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
+               default: Array | float) -> Array:
+    """Return a number for each row of the model, (nv,), from a parameter.
+
+    Parameters
+    ----------
+    robot : RobotContext
+    parameter : str
+        Its name, for the error message.
+    numbers : sequence of float
+        For each published row, or one for all; empty: the default.
+    default : float or ndarray (nv,)
+        Also for the rows that are not published.
+
+    Raises
+    ------
+    SettingError
+        Another length.
+    """
+    result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
+    if len(numbers) not in (0, 1, len(robot.names)):
+        raise SettingError(parameter, f"expected one number, or {len(robot.names)}: one for each "
+                           f"of {abbreviated(robot.names)}; got {len(numbers)}")
+    if len(numbers):
+        result[robot.rows] = numbers
+    return result
+
+
+def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
+                  default: Array | float) -> Array:
+    """Return `row_values`; raise `SettingError` unless all are positive."""
+    if any(number <= 0.0 for number in numbers):
+        raise SettingError(parameter, f"expected numbers > 0, got {list(numbers)}")
+    return row_values(robot, parameter, numbers, default)
+
+
+class Observation:
+    """The observer of one robot, fed with its states.
+
+    It starts anew after anything that it cannot be continued over: a gap, a stamp that goes back,
+    a missing effort or velocity, a changed payload. Until it has settled, there is no result.
+
+    Parameters
+    ----------
+    robot : RobotContext
+    values : mapping
+        The parameters of the node.
+    notify : callable(str)
+        Called when the observer starts anew, with the reason.
+
+    Attributes
+    ----------
+    external : ndarray (nv,)
+        What the environment exerts on the joints [N m, N]; meaningless unless `valid`.
+    residual, frictionless : ndarray (nv,)
+        Measured minus modeled efforts, with and without the friction of the model, through the
+        same filter; meaningless unless `residual_valid`.
+    valid, residual_valid : bool
+        Whether these belong to the latest state.
+    exceeded : ndarray (nv,) of bool
+        The rows whose external effort exceeds its threshold; updated with `external`.
+    collision : bool
+        Whether there are any.
+    tare : ndarray (nv,)
+        Subtracted from the external effort.
+    problem : str
+        Why the latest state could not be used; empty if it could.
+
+    Raises
+    ------
+    SettingError
+        A parameter does not fit the robot.
+    """
+
+    def __init__(self, robot: RobotContext, values: Mapping[str, Any],
+                 notify: Callable[[str], object]) -> None:
+        model = robot.model
+        self.robot, self._notify = robot, notify
+        self._constant = row_values(robot, "effort_constant", values["effort_constant"], 1.0)
+        gains = positive_rows(robot, "joint_gains", values["joint_gains"], values["gain"])
+        self._max_gap = values["max_gap"]
+        self._is_kalman = values["method"] == "kalman"
+        self._settling = SETTLED / float(gains.min(initial=math.inf))
+        self._observer = _observer(robot, values, gains)
+        self._direct = [dyn_ros.MomentumObserver(
+            model, gains, method="direct", friction=friction,
+            friction_velocity=values["friction_velocity"]) for friction in (True, False)]
+        self.tau = np.zeros(model.nv)
+        self.external = np.zeros(model.nv)
+        self.residual, self.frictionless = np.zeros(model.nv), np.zeros(model.nv)
+        self.tare = np.zeros(model.nv)
+        self.exceeded = np.zeros(model.nv, bool)
+        self.collision = False
+        self.valid = self.residual_valid = False
+        self.problem = ""
+        self._since = self._started = self._residual_started = self._stamp = -1
+        self._payload_changes = robot.payload_changes
+        self._running = self._residual_running = False
+        self.restarts = 0
+        self.adjust(values)
+
+    def adjust(self, values: Mapping[str, Any]) -> None:
+        """Use the thresholds and the noise of the parameters from now on."""
+        self.thresholds = thresholds(self.robot, values)
+        self._noise = deviations(self.robot, values)
+
+    def covariance(self, v: Array) -> Array:
+        """Return the covariance of the errors of `external`, (nv, nv), at a velocity.
+
+        That of the parameters or, without, of the Kalman filter; otherwise a third of each
+        threshold is the standard deviation.
+        """
+        if self._noise is not None:
+            return np.diag(self._noise ** 2)
+        if self._is_kalman:
+            covariance: Array = self._observer.covariance
+            return covariance
+        return np.diag((self.thresholds.of(v) / 3.0) ** 2)
+
+    @property
+    def settling(self) -> bool:
+        """Whether the observer runs but has not settled."""
+        return self._running and not self.valid and not self.problem
+
+    def since(self, stamp: int) -> int:
+        """For how long `collision` has had its value [ns]."""
+        return max(stamp - self._since, 0) if self._since >= 0 else 0
+
+    def rest(self) -> None:
+        """Stop until the next `update`."""
+        self._stop()
+        self.problem = ""
+
+    def _stop(self) -> None:
+        self._running = self._residual_running = self.valid = self.residual_valid = False
+        self.collision, self._since = False, -1
+
+    def update(self, state: State, residual: bool) -> None:
+        """Process a state; also compute the residual if it is wanted."""
+        self.valid = self.residual_valid = False
+        why = self._missing(state)
+        if why:
+            self._fail(why)
+            return
+        if state.v is None or state.effort is None:     # for the type checker
+            return
+        dt = 1e-9 * (state.stamp - self._stamp) if self._running else 0.0
+        if self._running:
+            why = self._break(dt)
+            if why:
+                self._fail(why)
+            elif dt == 0.0:
+                self.problem = "the stamps of joint_states do not advance"
+                return
+        self._payload_changes = self.robot.payload_changes
+        np.multiply(self._constant, state.effort, out=self.tau)
+        if not self._running:
+            self._running, self._started = True, state.stamp
+            self._observer.reset()
+            dt = 1.0
+        self.problem = ""
+        self._stamp = state.stamp
+        r = self._observer.update(state.q, state.v, self.tau, dt)
+        np.subtract(r, self.tare, out=self.external)
+        if not math.isfinite(float(self.external @ self.external)):
+            self._fail("the external efforts are not finite: the state or the efforts are too "
+                       "large to compute with")
+            return
+        self.valid = 1e-9 * (state.stamp - self._started) >= self._settling
+        if self.valid:
+            self._compare(state)
+        self._update_residual(state, residual, dt)
+
+    def _missing(self, state: State) -> str:
+        """Return which input is missing, or an empty string."""
+        if state.v is None:
+            return "unknown velocity of " + abbreviated(state.unknown)
+        if state.effort is None:
+            missing = self.robot.state.missing_effort()
+            return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
+        return ""
+
+    def _break(self, dt: float) -> str:
+        """Return why the observer cannot be continued over a time step [s]."""
+        if self._payload_changes != self.robot.payload_changes:
+            return "the payload has changed"
+        if dt < 0.0:
+            return f"stamps jumped back by {-dt:g} s"
+        if dt > self._max_gap:
+            return f"no states for {dt:g} s, longer than max_gap, {self._max_gap:g} s"
+        return ""
+
+    def _fail(self, why: str) -> None:
+        if self._running:
+            self.restarts += 1
+            self._notify(why)
+        self._stop()
+        self.problem = why
+
+    def _compare(self, state: State) -> None:
+        """Compare the external efforts with their thresholds."""
+        self.exceeded = self.thresholds.exceeded(self.external, state.velocities)
+        collision = bool(self.exceeded.any())
+        if collision != self.collision or self._since < 0:
+            self.collision, self._since = collision, state.stamp
+
+    def _update_residual(self, state: State, wanted: bool, dt: float) -> None:
+        if not wanted:
+            self._residual_running = False
+            return
+        if not self._residual_running:
+            for each in self._direct:
+                each.reset()
+            self._residual_running, self._residual_started = True, state.stamp
+        for each, result in zip(self._direct, (self.residual, self.frictionless)):
+            np.negative(each.update(state.q, state.velocities, self.tau, dt), out=result)
+        self.residual_valid = (
+            1e-9 * (state.stamp - self._residual_started) >= self._settling)
+
+
+def _observer(robot: RobotContext, values: Mapping[str, Any], gains: Array) -> Any:
+    """Return the observer that the parameters specify."""
+    method, more = values["method"], {}
+    if method == "kalman":
+        more = {f"{name}_noise": positive_rows(
+            robot, f"noise.{name}", values[f"noise.{name}"], default)
+            for name, default in KALMAN_NOISE.items()}
+    return dyn_ros.MomentumObserver(
+        robot.model, gains, method=method, friction=values["friction"],
+        friction_velocity=values["friction_velocity"], **more)
+
+
+def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresholds:
+    """Return the thresholds that the parameters specify.
+
+    Rows that are not published have none, and neither has a base, unless it is specified.
+
+    Raises
+    ------
+    SettingError
+        A parameter does not fit the robot.
+    """
+    model = robot.model
+    listed, per_speed = values["thresholds.fixed"], values["thresholds.per_speed"]
+    limit = np.where((model.effort_limit > 0.0) & np.isfinite(model.effort_limit),
+                     values["thresholds.relative"] * model.effort_limit,
+                     values["thresholds.unlimited"])
+    fixed = np.full(model.nv, NONE)
+    fixed[robot.rows] = limit[robot.rows]
+    fixed = row_values(robot, "thresholds.fixed", listed, fixed)
+    base = int(model.nvs[0]) if robot.moving_base else 0
+    if len(listed) < len(robot.names):
+        fixed[:base] = NONE
+    return dyn_ros.Thresholds(
+        fixed, row_values(robot, "thresholds.per_speed", per_speed, 0.0))
+
+
+def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
+    """Return the standard deviations of external efforts, (nv,); None if they are not specified.
+
+    Rows that are not published say nothing: their deviation is `NONE`.
+
+    Raises
+    ------
+    SettingError
+        A parameter does not fit the robot.
+    """
+    listed = values["noise.external"]
+    return positive_rows(robot, "noise.external", listed, NONE) if listed else None

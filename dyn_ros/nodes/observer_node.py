@@ -1,0 +1,420 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates from measured efforts what the environment exerts on a robot."""
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+
+import dyn_ros
+from dyn_ros.model.types import Array
+from dyn_ros.msg import ExternalContact
+from dyn_ros.srv import ClearPayload, GetModel, SetPayload
+
+from . import conversions, observer_services
+from .base import Output, RobotNode, run
+from .cdr import Template
+from .dispatch import Compute, Terms
+from .dynamics_services import clear_payload, set_payload
+from .frames import axes_link, coinciding_link, rotation
+from .model_service import get_model
+from .observation import Observation, deviations, thresholds
+from .observer_markers import OBSERVER
+from .observer_services import Requests
+from .parameters import Spec
+from .robot import RobotContext, SettingError
+from .services import Service
+from .state import State, abbreviated
+
+POSITIVE = (1e-12, 1e12)
+SPECS = (
+    Spec("method", "momentum",
+         "momentum: first-order observer of the generalized momentum. direct: measured effort "
+         "minus inverse dynamics, with accelerations from differences. kalman: disturbance Kalman "
+         "filter with the noise in the parameters noise.*.",
+         choices=("momentum", "direct", "kalman")),
+    Spec("gain", 50.0, "Bandwidth of momentum and direct for all joints, and of ~/residual "
+         "[1/s]: a step is seen to 63 % after 1 / gain.", limits=(1e-3, 1e5)),
+    Spec("joint_gains", Parameter.Type.DOUBLE_ARRAY,
+         "Gain for each published row instead [1/s]; empty: gain.", limits=(1e-3, 1e5)),
+    Spec("friction", True, "Whether the damping and Coulomb friction of the robot description "
+         "are part of the model."),
+    Spec("friction_velocity", 0.0,
+         "Speed below which Coulomb friction is proportional to the velocity [rad/s, m/s]; about "
+         "the noise of the velocities.", limits=(0.0, 1e3)),
+    Spec("effort_constant", Parameter.Type.DOUBLE_ARRAY,
+         "Factor from the effort in joint_states to the effort at the joint, for each published "
+         "row or one for all, such as the torque constant times the gear ratio if it is a current; "
+         "empty: 1.", limits=(-1e9, 1e9)),
+    Spec("effort_delay", 0.0, "By how much the efforts lag behind positions and velocities [s]; "
+         "negative: they lead.", limits=(-1.0, 1.0)),
+    Spec("max_gap", 0.2, "Largest time between two states; after a longer one, the observer "
+         "starts anew [s].", limits=(1e-4, 60.0)),
+    Spec("noise.torque", Parameter.Type.DOUBLE_ARRAY,
+         "For kalman: standard deviation of the efforts, for each published row or one for all "
+         "[N m, N]; empty: 0.5.", limits=POSITIVE),
+    Spec("noise.velocity", Parameter.Type.DOUBLE_ARRAY,
+         "For kalman: standard deviation of the velocities [rad/s, m/s]; empty: 0.001.",
+         limits=POSITIVE),
+    Spec("noise.disturbance", Parameter.Type.DOUBLE_ARRAY,
+         "For kalman: standard deviation of the change of external efforts in one second [N m, N]; "
+         "empty: 1.", limits=POSITIVE),
+    Spec("noise.external", Parameter.Type.DOUBLE_ARRAY,
+         "Standard deviation of the external efforts of an untouched robot, for each published row "
+         "or one for all [N m, N], by which efforts are weighted in wrenches and contacts; set by "
+         "~/calibrate; empty: a third of the thresholds, or that of kalman.", limits=POSITIVE),
+    Spec("thresholds.fixed", Parameter.Type.DOUBLE_ARRAY,
+         "Threshold of the external effort at rest, for each published row or one for all joints "
+         "[N m, N]; empty: those of thresholds.relative.", limits=(0.0, 1e12)),
+    Spec("thresholds.per_speed", Parameter.Type.DOUBLE_ARRAY,
+         "Added for each rad/s or m/s [N m s, N s/m]; empty: 0.", limits=(0.0, 1e12)),
+    Spec("thresholds.relative", 0.05,
+         "Threshold relative to the effort limit in the robot description.", limits=(0.0, 1e3)),
+    Spec("thresholds.unlimited", 5.0,
+         "Threshold of joints without an effort limit [N m, N].", limits=(0.0, 1e12)),
+    Spec("tip_frame", "", "Link, joint or fixed joint at whose origin ~/external_wrench acts; "
+         "empty: the last link, if the robot has only one chain."),
+    Spec("wrench_axes", "", "Link, joint, fixed joint or the world, in whose axes "
+         "~/external_wrench is expressed; empty: tip_frame."),
+    Spec("damping", 0.01, "Lever arm below which forces are damped in ~/external_wrench, because "
+         "the joints hardly feel them [m].", limits=(1e-6, 100.0)),
+    *observer_services.SPECS,
+)
+RESTARTING = frozenset({"method", "gain", "joint_gains", "friction", "friction_velocity",
+                        "effort_constant", "effort_delay", "max_gap", "noise.torque",
+                        "noise.velocity", "noise.disturbance"})
+RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
+
+
+class ObserverNode(RobotNode):
+    """Publishes external efforts, wrenches and contacts; calibrates, and weighs payloads."""
+
+    kernels: tuple[str, ...] = ("momentum_observer_step", "momentum_terms", "crba",
+                                "joint_jacobians", "frame_jacobian", "all_terms")
+    batch_kernels = observer_services.BATCH_KERNELS
+    markers = OBSERVER
+    specs = SPECS
+
+    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+        self.requests = Requests(self)
+        self.outputs = (
+            Output("~/external_efforts", JointState, self._make_efforts),
+            Output("~/external_wrench", WrenchStamped, self._make_wrench, ("oMf",)),
+            Output("~/contacts", ExternalContact, self._make_contact, ("oMf",)),
+            Output("~/residual", JointState, self._make_residual),
+            Output("~/residual_without_friction", JointState, self._make_frictionless))
+        self.offers = (*self.requests.offers,
+                       Service("~/get_model", GetModel, get_model),
+                       Service("~/set_payload", SetPayload, set_payload),
+                       Service("~/clear_payload", ClearPayload, clear_payload))
+        self._observation: Observation | None = None
+        self._setting = ""                  # which parameter does not fit the robot
+        self._settings_of: tuple[Any, int] = None, -1   # robot and parameters of `_setting`
+        self._tare: tuple[Any, Array] = None, np.zeros(0)
+        super().__init__(name, source, **kwargs)
+
+    # Lifecycle and parameters
+
+    def stopped(self) -> None:
+        super().stopped()
+        self.requests.listening.abort("the node stops")
+        self._observation = None
+
+    def end(self) -> None:
+        super().end()
+        self.requests.listening.close()
+
+    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
+                         changed: Set[str]) -> None:
+        super().accept_for_robot(robot, values, changed)
+        if RESTARTING & changed:
+            Observation(robot, values, lambda why: None)
+        if any(name.startswith("thresholds.") for name in changed):
+            thresholds(robot, values)
+        if "noise.external" in changed:
+            deviations(robot, values)
+        if {"tip_frame", "wrench_axes"} & changed:
+            _place(robot, values)
+
+    def parameters_changed(self, changed: Set[str]) -> None:
+        super().parameters_changed(changed)
+        if RESTARTING & changed:
+            self.requests.listening.abort("parameters of the observer have changed")
+            self._observation = None
+        elif self._observation:
+            self._observation.adjust(self.parameters.values)
+
+    def tip(self, robot: RobotContext) -> str:
+        """Return the frame at which the external wrench acts; a ValueError if there is none."""
+        return _tip(robot, self.parameters.values["tip_frame"])
+
+    @property
+    def tare(self) -> Array:
+        """Offsets that are subtracted from the external efforts, (nv,)."""
+        robot, offset = self._tare
+        if robot is self.robot:
+            return offset
+        return np.zeros(self.robot.model.nv if self.robot else 0)
+
+    def set_tare(self, robot: RobotContext, offset: Array) -> None:
+        """Subtract these offsets, (nv,), from now on."""
+        self._tare = robot, offset
+        if self._observation and self._observation.robot is robot:
+            self._observation.tare = offset
+
+    # States
+
+    def steady_time(self) -> float:
+        """Return the time [s] of a clock that never jumps."""
+        return time.monotonic()
+
+    def follows(self, now: float) -> Iterable[str] | None:
+        listening = self.requests.listening
+        if listening.active:
+            listening.poll(self.steady_time(), self._problem())
+        if listening.listens or self.dispatch.watched(now):
+            return ("effort",)
+        if self._observation:
+            self._observation.rest()
+        return None
+
+    def on_state(self, robot: RobotContext, state: State) -> None:
+        observation = self._observation_of(robot)
+        if observation is None:
+            return
+        observation.update(state, not RESIDUALS.isdisjoint(self.dispatch.watched(0.0)))
+        listening = self.requests.listening
+        if listening.listens and not observation.problem:
+            listening.add(self.steady_time(), observation.valid, state.stamp, state.q,
+                          state.velocities, observation.tau, observation.external, observation.tau)
+
+    def _observation_of(self, robot: RobotContext) -> Observation | None:
+        """Return the observer of a robot; None if a parameter does not fit it."""
+        if self._observation and self._observation.robot is robot:
+            return self._observation
+        if self._settings_of == (robot, self.parameters.changes):
+            return None
+        if self._observation:
+            self.requests.listening.abort("there is a new robot")
+        self._observation = None
+        try:
+            self._observation = Observation(robot, self.parameters.values, self._restarted)
+            self._observation.tare = self.tare
+            self._setting, self._settings_of = "", (None, -1)
+        except ValueError as error:
+            self._setting, self._settings_of = str(error), (robot, self.parameters.changes)
+        return self._observation
+
+    def _restarted(self, why: str) -> None:
+        self.report.log("observer", f"the observer starts anew: {why}")
+        if "jumped back" in why:
+            self.requests.listening.abort(why)
+
+    def _problem(self) -> str:
+        """Return why there are no external efforts, or an empty string."""
+        if self._observation is None:
+            return self._setting
+        return self._observation.problem
+
+    def waiting_for(self) -> str:
+        waiting = super().waiting_for()
+        if waiting or not (self.dispatch.subscribed() or self.requests.listening.listens):
+            return waiting
+        problem = self._problem()
+        if problem:
+            return f"nothing is published: {problem}"
+        if "~/external_wrench" in self.dispatch.subscribed():
+            assert self.robot is not None
+            try:
+                _place(self.robot, self.parameters.values)
+            except ValueError as error:
+                return f"no ~/external_wrench: {error}"
+        return ""
+
+    def diagnose(self, busy: str = "") -> None:
+        if self.requests.listening.active:
+            self.guard("diagnose", self.requests.listening.poll, self.steady_time(),
+                       self.waiting_for() or "no states")
+        super().diagnose(busy)
+
+    def details(self) -> dict[str, str]:
+        observation = self._observation
+        label = "idle"
+        if observation and observation.valid:
+            label = "running"
+        elif observation and observation.settling:
+            label = "settling"
+        elif self._problem():
+            label = self._problem()
+        return {"observer": label,
+                "observer starts": str(observation.restarts if observation else 0),
+                "collision": str(bool(observation and observation.collision)).lower(),
+                "service": self.requests.listening.text}
+
+    # Outputs
+
+    def valid(self, robot: RobotContext, state: State) -> Observation | None:
+        """Return the observer if it has a result for this state."""
+        observation = self._observation
+        if observation and observation.robot is robot and observation.valid:
+            return observation
+        return None
+
+    def _make_efforts(self, robot: RobotContext) -> Compute:
+        """`~/external_efforts`: what the environment exerts on the joints."""
+        return self._effort(robot, lambda each: each.external if each.valid else None)
+
+    def _make_residual(self, robot: RobotContext) -> Compute:
+        """`~/residual`: measured minus modeled effort, through a low pass with the gain."""
+        return self._effort(robot, lambda each: each.residual if each.residual_valid else None)
+
+    def _make_frictionless(self, robot: RobotContext) -> Compute:
+        """`~/residual_without_friction`: the same, of a model without friction."""
+        return self._effort(robot, lambda each: each.frictionless if each.residual_valid else None)
+
+    def _effort(self, robot: RobotContext, read: Callable[[Observation], Array | None]) -> Compute:
+        message = conversions.named(JointState, robot)
+        message.effort = conversions.zeros(len(robot.names))
+        template = Template(message)
+        effort, rows = template.array("effort"), robot.rows
+
+        def compute(state: State, terms: Terms) -> Template | None:
+            observation = self._observation
+            values = read(observation) if observation and observation.robot is robot else None
+            if values is None:
+                return None
+            effort[:] = values[rows]
+            return template
+        return compute
+
+    def external_wrench(self, robot: RobotContext, state: State) -> Any:
+        """Return the wrench at the tip, a `dyn_ros.ExternalWrench` in its axes, or None."""
+        return robot.once(state, "external wrench", lambda: self._solve_wrench(robot, state))
+
+    def _solve_wrench(self, robot: RobotContext, state: State) -> Any:
+        observation = self.valid(robot, state)
+        if observation is None:
+            return None
+        try:
+            frame = self.tip(robot)
+        except ValueError:              # reported by waiting_for
+            return None
+        covariance = observation.covariance(state.velocities)
+        # the lever arm, in the units of the weighted efforts
+        damping = self.parameters.values["damping"] * math.sqrt(
+            len(covariance) / covariance.trace())
+        return dyn_ros.external_wrench(
+            robot.model, robot.data, state.q, observation.external, frame,
+            covariance=covariance, damping=damping)
+
+    def _make_wrench(self, robot: RobotContext) -> Compute:
+        """`~/external_wrench`: the wrench at the tip that explains the external efforts."""
+        message = WrenchStamped()
+        made_at = -1
+        place: tuple[int, int | None] = 0, None
+
+        def compute(state: State, terms: Terms) -> WrenchStamped | None:
+            nonlocal made_at, place
+            found = self.external_wrench(robot, state)
+            if found is None:
+                return None
+            if made_at != self.parameters.changes:
+                try:
+                    place = _place(robot, self.parameters.values)
+                except ValueError:      # reported by waiting_for
+                    return None
+                made_at = self.parameters.changes
+            frame, axes = place
+            numbers = found.wrench
+            message.header.frame_id = (
+                robot.world_frame if axes is None else robot.model.frame_names[axes])
+            R = rotation(axes, terms.oMf).T @ terms.oMf[frame, :3, :3]
+            force, torque = (R @ numbers[:3]).tolist(), (R @ numbers[3:]).tolist()
+            conversions.set_vector(message.wrench.force, *force)
+            conversions.set_vector(message.wrench.torque, *torque)
+            return message
+        return compute
+
+    def contact(self, robot: RobotContext, state: State) -> Any:
+        """Return the isolated contact, a `dyn_ros.IsolatedContact`, or None without collision."""
+        return robot.once(state, "contact", lambda: self._isolate(robot, state))
+
+    def _isolate(self, robot: RobotContext, state: State) -> Any:
+        observation = self.valid(robot, state)
+        if observation is None or not observation.collision:
+            return None
+        return dyn_ros.isolate_contact(
+            robot.model, robot.data, state.q, observation.external,
+            observation.thresholds.of(state.velocities),
+            covariance=observation.covariance(state.velocities))
+
+    def _make_contact(self, robot: RobotContext) -> Compute:
+        """`~/contacts`: whether something touches the robot, and where."""
+        message = ExternalContact()
+        names = np.array(robot.model.velocity_names)
+
+        def compute(state: State, terms: Terms) -> ExternalContact | None:
+            observation = self.valid(robot, state)
+            if observation is None:
+                return None
+            message.header.frame_id = robot.world_frame
+            message.collision = observation.collision
+            message.since.sec, message.since.nanosec = divmod(
+                observation.since(state.stamp), 1_000_000_000)
+            message.joint = names[observation.exceeded].tolist()
+            _fill_contact(message, self.contact(robot, state))
+            return message
+        return compute
+
+
+def _fill_contact(message: ExternalContact, found: Any) -> None:
+    """Fill a message from an isolated contact; None: there is none."""
+    unknown = (math.nan,) * 3
+    message.link = found.link or "" if found else ""
+    message.possible_links = list(found.possible_links) if found else []
+    message.force = float(found.magnitude) if found else math.nan
+    message.force_deviation = float(found.deviation) if found else math.nan
+    message.line_valid = bool(found and found.line_valid)
+    conversions.set_vector(message.direction, *(found.direction.tolist() if found else unknown))
+    conversions.set_vector(message.point, *(found.point.tolist() if found else unknown))
+
+
+def _tip(robot: RobotContext, name: str) -> str:
+    """Return the frame in the parameter tip_frame, or the last link of a single chain."""
+    model = robot.model
+    if name:
+        try:
+            model.frame_index(name)
+        except ValueError as error:
+            raise SettingError("tip_frame", error) from None
+        return name
+    parents = [joint.parent for joint in model.tree.joints]
+    if len(set(parents)) < len(parents) or not parents:
+        raise SettingError("tip_frame", "the robot has several branches: specify a frame, one of "
+                           + abbreviated(model.frame_names))
+    return next(frame.name for frame in reversed(model.tree.frames) if frame.kind == "body")
+
+
+def _place(robot: RobotContext, values: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return the frames where the wrench acts and in whose axes it is; None: the world."""
+    frame = _tip(robot, values["tip_frame"])
+    link = axes_link(robot, "wrench_axes", values["wrench_axes"]) if values["wrench_axes"] else (
+        coinciding_link(robot.model, frame))
+    return (robot.model.frame_index(frame),
+            None if link is None else robot.model.frame_index(link))
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the node until it is asked to shut down."""
+    return run(ObserverNode, "observer", args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

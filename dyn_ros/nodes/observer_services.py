@@ -1,0 +1,289 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The services of observer_node that listen to the robot before they respond."""
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from rclpy.parameter import Parameter
+
+import dyn_ros
+from dyn_ros.model.types import Array
+from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
+
+from . import conversions
+from .dynamics_services import NAME_LENGTH
+from .listening import Listening, Record, Task, listening_time
+from .parameters import Spec
+from .robot import RobotContext
+from .services import Pending, Service, numbers
+from .state import Rejected
+
+if TYPE_CHECKING:
+    from dyn_ros import PayloadEstimate, Samples
+
+    from .observer_node import ObserverNode
+
+BATCH_KERNELS = ("rnea", "joint_torque_regressor")
+SPECS = (
+    Spec("calibration.duration", 60.0,
+         "How long ~/calibrate and ~/estimate_delay listen, unless the request specifies it [s].",
+         limits=(0.1, 600.0)),
+    Spec("calibration.false_alarms", 0.1,
+         "Rate of false alarms that ~/calibrate aims at, unless the request specifies it [1/h].",
+         limits=(1e-6, 1e6)),
+    Spec("payload.duration", 1.0,
+         "How long ~/estimate_payload listens, unless the request specifies it [s].",
+         limits=(0.01, 600.0)),
+    Spec("tare.duration", 1.0, "How long ~/tare listens, unless the request specifies it [s].",
+         limits=(0.01, 600.0)),
+)
+AT_REST = 1e-3      # a pose: no coordinate moves by more [rad, m]
+SLOW = 0.01         # and none is faster on average [rad/s, m/s]
+MOST_POSES = 1000
+_SYSTEMATIC = 1e-3  # error of a mean effort, relative to it
+
+
+class Requests:
+    """The services of a node that listen; at most one request listens at a time.
+
+    Parameters
+    ----------
+    node : ObserverNode
+    """
+
+    def __init__(self, node: ObserverNode) -> None:
+        self._node = node
+        self.listening = Listening()
+        self._poses: list[Heard] = []               # what ~/estimate_payload has measured
+        self._poses_of: tuple[Any, str] = None, ""  # the robot and the frame for which
+        self.offers = (
+            Service("~/calibrate", CalibrateThresholds, self.calibrate),
+            Service("~/estimate_delay", EstimateEffortDelay, self.estimate_delay),
+            Service("~/estimate_payload", EstimatePayload, self.estimate_payload),
+            Service("~/tare", Tare, self.tare))
+
+    def _duration(self, requested: float, parameter: str) -> float:
+        return listening_time(requested, self._node.parameters.values[parameter])
+
+    def _begin(self, *task: Any) -> Pending:
+        return self.listening.begin(Task(*task), self._node.steady_time())
+
+    def _set(self, **values: Any) -> None:
+        """Set parameters, whose dots are written as two underscores."""
+        result = self._node.set_parameters_atomically([
+            Parameter(name.replace("__", "."), value=value) for name, value in values.items()])
+        if not result.successful:
+            raise Rejected(result.reason)
+
+    # Thresholds
+
+    def calibrate(self, robot: RobotContext, request: Any, response: Any) -> Pending:
+        """Propose thresholds from a motion in which nothing touches the robot."""
+        rate = request.false_alarms or self._node.parameters.values["calibration.false_alarms"]
+        if not math.isfinite(rate) or rate < 0.0:
+            raise Rejected(f"false_alarms: expected 0 (the parameter) or more, got {rate:g} [1/h]")
+        rows = robot.rows
+
+        def compute(record: Record) -> Any:
+            r, v = record.columns[3][:, rows], record.columns[1][:, rows]
+            step = np.diff(record.time)
+            dt = float(np.median(step)) if len(step) else 0.0
+            return dyn_ros.calibrate_thresholds(r, v, dt, rate), r
+
+        def respond(result: Any, response: Any) -> None:
+            found, r = result
+            response.joint = robot.names
+            response.threshold = numbers(found.fixed)
+            response.threshold_per_speed = numbers(found.per_speed)
+            response.mean, response.deviation = numbers(r.mean(axis=0)), numbers(r.std(axis=0))
+            response.states = len(r)
+            if request.apply:
+                self._set(thresholds__fixed=found.fixed.tolist(),
+                          thresholds__per_speed=found.per_speed.tolist())
+        return self._begin("~/calibrate", self._duration(request.duration, "calibration.duration"),
+                           True, compute, respond)
+
+    # Delay of the efforts
+
+    def estimate_delay(self, robot: RobotContext, request: Any, response: Any) -> Pending:
+        """Estimate by how much the efforts lag behind the positions and velocities."""
+        model = copy.copy(robot.model)
+
+        def compute(record: Record) -> Any:
+            q, v, tau, *_ = record.columns
+            return *dyn_ros.estimate_effort_delay(model, record.time, q, v, tau), len(record)
+
+        def respond(result: Any, response: Any) -> None:
+            response.delay, response.deviation, response.states = result
+            if request.apply:
+                self._set(effort_delay=response.delay)
+        return self._begin("~/estimate_delay",
+                           self._duration(request.duration, "calibration.duration"),
+                           False, compute, respond)
+
+    # Payload
+
+    def estimate_payload(self, robot: RobotContext, request: Any, response: Any) -> Pending:
+        """Estimate the payload from what is heard now and at earlier requests."""
+        name = request.name or "estimated"
+        if len(name) > NAME_LENGTH:
+            raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
+        frame = request.frame or self._node.tip(robot)
+        if robot.model.tree.frames[robot.model.frame_index(frame)].parent < 0:
+            raise Rejected(f"frame: {frame!r:.80} is fixed; name one that moves")
+        model = copy.copy(robot.model)
+        if name in model.payloads:
+            model.clear_payload(name)
+        earlier = self._earlier(robot, frame, request.restart)
+        offset = -self._node.tare
+
+        def compute(record: Record) -> tuple[list[Heard], PayloadEstimate, int]:
+            q, v, _, _, tau = record.columns
+            heard = [*earlier, heard_in(model, record.time, q, v, tau)]
+            return heard, weigh(model, heard, frame, offset), len(record)
+
+        def respond(result: Any, response: Any) -> None:
+            heard, found, states = result
+            if self._poses_of == (robot, frame):
+                self._poses = heard
+            self._fill_payload(robot, response, found)
+            response.requests, response.states = len(heard), states
+            response.message = _advice(found, bool(offset.any()))
+            if request.apply:
+                robot.set_payload(name, frame, found.mass, found.com, found.inertia)
+                response.applied = True
+        return self._begin("~/estimate_payload",
+                           self._duration(request.duration, "payload.duration"),
+                           False, compute, respond)
+
+    def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[Heard]:
+        """Return what earlier requests have measured with this robot and frame."""
+        if restart or self._poses_of != (robot, frame):
+            self._poses, self._poses_of = [], (robot, frame)
+        if len(self._poses) >= MOST_POSES:
+            raise Rejected(f"{len(self._poses)} requests have been measured; set restart")
+        return list(self._poses)
+
+    @staticmethod
+    def _fill_payload(robot: RobotContext, response: Any, found: PayloadEstimate) -> None:
+        response.inertia.header.frame_id = found.frame
+        conversions.set_inertia(
+            response.inertia.inertia, dyn_ros.Inertia(found.mass, found.com, found.inertia))
+        response.mass_lower, response.mass_upper = float(found.lower[0]), float(found.upper[0])
+        lower, upper = com_interval(found)
+        conversions.set_vector(response.com_lower, *lower.tolist())
+        conversions.set_vector(response.com_upper, *upper.tolist())
+        response.com_determined = {"m cx", "m cy", "m cz"} <= set(found.determined)
+        response.inertia_determined = len(found.determined) == 10
+
+    # Tare
+
+    def tare(self, robot: RobotContext, request: Any, response: Any) -> Pending | None:
+        """Regard the present external efforts as zero, or use them as measured again."""
+        node = self._node
+
+        def respond(offset: Array, response: Any) -> None:
+            node.set_tare(robot, offset)
+            response.joint, response.offset = robot.names, numbers(offset[robot.rows])
+        if request.clear:
+            respond(np.zeros(robot.model.nv), response)
+            return None
+        before = node.tare.copy()
+        return self._begin(
+            "~/tare", self._duration(request.duration, "tare.duration"), True,
+            lambda record: record.columns[3].mean(axis=0) + before, respond)
+
+
+class Heard(NamedTuple):
+    """What one request for a payload has measured.
+
+    Attributes
+    ----------
+    samples : Samples
+        Of a robot at rest, a single one with the means.
+    variance : ndarray (nv,), optional
+        Of the errors of this single sample [N2 m2, N2]; None if the robot moved.
+    """
+
+    samples: Samples
+    variance: Array | None
+
+
+def heard_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) -> Heard:
+    """Return what has been measured during some time.
+
+    Parameters
+    ----------
+    model : dyn_ros.Model
+    time : ndarray (N,)
+    q, v, tau : ndarray (N, nq), (N, nv), (N, nv)
+    """
+    if np.ptp(q, axis=0).max(initial=0.0) > AT_REST or abs(v.mean(axis=0)).max(initial=0.0) > SLOW:
+        return Heard(dyn_ros.Samples.from_arrays(model, time, q, tau, v), None)
+    zero = np.zeros((1, model.nv))
+    sample = dyn_ros.Samples(
+        time[:1], q[len(q) // 2:len(q) // 2 + 1], zero, zero, tau.mean(axis=0)[None],
+        np.ones(1), np.zeros(1, np.int32))
+    # at rest, Coulomb friction is between its two signs
+    variance = tau.var(axis=0) / len(tau) + model.friction ** 2 / 3.0 + (
+        _SYSTEMATIC * tau.mean(axis=0)) ** 2
+    return Heard(sample, variance)
+
+
+def weigh(model: dyn_ros.Model, heard: Sequence[Heard], frame: str,
+          offset: Array) -> PayloadEstimate:
+    """Return the payload that explains what has been heard.
+
+    A few poses do not show how the errors of the joints compare: the scatter of the samples in
+    each pose does. How large they are follows from the differences between poses.
+
+    Parameters
+    ----------
+    model : dyn_ros.Model
+    heard : sequence of Heard
+    frame : str
+    offset : ndarray (nv,)
+        Constant efforts to subtract.
+    """
+    samples = dyn_ros.Samples.concatenate([each.samples for each in heard])
+    variances = [each.variance for each in heard if each.variance is not None]
+    if len(variances) < len(heard):
+        return dyn_ros.identify_payload(model, samples, frame, offset=offset)
+    noise = np.sqrt(np.mean(variances, axis=0))
+    noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-9))
+    found = dyn_ros.identify_payload(model, samples, frame, offset=offset, noise=noise)
+    free = samples.tau.size - min(len(found.determined), 4)
+    scale = float(np.sum((found.after / noise) ** 2)) * len(samples) / max(free, 1)
+    return dyn_ros.identify_payload(
+        model, samples, frame, offset=offset, noise=noise * math.sqrt(max(scale, 1.0)))
+
+
+def com_interval(found: PayloadEstimate) -> tuple[Array, Array]:
+    """Return the bounds of the center of mass [m] at 95 %, (3,) each; infinite if unknown."""
+    lower, upper = found.lower, found.upper
+    if not lower[0] > 0.0:
+        return np.full(3, -math.inf), np.full(3, math.inf)
+    half = 0.5 * (upper[1:4] - lower[1:4])          # infinite: not determined
+    relative = 0.5 * (upper[0] - lower[0]) / found.mass
+    # as of a quotient, whose parts are regarded as independent
+    spread = np.hypot(half / found.mass, found.com * relative)
+    return found.com - spread, found.com + spread
+
+
+def _advice(found: PayloadEstimate, tared: bool) -> str:
+    """Return what else would help."""
+    advice = []
+    if not {"m cx", "m cy", "m cz"} <= set(found.determined):
+        advice.append("the center of mass is a guess: call again at poses in which gravity has "
+                      f"other directions in {found.frame}")
+    elif len(found.determined) < 10:
+        advice.append("the inertia is that of a sphere of water: call during rotations with "
+                      "acceleration to determine it")
+    if tared:
+        advice.append("the efforts that ~/tare measured have been subtracted")
+    return "; ".join(advice)

@@ -1,0 +1,298 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Thresholds of external efforts, and their calibration for a rate of false alarms.
+
+A calibration listens for a minute or a few, and the wanted rate is one alarm in hours: the tail of
+the residuals is extrapolated. Their peaks above a level, one of each cluster, occur at a rate that
+falls as exp(-(x / s)^c). c is 2 for Gaussian noise, and less if friction reversals or slow errors of
+the model make the tail heavy. For a given c the average over all s that agree with the peaks has a
+closed form, and so has the probability of c; the rate is averaged over both. A short recording
+therefore results in wider thresholds than a long one.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.inputs import finite_array
+from ..model.types import Array, ArrayLike
+
+SLOW = 0.05
+"""Velocity above which the direction of friction is certain [rad/s, m/s]."""
+
+SHORTEST = 10.0
+"""The least duration of a calibration [s]."""
+
+_BLOCK = 0.25                   # s: of a block only the largest value counts
+_SHARE, _COUNT = 0.3, 80        # the most blocks above the level from which tails are fitted
+_LONGEST = 4                    # blocks of a cluster; a longer one counts as several
+_SHAPES = np.array([2.0, 1.5, 1.0])                 # c
+_PRIOR = np.array([0.6, 0.25, 0.15])
+_RATIOS = 0.0, 0.25, 1.0, 4.0   # of the parts in proportion to speed and fixed, at the usual speed
+_BETTER = 0.95                  # a part in proportion to speed must make thresholds so much smaller
+_RESTING = 1e-3                 # rad/s, m/s: a usual speed below which there is none
+_HOUR = 3600.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Thresholds:
+    """Above which external efforts are a collision.
+
+    ``fixed + per_speed * abs(v)``, and near rest ``at_rest * (1 - abs(v) / SLOW)`` more: Coulomb
+    friction at rest is anything up to its size, and the sign of a small velocity may be wrong.
+
+    Attributes
+    ----------
+    fixed : (nv,) ndarray
+        [N m, N].
+    per_speed : (nv,) ndarray
+        Added for each rad/s or m/s [N m s, N s].
+    at_rest : (nv,) ndarray
+        Added at rest, less at velocities up to 0.05 rad/s or m/s; usually ``model.friction``
+        [N m, N].
+
+    Raises
+    ------
+    ValueError
+        Numbers that are negative or not finite, or of different lengths.
+    """
+
+    fixed: Array
+    per_speed: Array | float = 0.0
+    at_rest: Array | float = 0.0
+
+    def __post_init__(self) -> None:
+        fixed = finite_array("fixed", self.fixed, (np.size(self.fixed),))
+        for name in ("fixed", "per_speed", "at_rest"):
+            values = one_each(name, getattr(self, name), len(fixed))
+            if (values < 0.0).any():
+                raise ValueError(f"{name}: expected numbers that are not negative, got "
+                                 f"{values.min():g} in {name}[{values.argmin()}]")
+            object.__setattr__(self, name, values)
+
+    def of(self, v: ArrayLike) -> Array:
+        """Thresholds at a velocity.
+
+        Parameters
+        ----------
+        v : (nv,) or (B, nv) array_like
+            [rad/s, m/s].
+
+        Returns
+        -------
+        (nv,) or (B, nv) ndarray
+            [N m, N].
+        """
+        speed = np.abs(v)
+        found: Array = (self.fixed + self.per_speed * speed
+                        + self.at_rest * np.maximum(1.0 - speed / SLOW, 0.0))
+        return found
+
+    def exceeded(self, external: ArrayLike, v: ArrayLike) -> NDArray[np.bool_]:
+        """Whether each external effort exceeds its threshold.
+
+        Parameters
+        ----------
+        external : (nv,) or (B, nv) array_like
+            [N m, N].
+        v : (nv,) or (B, nv) array_like
+            [rad/s, m/s].
+
+        Returns
+        -------
+        (nv,) or (B, nv) ndarray of bool
+        """
+        found: NDArray[np.bool_] = np.abs(external) > self.of(v)
+        return found
+
+
+def _nothing() -> Array:
+    return np.zeros(0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CalibratedThresholds(Thresholds):
+    """The result of ``dyn_ros.calibrate_thresholds``: thresholds, and what they follow from.
+
+    Attributes
+    ----------
+    fixed, per_speed, at_rest : (nv,) ndarray
+        See ``Thresholds``.
+    mean, deviation : (nv,) ndarray
+        Of the external efforts, in which nothing touched the robot [N m, N].
+    largest : (nv,) ndarray
+        Largest external effort of each coordinate, relative to its threshold at that speed; zero
+        if both are zero.
+    peaks : (nv,) ndarray of int
+        Number of independent peaks from which each tail was extrapolated.
+    shape : (nv,) ndarray
+        Of the tails: 2 as of Gaussian noise, down to 1 for heavy ones.
+    duration : float
+        [s].
+    false_alarms : float
+        The wanted rate of the robot [1/h].
+    """
+
+    mean: Array = dataclasses.field(default_factory=_nothing)
+    deviation: Array = dataclasses.field(default_factory=_nothing)
+    largest: Array = dataclasses.field(default_factory=_nothing)
+    peaks: NDArray[np.int_] = dataclasses.field(default_factory=lambda: np.zeros(0, int))
+    shape: Array = dataclasses.field(default_factory=_nothing)
+    duration: float = 0.0
+    false_alarms: float = math.inf
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether the recording is too short to have contained such a false alarm."""
+        return self.duration * self.false_alarms < _HOUR
+
+
+def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
+                         false_alarms: float = 0.1, *, friction: ArrayLike = 0.0,
+                         least: ArrayLike = 0.0) -> CalibratedThresholds:
+    """Thresholds for a rate of false alarms, from a motion in which nothing touches the robot.
+
+    The robot should move as it will later, for a minute or more: what it does not do here, such as
+    faster motions, may cause false alarms. A part in proportion to speed is added where it makes
+    thresholds smaller on average.
+
+    Parameters
+    ----------
+    external : (B, nv) array_like
+        External efforts of an observer, settled: without its start [N m, N].
+    v : (B, nv) array_like
+        Velocities [rad/s, m/s].
+    dt : float
+        Sampling period [s].
+    false_alarms : float
+        Wanted rate for the whole robot [1/h].
+    friction : float or (nv,) array_like
+        Coulomb friction, such as ``model.friction``: becomes ``at_rest`` [N m, N].
+    least : float or (nv,) array_like
+        Fixed thresholds are not smaller than this [N m, N].
+
+    Returns
+    -------
+    CalibratedThresholds
+
+    Raises
+    ------
+    ValueError
+        Fewer than 10 s, a number that is not finite, or a rate that is not positive.
+
+    References
+    ----------
+    Naess, A. and Gaidai, O.: Estimation of extreme values from sampled time series. Structural
+    Safety 31 (2009).
+    """
+    residual, speed = finite_rows("external", external), finite_rows("v", v)
+    if residual.shape != speed.shape:
+        raise ValueError(f"v: expected the shape of external, {residual.shape}, got {speed.shape}")
+    dt = _positive("dt", dt)
+    wanted = _positive("false_alarms", false_alarms)
+    if not len(residual) * dt >= SHORTEST:
+        raise ValueError(f"external: expected at least {SHORTEST:g} s of motion, got "
+                         f"{len(residual) * dt:.3g} s; listen for longer")
+    nv = residual.shape[1]
+    at_rest = Thresholds(np.zeros(nv), at_rest=one_each("friction", friction, nv))
+    rate = wanted / (_HOUR * nv)
+    size = np.maximum(np.abs(residual) - at_rest.of(speed), 0.0)
+    tails = [_thresholds(size[:, k], np.abs(speed[:, k]), dt, rate) for k in range(nv)]
+    found = Thresholds(np.maximum([tail.fixed for tail in tails], one_each("least", least, nv)),
+                       np.array([tail.per_speed for tail in tails]), at_rest.at_rest)
+    return CalibratedThresholds(
+        found.fixed, found.per_speed, found.at_rest, residual.mean(axis=0), residual.std(axis=0),
+        _largest(residual, found.of(speed)), np.array([tail.peaks for tail in tails]),
+        np.array([tail.shape for tail in tails]), len(residual) * dt, wanted)
+
+
+def _largest(residual: Array, threshold: Array) -> Array:
+    """The largest values relative to their thresholds."""
+    found: Array = np.divide(np.abs(residual), threshold, out=np.zeros(residual.shape),
+                             where=threshold > 0.0).max(axis=0)
+    return found
+
+
+def one_each(name: str, value: ArrayLike, count: int) -> Array:
+    """Convert a number, or one for each coordinate, to an array, or raise a ValueError."""
+    return np.zeros(count) + finite_array(name, value, (count,) if np.ndim(value) else ())
+
+
+def finite_rows(name: str, value: ArrayLike) -> Array:
+    """Convert to a finite array with a row for each sample, or raise a ValueError."""
+    shape = np.shape(value)
+    if len(shape) != 2:
+        raise ValueError(f"{name}: expected shape (B, nv), a row for each sample, got {shape}")
+    return finite_array(name, value, shape)
+
+
+def _positive(name: str, value: float) -> float:
+    number = float(finite_array(name, value, ()))
+    if number <= 0.0:
+        raise ValueError(f"{name}: expected a positive number, got {number:g}")
+    return number
+
+
+class _Tail(NamedTuple):
+    """Thresholds of one coordinate."""
+
+    fixed: float
+    per_speed: float
+    peaks: int
+    shape: float
+
+
+def _thresholds(size: Array, speed: Array, dt: float, rate: float) -> _Tail:
+    """Choose the part in proportion to speed that makes thresholds smallest on average."""
+    usual = math.sqrt(float(np.mean(speed ** 2)))
+    best, width = _Tail(0.0, 0.0, 0, 0.0), math.inf
+    for ratio in _RATIOS if usual > _RESTING else _RATIOS[:1]:
+        scale = 1.0 + ratio / usual * speed if ratio else np.ones(len(speed))
+        level, peaks, shape = _level(size / scale, dt, rate)
+        mean = level * float(scale.mean())
+        if mean < (_BETTER * width if math.isfinite(width) else width):
+            width = mean
+            best = _Tail(level, level * ratio / usual if ratio else 0.0, peaks, shape)
+    return best
+
+
+def _level(values: Array, dt: float, rate: float) -> tuple[float, int, float]:
+    """The level that values exceed at a rate, the number of peaks, and the shape of the tail."""
+    peaks, start, span = _peaks(values, dt)
+    if not start > 0.0 or not peaks.max(initial=0.0) > start:
+        return float(values.max()), len(peaks), _SHAPES[0]
+    x, count = peaks / start, len(peaks)        # the unit does not matter
+    powers = x[:, None] ** _SHAPES - 1.0
+    total = powers.sum(axis=0)
+    evidence = (np.log(_PRIOR) + count * np.log(_SHAPES / total)
+                + (_SHAPES - 1.0) * np.log(x).sum())
+    weight = np.exp(evidence - evidence.max())
+    weight /= weight.sum()
+
+    def predicted(level: float) -> float:
+        return float(count / span * (weight @ (1.0 + (level ** _SHAPES - 1.0) / total) ** -count))
+
+    low, high = 1.0, 2.0
+    while predicted(high) > rate:
+        low, high = high, 2.0 * high
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if predicted(middle) > rate else (low, middle)
+    return high * start, count, float(weight @ _SHAPES)
+
+
+def _peaks(values: Array, dt: float) -> tuple[Array, float, float]:
+    """The largest values of clusters above a level, the level, and the duration."""
+    length = max(1, round(_BLOCK / dt))
+    blocks = values[:len(values) // length * length].reshape(-1, length).max(axis=1)
+    start = float(np.quantile(blocks, 1.0 - min(_SHARE, _COUNT / len(blocks))))
+    above = np.flatnonzero(blocks > start)
+    opens = np.diff(above, prepend=-2) > 1
+    run = np.maximum.accumulate(np.where(opens, np.arange(len(above)), 0))
+    first = np.flatnonzero((np.arange(len(above)) - run) % _LONGEST == 0)
+    peaks = np.maximum.reduceat(blocks[above], first) if len(first) else blocks[:0]
+    return peaks, start, len(blocks) * length * dt

@@ -1,0 +1,16 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Start observer_node.
+
+For the arguments, run `ros2 launch dyn_ros observer.launch.py --show-args`.
+"""
+from dyn_ros.launch_checks import require_file
+from dyn_ros.nodes.launch_file import launch_description
+from launch import LaunchDescription
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Declare the arguments, then start the node."""
+    return LaunchDescription([
+        require_file("robot_description_file"),
+        launch_description("observer_node", "observer.yaml", name="observer")])

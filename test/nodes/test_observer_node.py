@@ -1,0 +1,414 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""observer_node on a simulated arm: external efforts, wrenches, contacts, services, faults."""
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+
+from geometry_msgs.msg import WrenchStamped
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+
+import dyn_ros
+from dyn_ros.msg import ExternalContact
+from dyn_ros.srv import (
+    CalibrateThresholds,
+    ClearPayload,
+    EstimateEffortDelay,
+    EstimatePayload,
+    SetPayload,
+    Tare,
+)
+
+ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+MODULE = "dyn_ros.nodes.observer_node"
+Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
+DT = 1e-3
+FORCE = np.array([3.0, -4.0, 12.0])
+
+
+class Robot:
+    """Publishes states of an arm that a controller holds still or moves, and forces act on."""
+
+    def __init__(self, client, node, model, seconds=100.0):
+        self.client, self.node, self.model = client, node, model
+        self.data = dyn_ros.Data(model)
+        self.publisher = client.publisher(JointState, node.topic("joint_states"))
+        self.time = seconds
+        self.names = [name for name, nv in zip(model.joint_names, model.nvs) if nv == 1]
+        self.heard = None
+
+    def message(self, q, v, tau, names=None):
+        message = JointState(name=names or self.names, position=list(map(float, q)),
+                             velocity=list(map(float, v)), effort=list(map(float, tau)))
+        stamp = message.header.stamp
+        stamp.sec, stamp.nanosec = divmod(round(self.time * 1e9), 1_000_000_000)
+        return message
+
+    def motion(self, swing):
+        """Position, velocity, acceleration at the present time."""
+        phase = 2.0 * np.arange(1, 8) ** 0.5
+        return (Q + swing * np.sin(phase * self.time),
+                swing * phase * np.cos(phase * self.time),
+                -swing * phase ** 2 * np.sin(phase * self.time))
+
+    def efforts(self, q, v, a, force=None, frame="tool"):
+        """What the motors apply while a force in world axes acts on a frame."""
+        tau = dyn_ros.rnea(self.model, self.data, q, v, a).copy()
+        tau += dyn_ros.joint_friction(self.model, v)
+        return tau - self.external(q, force, frame)
+
+    def external(self, q, force, frame="tool"):
+        if force is None:
+            return np.zeros(self.model.nv)
+        J = dyn_ros.frame_jacobian(self.model, self.data, q, frame, 2)
+        return J[:3].T @ force
+
+    def say(self, count, swing=0.0, force=None, frame="tool", change=lambda q, v, tau: (q, v, tau),
+            step=DT):
+        """Publish states one after the other, each processed before the next."""
+        for _ in range(count):
+            self.time += step
+            q, v, a = self.motion(swing)
+            tau = self.efforts(q, v, a, force, frame)
+            self.publisher.publish(self.message(*change(q, v, tau)))
+            self.client.settle()
+        return q, v
+
+
+@pytest.fixture(scope="module")
+def node(start):
+    return start(module=MODULE, gain=100.0)
+
+
+@pytest.fixture(scope="module")
+def robot(client, node, arm):
+    return Robot(client, node, arm)
+
+
+@pytest.fixture
+def listen(client, node):
+    def listen(topic, kind):
+        return client.listen(kind, f"{node.name}/{topic}")
+    yield listen
+    client.stop_listening()
+
+
+def numbers(vector):
+    return np.array([vector.x, vector.y, vector.z])
+
+
+def test_a_push_at_the_tool_is_published_as_efforts_wrench_and_contact(robot, listen):
+    efforts = listen("external_efforts", JointState)
+    wrenches = listen("external_wrench", WrenchStamped)
+    contacts = listen("contacts", ExternalContact)
+    robot.say(100, 0.2)
+    assert np.abs(efforts[-1].effort).max() < 1e-3
+    assert not contacts[-1].collision
+    q, _ = robot.say(150, 0.2, FORCE)
+    assert list(efforts[-1].name) == robot.names
+    np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
+    R = dyn_ros.frame_placements(robot.model, robot.data, q)[
+        robot.model.frame_index("tool")][:3, :3]
+    assert wrenches[-1].header.frame_id == "tool"
+    np.testing.assert_allclose(R @ numbers(wrenches[-1].wrench.force), FORCE, atol=0.2)
+    np.testing.assert_allclose(numbers(wrenches[-1].wrench.torque), 0.0, atol=0.05)
+    assert efforts[-1].header.stamp == contacts[-1].header.stamp
+
+
+def test_a_contact_names_the_joints_and_how_long(robot, listen):
+    contacts = listen("contacts", ExternalContact)
+    robot.say(60, 0.2)
+    robot.say(100, 0.2, 10.0 * FORCE)
+    contact = contacts[-1]
+    assert contact.collision
+    assert set(contact.joint) <= set(robot.names)
+    assert contact.joint
+    assert contact.link in contact.possible_links
+    assert contact.header.frame_id == "base_link"
+    assert 0.08 < contact.since.sec + 1e-9 * contact.since.nanosec < 0.1
+    robot.say(100, 0.2)
+    assert not contacts[-1].collision
+    assert not contacts[-1].joint
+    assert contacts[-1].link == ""
+    assert math.isnan(contacts[-1].force)
+
+
+def test_axes_of_the_wrench(client, node, robot, listen):
+    wrenches = listen("external_wrench", WrenchStamped)
+    robot.say(50, 0.0)
+    for axes, frame in (("world", "base_link"), ("elbow_link", "elbow_link"), ("", "tool")):
+        done, why = client.set_parameters(node, wrench_axes=axes)
+        assert done, why
+        q, _ = robot.say(120, 0.0, FORCE)
+        assert wrenches[-1].header.frame_id == frame
+        R = dyn_ros.frame_placements(robot.model, robot.data, q)[
+            robot.model.frame_index(frame)][:3, :3]
+        np.testing.assert_allclose(R @ numbers(wrenches[-1].wrench.force), FORCE, atol=0.05)
+    assert client.set_parameters(node, wrench_axes="nowhere")[1].startswith("wrench_axes: no frame")
+    assert client.set_parameters(node, tip_frame="nowhere")[1].startswith("tip_frame: ")
+
+
+def test_the_residual_is_measured_minus_modeled(robot, listen):
+    with_friction = listen("residual", JointState)
+    without = listen("residual_without_friction", JointState)
+    robot.say(1)
+    q, v = robot.say(150, 0.3, FORCE)
+    np.testing.assert_allclose(with_friction[-1].effort, -robot.external(q, FORCE), atol=0.05)
+    assert with_friction[-1].header.stamp == without[-1].header.stamp
+
+
+@pytest.mark.parametrize("trouble, text", [
+    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [])), "unknown effort of elbow"),
+    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [*tau[:3], math.nan, *tau[4:]])),
+     "unknown effort of elbow_pitch"),
+    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [], tau)), "unknown velocity of"),
+])
+def test_missing_input_is_stated_and_nothing_is_published(client, node, robot, listen, trouble, text):
+    efforts = listen("external_efforts", JointState)
+    robot.say(60)
+    count = len(efforts)
+    assert count
+    trouble(robot)
+    status, _ = client.diagnostics(node)
+    assert text.split(" of")[0] in status.message, status.message
+    assert text.split(" ")[-1] in status.message
+    assert len(efforts) == count
+    robot.say(20)
+    assert len(efforts) == count            # not settled
+    robot.say(40)
+    assert len(efforts) > count
+    assert np.abs(efforts[-1].effort).max() < 1e-3
+    client.diagnostics(node, lambda status, _: status.message == "running")
+
+
+@pytest.mark.parametrize("jump, text", [(5.0, "no states for 5"), (-20.0, "jumped back by")])
+def test_a_jump_of_time_starts_the_observer_anew(client, node, robot, listen, jump, text):
+    efforts = listen("external_efforts", JointState)
+    robot.say(60, 0.2)
+    count, begin = len(efforts), len(node.output())
+    robot.time += jump
+    robot.say(20, 0.2)
+    assert len(efforts) == count
+    robot.say(40, 0.2)
+    assert len(efforts) > count
+    assert text in node.output()[begin:] or "observer" in node.output()
+
+
+def test_repeated_stamps_are_stated(client, node, robot, listen):
+    efforts = listen("external_efforts", JointState)
+    robot.say(60)
+    count = len(efforts)
+    robot.say(5, step=0.0)
+    assert len(efforts) == count
+    status, _ = client.diagnostics(node)
+    assert "do not advance" in status.message
+    robot.say(2)
+    assert len(efforts) == count + 2
+
+
+def test_every_state_is_used_although_max_rate_limits_publishing(client, node, robot, listen):
+    efforts = listen("external_efforts", JointState)
+    assert client.set_parameters(node, max_rate=5.0) == (True, "")
+    robot.say(300, 0.3, FORCE)
+    assert client.set_parameters(node, max_rate=0.0) == (True, "")
+    q, _ = robot.say(1, 0.3, FORCE)
+    assert len(efforts) < 100
+    np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
+
+
+def test_idle_without_subscribers_and_back(client, node, robot):
+    robot.say(5)
+    _, values = client.diagnostics(node)
+    assert values["observer"] == "idle"
+    begin = len(node.output())
+    efforts = client.listen(JointState, node.name + "/external_efforts")
+    robot.time += 10.0
+    robot.say(70)
+    assert np.abs(efforts[-1].effort).max() < 1e-3
+    assert "starts anew" not in node.output()[begin:]
+    client.stop_listening()
+
+
+# Services
+
+
+def ask(client, robot, kind, service, request, count, **how):
+    """Call a service that listens, while the robot moves; return its response."""
+    future = client.send(kind, f"{robot.node.name}/{service}", request) if kind else request
+    client.settle()
+    end = time.monotonic() + 60.0
+    while not future.done() and time.monotonic() < end:
+        robot.say(count, **how)
+        time.sleep(0.01)        # for the thread that computes
+    assert future.done()
+    return future.result()
+
+
+def test_tare(client, node, robot, listen):
+    efforts = listen("external_efforts", JointState)
+    robot.say(150, force=FORCE)
+    answer = ask(client, robot, Tare, "tare", Tare.Request(duration=0.05), 20, force=FORCE)
+    assert answer.success, answer.message
+    assert answer.joint == robot.names
+    q, _ = robot.say(100, force=FORCE)
+    np.testing.assert_allclose(efforts[-1].effort, 0.0, atol=0.05)
+    np.testing.assert_allclose(answer.offset, robot.external(q, FORCE), atol=0.05)
+    answer = client.call(Tare, node.name + "/tare", Tare.Request(clear=True))
+    assert answer.success
+    assert list(answer.offset) == [0.0] * 7
+    robot.say(1, force=FORCE)
+    np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
+
+
+def test_one_request_listens_at_a_time(client, node, robot):
+    first = client.send(Tare, node.name + "/tare", Tare.Request(duration=0.1))
+    client.settle()
+    second = client.call(CalibrateThresholds, node.name + "/calibrate",
+                         CalibrateThresholds.Request())
+    assert not second.success
+    assert "~/tare listens" in second.message
+    ended = ask(client, robot, None, None, first, 20)
+    assert ended.success, ended.message
+    assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
+
+
+@pytest.mark.parametrize("how, text", [
+    (lambda client, node, robot: setattr(robot, "time", robot.time - 20.0), "jumped back"),
+    (lambda client, node, robot: client.set_parameters(node, gain=90.0), "parameters"),
+    (lambda client, node, robot: client.change_state(node, 4), "stops"),
+])
+def test_listening_ends_with_a_reason(client, node, robot, how, text):
+    robot.time += 100.0
+    future = client.send(Tare, node.name + "/tare", Tare.Request(duration=10.0))
+    client.settle()
+    robot.say(100)
+    how(client, node, robot)
+    client.settle()
+    robot.say(3)
+    assert future.done()
+    assert not future.result().success
+    assert text in future.result().message
+    client.change_state(node, 3)
+    assert client.set_parameters(node, gain=100.0) == (True, "")
+
+
+def test_listening_ends_without_states(client, node, robot, monkeypatch):
+    future = client.send(Tare, node.name + "/tare", Tare.Request(duration=10.0))
+    client.settle()
+    robot.say(50)
+    later = node.node.steady_time() + 10.0
+    monkeypatch.setattr(node.node, "steady_time", lambda: later)
+    client.diagnostics(node)
+    client.settle()
+    assert future.done()
+    assert "~/tare ended early" in future.result().message
+    assert "no state" in future.result().message
+
+
+def test_calibration_proposes_and_applies_thresholds(client, node, robot, listen):
+    rng = np.random.default_rng(0)
+    noise = [0.2] * 7
+    listen("external_efforts", JointState)
+    answer = ask(
+        client, robot, CalibrateThresholds, "calibrate",
+        CalibrateThresholds.Request(duration=12.0, apply=True), 500, swing=0.3,
+        change=lambda q, v, tau: (q, v, tau + noise * rng.normal(size=7)), step=5e-3)
+    assert answer.success, answer.message
+    assert answer.joint == robot.names
+    assert answer.states > 2000
+    assert np.all(np.array(answer.threshold) > 3.0 * np.array(answer.deviation))
+    fixed = node.node.get_parameter("thresholds.fixed").value
+    assert list(fixed) == list(answer.threshold)
+    assert client.set_parameters(
+        node, **{"thresholds.fixed": (Parameter.Type.DOUBLE_ARRAY, []),
+                 "thresholds.per_speed": (Parameter.Type.DOUBLE_ARRAY, []),
+                 "noise.external": (Parameter.Type.DOUBLE_ARRAY, [])}) == (True, "")
+
+
+def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, arm, listen):
+    mass, com = 0.5, np.array([0.02, -0.03, 0.05])
+    loaded = dyn_ros.Model.from_urdf_file(ARM7)
+    loaded.set_payload("load", "tool", mass, com, 1e-3 * np.eye(3))
+    data, rng = dyn_ros.Data(loaded), np.random.default_rng(1)
+    answers = []
+    for pose in range(6):
+        q = rng.uniform(-1.0, 1.0, 7)
+        tau = dyn_ros.generalized_gravity(loaded, data, q).copy()
+        answers.append(ask(
+            client, robot, EstimatePayload, "estimate_payload",
+            EstimatePayload.Request(duration=0.2, restart=pose == 0, apply=pose == 5), 50,
+            change=lambda *_, q=q, tau=tau: (q, np.zeros(7), tau + 0.05 * rng.normal(size=7))))
+    answer = answers[-1]
+    assert answer.success, answer.message
+    assert answer.requests == 6
+    assert answer.applied
+    body = answer.inertia.inertia
+    assert abs(body.m - mass) < 0.01
+    assert np.abs(numbers(body.com) - com).max() < 5e-3
+    assert answer.mass_lower < mass < answer.mass_upper
+    assert answer.com_determined
+    assert not answer.inertia_determined
+    assert (numbers(answer.com_lower) < com).all()
+    assert (com < numbers(answer.com_upper)).all()
+    efforts = listen("external_efforts", JointState)
+    robot.say(60, change=lambda *_: (q, np.zeros(7), tau))
+    assert np.abs(efforts[-1].effort).max() < 0.1
+    assert client.call(ClearPayload, node.name + "/clear_payload", ClearPayload.Request()).success
+
+
+def test_a_payload_set_by_request_starts_the_observer_anew(client, node, robot, listen):
+    efforts = listen("external_efforts", JointState)
+    robot.say(60)
+    request = SetPayload.Request(name="cup")
+    request.inertia.header.frame_id = "tool"
+    body = request.inertia.inertia
+    body.m, body.ixx, body.iyy, body.izz = 1.0, 0.01, 0.01, 0.01
+    assert client.call(SetPayload, node.name + "/set_payload", request).success
+    count = len(efforts)
+    robot.say(1)
+    assert len(efforts) == count
+    robot.say(150)
+    q = robot.motion(0.0)[0]
+    np.testing.assert_allclose(efforts[-1].effort, -robot.external(q, [0.0, 0.0, -9.81]), atol=0.01)
+    assert client.call(ClearPayload, node.name + "/clear_payload", ClearPayload.Request()).success
+
+
+def test_a_delay_of_the_efforts_is_estimated_and_set(client, node, robot, listen):
+    lag, waiting = 0.012, []
+
+    def late(q, v, tau):
+        waiting.append(tau)
+        return q, v, waiting.pop(0) if len(waiting) > 12 else waiting[0]
+    answer = ask(client, robot, EstimateEffortDelay, "estimate_delay",
+                 EstimateEffortDelay.Request(duration=8.0, apply=True), 1000, swing=0.4,
+                 change=late)
+    assert answer.success, answer.message
+    assert abs(answer.delay - lag) < 1e-3
+    assert node.node.get_parameter("effort_delay").value == answer.delay
+    efforts = listen("external_efforts", JointState)
+    robot.say(300, swing=0.4, change=late)
+    assert np.abs(efforts[-1].effort).max() < 0.2
+    assert client.set_parameters(node, effort_delay=0.0) == (True, "")
+
+
+@pytest.mark.parametrize("name, value, text", [
+    ("gain", -1.0, "gain"),
+    ("joint_gains", [1.0, 2.0], "joint_gains: expected one number, or 7"),
+    ("joint_gains", [1.0] * 6 + [-2.0], "-2"),
+    ("method", "magic", "method: expected one of"),
+    ("thresholds.fixed", [1.0] * 3, "thresholds.fixed: expected one number, or 7"),
+    ("thresholds.fixed", [math.nan], "thresholds.fixed"),
+    ("effort_constant", [math.inf], "effort_constant"),
+    ("noise.external", [0.0], "noise.external"),
+])
+def test_parameters_that_do_not_fit_are_rejected(client, node, name, value, text):
+    done, why = client.set_parameters(node, **{name: value})
+    assert not done
+    assert text in why
