@@ -20,6 +20,7 @@ from dyn_ros.nodes.base import SPECS
 from dyn_ros.nodes.centroidal_node import CentroidalNode
 from dyn_ros.nodes.dyn_ros_node import DynRosNode
 from dyn_ros.nodes.dynamics_node import DynamicsNode
+from dyn_ros.nodes.observer_node import ObserverNode
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.nodes.viewer_node import ViewerNode
 
@@ -31,6 +32,7 @@ NODES = {   # for each, its class and the parameters with which it has all its i
     "dynamics": (DynamicsNode, {"markers.wrench.topics": ["wrench"]}),
     "centroidal": (CentroidalNode, {"contact_source": "topic"}),
     "vereshchagin": (VereshchaginNode, {"feedforward": "topic", "wrench_topics": ["wrench"]}),
+    "observer": (ObserverNode, {}),
     "dyn_ros": (DynRosNode, {}),
 }
 SHARED_INPUTS = {

@@ -273,8 +273,10 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     base = int(model.nvs[0]) if robot.moving_base else 0
     if len(listed) < len(robot.names):
         fixed[:base] = NONE
+    friction = model.friction if values["friction"] else 0.0
     return dyn_ros.Thresholds(
-        fixed, row_values(robot, "thresholds.per_speed", per_speed, 0.0))
+        fixed, row_values(robot, "thresholds.per_speed", per_speed, 0.0),
+        row_values(robot, "thresholds.at_rest", values["thresholds.at_rest"], friction))
 
 
 def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:

@@ -75,6 +75,9 @@ SPECS = (
          "[N m, N]; empty: those of thresholds.relative.", limits=(0.0, 1e12)),
     Spec("thresholds.per_speed", Parameter.Type.DOUBLE_ARRAY,
          "Added for each rad/s or m/s [N m s, N s/m]; empty: 0.", limits=(0.0, 1e12)),
+    Spec("thresholds.at_rest", Parameter.Type.DOUBLE_ARRAY,
+         "Added at rest, less at speeds up to 0.05 rad/s or m/s [N m, N]; empty: the Coulomb "
+         "friction of the model.", limits=(0.0, 1e12)),
     Spec("thresholds.relative", 0.05,
          "Threshold relative to the effort limit in the robot description.", limits=(0.0, 1e3)),
     Spec("thresholds.unlimited", 5.0,

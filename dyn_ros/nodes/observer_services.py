@@ -25,6 +25,7 @@ from .state import Rejected
 
 if TYPE_CHECKING:
     from dyn_ros import PayloadEstimate, Samples
+    from dyn_ros.observer.thresholds import CalibratedThresholds
 
     from .observer_node import ObserverNode
 
@@ -45,6 +46,7 @@ SPECS = (
 AT_REST = 1e-3      # a pose: no coordinate moves by more [rad, m]
 SLOW = 0.01         # and none is faster on average [rad/s, m/s]
 MOST_POSES = 1000
+_LEAST_NOISE = 1e-6     # N m, N
 _SYSTEMATIC = 1e-3  # error of a mean effort, relative to it
 
 
@@ -88,23 +90,26 @@ class Requests:
         if not math.isfinite(rate) or rate < 0.0:
             raise Rejected(f"false_alarms: expected 0 (the parameter) or more, got {rate:g} [1/h]")
         rows = robot.rows
+        friction = robot.model.friction[rows] * self._node.parameters.values["friction"]
 
         def compute(record: Record) -> Any:
             r, v = record.columns[3][:, rows], record.columns[1][:, rows]
-            step = np.diff(record.time)
-            dt = float(np.median(step)) if len(step) else 0.0
-            return dyn_ros.calibrate_thresholds(r, v, dt, rate), r
+            dt = float(np.median(np.diff(record.time)))
+            return dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction), len(r)
 
         def respond(result: Any, response: Any) -> None:
-            found, r = result
+            found, response.states = result
             response.joint = robot.names
             response.threshold = numbers(found.fixed)
             response.threshold_per_speed = numbers(found.per_speed)
-            response.mean, response.deviation = numbers(r.mean(axis=0)), numbers(r.std(axis=0))
-            response.states = len(r)
+            response.mean, response.deviation = numbers(found.mean), numbers(found.deviation)
+            response.message = _limits(found)
             if request.apply:
+                noise = np.hypot(found.mean, found.deviation)
                 self._set(thresholds__fixed=found.fixed.tolist(),
-                          thresholds__per_speed=found.per_speed.tolist())
+                          thresholds__per_speed=found.per_speed.tolist(),
+                          thresholds__at_rest=found.at_rest.tolist(),
+                          noise__external=np.maximum(noise, _LEAST_NOISE).tolist())
         return self._begin("~/calibrate", self._duration(request.duration, "calibration.duration"),
                            True, compute, respond)
 
@@ -273,6 +278,18 @@ def com_interval(found: PayloadEstimate) -> tuple[Array, Array]:
     # as of a quotient, whose parts are regarded as independent
     spread = np.hypot(half / found.mass, found.com * relative)
     return found.com - spread, found.com + spread
+
+
+def _limits(found: CalibratedThresholds) -> str:
+    """Return what limits calibrated thresholds."""
+    text = []
+    if found.extrapolated:
+        text.append(f"extrapolated from {found.duration:.0f} s to one false alarm in "
+                    f"{1.0 / found.false_alarms:g} h; a longer recording can give lower thresholds")
+    if (found.at_rest > 0.0).any():
+        text.append("at rest, the Coulomb friction of the joints is added, as in the parameter "
+                    "thresholds.at_rest")
+    return "; ".join(text)
 
 
 def _advice(found: PayloadEstimate, tared: bool) -> str:

@@ -14,6 +14,8 @@ from dyn_ros.nodes import (
     contact_markers,
     dynamics_node,
     markers,
+    observer_markers,
+    observer_node,
     vereshchagin_node,
 )
 
@@ -56,7 +58,8 @@ def test_topics_are_those_of_the_nodes(client, start):
     node = start(module="dyn_ros.nodes.dyn_ros_node")
     given = topics()
     arrays = {topic for topic, kind in given.items() if kind.endswith("/MarkerArray")}
-    assert arrays == {"dynamics/markers", "centroidal/markers", "vereshchagin/markers"}
+    assert arrays == {"dynamics/markers", "centroidal/markers", "vereshchagin/markers",
+                      "observer/markers"}
     assert {topic: kind for topic, kind in given.items() if topic not in arrays} == {
         "robot_description": "rviz_default_plugins/RobotModel"}
 
@@ -70,7 +73,7 @@ def test_topics_are_those_of_the_nodes(client, start):
 
 def test_each_node_with_markers_is_shown():
     nodes = [dynamics_node.DynamicsNode, centroidal_node.CentroidalNode,
-             vereshchagin_node.VereshchaginNode]
+             vereshchagin_node.VereshchaginNode, observer_node.ObserverNode]
     kinds = {each.__name__.removesuffix("Node").lower(): each.markers for each in nodes}
     assert all(kinds.values())
     assert {f"{name}/markers" for name in kinds} < set(topics())
@@ -79,7 +82,7 @@ def test_each_node_with_markers_is_shown():
 def test_each_kind_is_documented_on_the_page_of_markers():
     page = (Path(__file__).parents[2] / "docs" / "markers.md").read_text()
     for kinds in (markers.DYNAMICS, markers.CENTROIDAL, contact_markers.CONTACT,
-                  markers.VERESHCHAGIN):
+                  markers.VERESHCHAGIN, observer_markers.OBSERVER):
         assert [kind.name for kind in kinds if f"`{kind.name}`" not in page] == []
 
 
