@@ -33,7 +33,7 @@ from .motion import Motion, Moving, Resumed, Steered
 from .simulation import LONGEST_STEP, CompliantRobot
 
 POLL_PERIOD = 0.01      # seconds between two checks for messages and requests
-PUSH_TIMEOUT = 0.3      # seconds without a message after which a push ends
+PUSH_TIMEOUT = 1.0      # seconds without a message after which a push ends: a busy page is late
 LONGEST_GAP = 0.1       # seconds; after a longer interruption, the robot's time has stood still
 
 

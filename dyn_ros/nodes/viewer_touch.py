@@ -28,7 +28,7 @@ STALE = 1.0             # age at which an estimate that is no longer published i
 BESIDE = 0.05           # distance of the arrow of the estimated force from its line, of the reach
 PAYLOAD_MASS = 0.5      # [kg]
 PAYLOAD_RADIUS = 0.03   # [m]: a ball, which touches the origin of the link that it hangs on
-PAYLOAD = "0.5 kg at the tool"
+PAYLOAD = "0.5 kg"
 PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
 GOLD = (205, 160, 60)
 
@@ -137,9 +137,7 @@ class Touch:
             self._contact = self._wrench = None
             panel.show_contact(None, "", "", "")
             return
-        text = "nothing touches the robot"
-        if contact.collision:
-            text = f"contact at {contact.link}" if contact.link else "contact"
+        text = _place(contact) if contact.collision else "nothing touches the robot"
         size = float(np.linalg.norm(push))
         panel.show_contact(contact.collision, text, f"{size:.1f} N",
                            self._describe(contact, pushed, push))
@@ -244,6 +242,15 @@ class Touch:
         assert self._panel is not None
         self._weighing = False
         self._panel.show_weighing(False, text)
+
+
+def _place(contact: ExternalContact) -> str:
+    """Return where a contact is, as text."""
+    if not contact.link:
+        return "contact"
+    others = len(contact.possible_links) - 1
+    return f"contact at {contact.link}" + (f" or {others} others" if others > 1 else
+                                           f" or {contact.possible_links[1]}" if others == 1 else "")
 
 
 def payload() -> Inertia:
