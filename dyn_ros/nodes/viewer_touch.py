@@ -234,8 +234,9 @@ class Touch:
             body = response.inertia.inertia
             text = f"{body.m:.3f} kg ({response.mass_lower:.3f} to {response.mass_upper:.3f})"
             if response.com_determined:
-                text += (f"; center of mass at {1e3 * body.com.x:.0f}, {1e3 * body.com.y:.0f}, "
-                         f"{1e3 * body.com.z:.0f} mm of {response.inertia.header.frame_id}")
+                com = [round(1e3 * x) for x in (body.com.x, body.com.y, body.com.z)]
+                text += "; center of mass at {}, {}, {} mm of {}".format(
+                    *com, response.inertia.header.frame_id)
         self._end_weighing(text)
 
     def _end_weighing(self, text: str) -> None:

@@ -163,8 +163,8 @@ class Panel:
         if force is None or not np.any(force):
             text = "drag the handle at this link"
         else:
-            text = "force {:.0f} N ({:.0f}, {:.0f}, {:.0f})".format(
-                float(np.linalg.norm(force)), *force)
+            text = "force {:.0f} N ({}, {}, {})".format(
+                float(np.linalg.norm(force)), *(round(x) for x in force.tolist()))
         self._force.content = line(text)
 
     def show_families(self, families: Iterable[tuple[str, str]]) -> None:
