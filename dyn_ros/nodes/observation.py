@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import dyn_ros
 from dyn_ros.model.types import Array
+from dyn_ros.observer.delay import DelayLine, Sample
+from dyn_ros.observer.faults import EffortMonitor, Kind
 
 from .robot import RobotContext, SettingError
 from .state import State, abbreviated
@@ -56,6 +58,22 @@ def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
     return row_values(robot, parameter, numbers, default)
 
 
+class Heard(NamedTuple):
+    """What a state contains: positions and efforts as measured, and what belongs together.
+
+    Attributes
+    ----------
+    q, tau : ndarray (nq,), (nv,)
+        As measured; the effort times its constant.
+    sample : Sample
+        Efforts, and the state in which the motors exerted them.
+    """
+
+    q: Array
+    tau: Array
+    sample: Sample
+
+
 class Observation:
     """The observer of one robot, fed with its states.
 
@@ -68,10 +86,14 @@ class Observation:
     values : mapping
         The parameters of the node.
     notify : callable(str)
-        Called when the observer starts anew, with the reason.
+        Called with what to log: why the observer starts anew, and what is wrong with efforts.
 
     Attributes
     ----------
+    heard : Heard, optional
+        The latest state; None if it could not be used.
+    q, v, tau : ndarray (nq,), (nv,), (nv,)
+        The efforts in it, and the state in which the motors exerted them.
     external : ndarray (nv,)
         What the environment exerts on the joints [N m, N]; meaningless unless `valid`.
     residual, frictionless : ndarray (nv,)
@@ -85,6 +107,8 @@ class Observation:
         Whether there are any.
     tare : ndarray (nv,)
         Subtracted from the external effort.
+    faults : dict
+        What is wrong with the efforts of a joint: joint and kind of fault, and a text.
     problem : str
         Why the latest state could not be used; empty if it could.
 
@@ -107,7 +131,11 @@ class Observation:
         self._direct = [dyn_ros.MomentumObserver(
             model, gains, method="direct", friction=friction,
             friction_velocity=values["friction_velocity"]) for friction in (True, False)]
-        self.tau = np.zeros(model.nv)
+        self._monitor = EffortMonitor(model, gains)
+        self._line = DelayLine(model, values["effort_delay"])
+        self._origin, self._time = 0, 0.0
+        self.heard: Heard | None = None
+        self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         self.external = np.zeros(model.nv)
         self.residual, self.frictionless = np.zeros(model.nv), np.zeros(model.nv)
         self.tare = np.zeros(model.nv)
@@ -119,6 +147,7 @@ class Observation:
         self._payload_changes = robot.payload_changes
         self._running = self._residual_running = False
         self.restarts = 0
+        self.faults: dict[tuple[str, Kind], str] = {}
         self.adjust(values)
 
     def adjust(self, values: Mapping[str, Any]) -> None:
@@ -126,8 +155,8 @@ class Observation:
         self.thresholds = thresholds(self.robot, values)
         self._noise = deviations(self.robot, values)
 
-    def covariance(self, v: Array) -> Array:
-        """Return the covariance of the errors of `external`, (nv, nv), at a velocity.
+    def covariance(self) -> Array:
+        """Return the covariance of the errors of `external`, (nv, nv).
 
         That of the parameters or, without, of the Kalman filter; otherwise a third of each
         threshold is the standard deviation.
@@ -137,7 +166,7 @@ class Observation:
         if self._is_kalman:
             covariance: Array = self._observer.covariance
             return covariance
-        return np.diag((self.thresholds.of(v) / 3.0) ** 2)
+        return np.diag((self.thresholds.of(self.v) / 3.0) ** 2)
 
     @property
     def settling(self) -> bool:
@@ -151,7 +180,7 @@ class Observation:
     def rest(self) -> None:
         """Stop until the next `update`."""
         self._stop()
-        self.problem = ""
+        self.problem, self.faults = "", {}
 
     def _stop(self) -> None:
         self._running = self._residual_running = self.valid = self.residual_valid = False
@@ -160,38 +189,55 @@ class Observation:
     def update(self, state: State, residual: bool) -> None:
         """Process a state; also compute the residual if it is wanted."""
         self.valid = self.residual_valid = False
-        why = self._missing(state)
+        self.heard = None
+        why = self._missing(state) or self._interruption(state.stamp)
         if why:
             self._fail(why)
+        if state.v is None or state.effort is None:
             return
-        if state.v is None or state.effort is None:     # for the type checker
+        if self._running and state.stamp == self._stamp:
+            self.problem = "the stamps of joint_states do not advance"
             return
-        dt = 1e-9 * (state.stamp - self._stamp) if self._running else 0.0
-        if self._running:
-            why = self._break(dt)
-            if why:
-                self._fail(why)
-            elif dt == 0.0:
-                self.problem = "the stamps of joint_states do not advance"
-                return
-        self._payload_changes = self.robot.payload_changes
-        np.multiply(self._constant, state.effort, out=self.tau)
         if not self._running:
-            self._running, self._started = True, state.stamp
-            self._observer.reset()
-            dt = 1.0
-        self.problem = ""
-        self._stamp = state.stamp
-        r = self._observer.update(state.q, state.v, self.tau, dt)
-        np.subtract(r, self.tare, out=self.external)
+            self._begin(state.stamp)
+        self._stamp, self.problem = state.stamp, ""
+        tau = self._constant * state.effort
+        sample = self._line.push(1e-9 * (state.stamp - self._origin), state.q, state.v, tau)
+        if sample is not None:
+            self.heard = Heard(state.q, tau, sample)
+            self._process(state.stamp, sample, residual)
+
+    def _begin(self, stamp: int) -> None:
+        self._running, self._origin, self._started = True, stamp, -1
+        self._payload_changes = self.robot.payload_changes
+        self._line.reset()
+        self._observer.reset()
+        self._monitor.reset()
+
+    def _process(self, stamp: int, sample: Any, residual: bool) -> None:
+        """Process efforts and the state in which the motors exerted them."""
+        dt = sample.time - self._time if self._started >= 0 else 1.0    # the first is not used
+        if self._started < 0:
+            self._started = stamp
+        self._time, self.q, self.v, self.tau = sample
+        external = self._observer.update(self.q, self.v, self.tau, dt)
+        np.subtract(external, self.tare, out=self.external)
         if not math.isfinite(float(self.external @ self.external)):
             self._fail("the external efforts are not finite: the state or the efforts are too "
                        "large to compute with")
             return
-        self.valid = 1e-9 * (state.stamp - self._started) >= self._settling
+        self.valid = 1e-9 * (stamp - self._started) >= self._settling
         if self.valid:
-            self._compare(state)
-        self._update_residual(state, residual, dt)
+            self._compare(stamp)
+        self._update_residual(stamp, residual, dt)
+        if self._monitor.update(self.q, self.v, self.tau, external, dt):
+            self._report_faults()
+
+    def _report_faults(self) -> None:
+        faults = {(each.joint, each.kind): each.message for each in self._monitor.faults}
+        for fault in faults.keys() - self.faults.keys():
+            self._notify(faults[fault])
+        self.faults = faults
 
     def _missing(self, state: State) -> str:
         """Return which input is missing, or an empty string."""
@@ -202,10 +248,13 @@ class Observation:
             return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
         return ""
 
-    def _break(self, dt: float) -> str:
-        """Return why the observer cannot be continued over a time step [s]."""
+    def _interruption(self, stamp: int) -> str:
+        """Return why the observer cannot be continued at a stamp, or an empty string."""
+        if not self._running:
+            return ""
         if self._payload_changes != self.robot.payload_changes:
             return "the payload has changed"
+        dt = 1e-9 * (stamp - self._stamp)
         if dt < 0.0:
             return f"stamps jumped back by {-dt:g} s"
         if dt > self._max_gap:
@@ -215,29 +264,28 @@ class Observation:
     def _fail(self, why: str) -> None:
         if self._running:
             self.restarts += 1
-            self._notify(why)
+            self._notify(f"the observer starts anew: {why}")
         self._stop()
         self.problem = why
 
-    def _compare(self, state: State) -> None:
+    def _compare(self, stamp: int) -> None:
         """Compare the external efforts with their thresholds."""
-        self.exceeded = self.thresholds.exceeded(self.external, state.velocities)
+        self.exceeded = self.thresholds.exceeded(self.external, self.v)
         collision = bool(self.exceeded.any())
         if collision != self.collision or self._since < 0:
-            self.collision, self._since = collision, state.stamp
+            self.collision, self._since = collision, stamp
 
-    def _update_residual(self, state: State, wanted: bool, dt: float) -> None:
+    def _update_residual(self, stamp: int, wanted: bool, dt: float) -> None:
         if not wanted:
             self._residual_running = False
             return
         if not self._residual_running:
             for each in self._direct:
                 each.reset()
-            self._residual_running, self._residual_started = True, state.stamp
+            self._residual_running, self._residual_started = True, stamp
         for each, result in zip(self._direct, (self.residual, self.frictionless)):
-            np.negative(each.update(state.q, state.velocities, self.tau, dt), out=result)
-        self.residual_valid = (
-            1e-9 * (state.stamp - self._residual_started) >= self._settling)
+            np.negative(each.update(self.q, self.v, self.tau, dt), out=result)
+        self.residual_valid = 1e-9 * (stamp - self._residual_started) >= self._settling
 
 
 def _observer(robot: RobotContext, values: Mapping[str, Any], gains: Array) -> Any:

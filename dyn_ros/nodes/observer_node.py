@@ -194,9 +194,10 @@ class ObserverNode(RobotNode):
             return
         observation.update(state, not RESIDUALS.isdisjoint(self.dispatch.watched(0.0)))
         listening = self.requests.listening
-        if listening.listens and not observation.problem:
-            listening.add(self.steady_time(), observation.valid, state.stamp, state.q,
-                          state.velocities, observation.tau, observation.external, observation.tau)
+        if listening.listens and observation.heard:
+            q, tau, sample = observation.heard
+            listening.add(self.steady_time(), observation.valid, state.stamp, q, tau,
+                          *sample[1:], observation.external)
 
     def _observation_of(self, robot: RobotContext) -> Observation | None:
         """Return the observer of a robot; None if a parameter does not fit it."""
@@ -208,17 +209,20 @@ class ObserverNode(RobotNode):
             self.requests.listening.abort("there is a new robot")
         self._observation = None
         try:
-            self._observation = Observation(robot, self.parameters.values, self._restarted)
+            self._observation = Observation(robot, self.parameters.values, self._log)
             self._observation.tare = self.tare
             self._setting, self._settings_of = "", (None, -1)
         except ValueError as error:
             self._setting, self._settings_of = str(error), (robot, self.parameters.changes)
         return self._observation
 
-    def _restarted(self, why: str) -> None:
-        self.report.log("observer", f"the observer starts anew: {why}")
-        if "jumped back" in why:
-            self.requests.listening.abort(why)
+    def _log(self, text: str) -> None:
+        self.report.log(text.split(":")[0], text)
+        if "jumped back" in text:
+            self.requests.listening.abort(text)
+
+    def faults(self) -> Sequence[str]:
+        return list(self._observation.faults.values()) if self._observation else []
 
     def _problem(self) -> str:
         """Return why there are no external efforts, or an empty string."""
@@ -258,6 +262,7 @@ class ObserverNode(RobotNode):
             label = self._problem()
         return {"observer": label,
                 "observer starts": str(observation.restarts if observation else 0),
+                "effort faults": "; ".join(self.faults()),
                 "collision": str(bool(observation and observation.collision)).lower(),
                 "service": self.requests.listening.text}
 
@@ -309,12 +314,12 @@ class ObserverNode(RobotNode):
             frame = self.tip(robot)
         except ValueError:              # reported by waiting_for
             return None
-        covariance = observation.covariance(state.velocities)
+        covariance = observation.covariance()
         # the lever arm, in the units of the weighted efforts
         damping = self.parameters.values["damping"] * math.sqrt(
             len(covariance) / covariance.trace())
         return dyn_ros.external_wrench(
-            robot.model, robot.data, state.q, observation.external, frame,
+            robot.model, robot.data, observation.q, observation.external, frame,
             covariance=covariance, damping=damping)
 
     def _make_wrench(self, robot: RobotContext) -> Compute:
@@ -354,9 +359,8 @@ class ObserverNode(RobotNode):
         if observation is None or not observation.collision:
             return None
         return dyn_ros.isolate_contact(
-            robot.model, robot.data, state.q, observation.external,
-            observation.thresholds.of(state.velocities),
-            covariance=observation.covariance(state.velocities))
+            robot.model, robot.data, observation.q, observation.external,
+            observation.thresholds.of(observation.v), covariance=observation.covariance())
 
     def _make_contact(self, robot: RobotContext) -> Compute:
         """`~/contacts`: whether something touches the robot, and where."""

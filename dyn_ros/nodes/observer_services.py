@@ -13,6 +13,7 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.model.types import Array
+from dyn_ros.observer.delay import estimate_effort_delay
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from . import conversions
@@ -61,7 +62,7 @@ class Requests:
     def __init__(self, node: ObserverNode) -> None:
         self._node = node
         self.listening = Listening()
-        self._poses: list[Heard] = []               # what ~/estimate_payload has measured
+        self._poses: list[Measured] = []               # what ~/estimate_payload has measured
         self._poses_of: tuple[Any, str] = None, ""  # the robot and the frame for which
         self.offers = (
             Service("~/calibrate", CalibrateThresholds, self.calibrate),
@@ -93,7 +94,8 @@ class Requests:
         friction = robot.model.friction[rows] * self._node.parameters.values["friction"]
 
         def compute(record: Record) -> Any:
-            r, v = record.columns[3][:, rows], record.columns[1][:, rows]
+            _, _, _, v, _, r = record.columns
+            v, r = v[:, rows], r[:, rows]
             dt = float(np.median(np.diff(record.time)))
             return dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction), len(r)
 
@@ -120,11 +122,12 @@ class Requests:
         model = copy.copy(robot.model)
 
         def compute(record: Record) -> Any:
-            q, v, tau, *_ = record.columns
-            return *dyn_ros.estimate_effort_delay(model, record.time, q, v, tau), len(record)
+            q, tau, *_ = record.columns
+            return estimate_effort_delay(model, record.time, q, tau)
 
-        def respond(result: Any, response: Any) -> None:
-            response.delay, response.deviation, response.states = result
+        def respond(found: Any, response: Any) -> None:
+            response.delay, response.deviation = found.delay, found.deviation
+            response.states = found.count
             if request.apply:
                 self._set(effort_delay=response.delay)
         return self._begin("~/estimate_delay",
@@ -134,7 +137,7 @@ class Requests:
     # Payload
 
     def estimate_payload(self, robot: RobotContext, request: Any, response: Any) -> Pending:
-        """Estimate the payload from what is heard now and at earlier requests."""
+        """Estimate the payload from what is measured now and at earlier requests."""
         name = request.name or "estimated"
         if len(name) > NAME_LENGTH:
             raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
@@ -147,17 +150,17 @@ class Requests:
         earlier = self._earlier(robot, frame, request.restart)
         offset = -self._node.tare
 
-        def compute(record: Record) -> tuple[list[Heard], PayloadEstimate, int]:
-            q, v, _, _, tau = record.columns
-            heard = [*earlier, heard_in(model, record.time, q, v, tau)]
-            return heard, weigh(model, heard, frame, offset), len(record)
+        def compute(record: Record) -> tuple[list[Measured], PayloadEstimate, int]:
+            _, _, q, v, tau, _ = record.columns
+            measured = [*earlier, measured_in(model, record.time, q, v, tau)]
+            return measured, weigh(model, measured, frame, offset), len(record)
 
         def respond(result: Any, response: Any) -> None:
-            heard, found, states = result
+            measured, found, states = result
             if self._poses_of == (robot, frame):
-                self._poses = heard
+                self._poses = measured
             self._fill_payload(robot, response, found)
-            response.requests, response.states = len(heard), states
+            response.requests, response.states = len(measured), states
             response.message = _advice(found, bool(offset.any()))
             if request.apply:
                 robot.set_payload(name, frame, found.mass, found.com, found.inertia)
@@ -166,7 +169,7 @@ class Requests:
                            self._duration(request.duration, "payload.duration"),
                            False, compute, respond)
 
-    def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[Heard]:
+    def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[Measured]:
         """Return what earlier requests have measured with this robot and frame."""
         if restart or self._poses_of != (robot, frame):
             self._poses, self._poses_of = [], (robot, frame)
@@ -201,10 +204,10 @@ class Requests:
         before = node.tare.copy()
         return self._begin(
             "~/tare", self._duration(request.duration, "tare.duration"), True,
-            lambda record: record.columns[3].mean(axis=0) + before, respond)
+            lambda record: record.columns[5].mean(axis=0) + before, respond)
 
 
-class Heard(NamedTuple):
+class Measured(NamedTuple):
     """What one request for a payload has measured.
 
     Attributes
@@ -219,7 +222,7 @@ class Heard(NamedTuple):
     variance: Array | None
 
 
-def heard_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) -> Heard:
+def measured_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) -> Measured:
     """Return what has been measured during some time.
 
     Parameters
@@ -229,7 +232,7 @@ def heard_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) 
     q, v, tau : ndarray (N, nq), (N, nv), (N, nv)
     """
     if np.ptp(q, axis=0).max(initial=0.0) > AT_REST or abs(v.mean(axis=0)).max(initial=0.0) > SLOW:
-        return Heard(dyn_ros.Samples.from_arrays(model, time, q, tau, v), None)
+        return Measured(dyn_ros.Samples.from_arrays(model, time, q, tau, v), None)
     zero = np.zeros((1, model.nv))
     sample = dyn_ros.Samples(
         time[:1], q[len(q) // 2:len(q) // 2 + 1], zero, zero, tau.mean(axis=0)[None],
@@ -237,12 +240,12 @@ def heard_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Array) 
     # at rest, Coulomb friction is between its two signs
     variance = tau.var(axis=0) / len(tau) + model.friction ** 2 / 3.0 + (
         _SYSTEMATIC * tau.mean(axis=0)) ** 2
-    return Heard(sample, variance)
+    return Measured(sample, variance)
 
 
-def weigh(model: dyn_ros.Model, heard: Sequence[Heard], frame: str,
+def weigh(model: dyn_ros.Model, measured: Sequence[Measured], frame: str,
           offset: Array) -> PayloadEstimate:
-    """Return the payload that explains what has been heard.
+    """Return the payload that explains what has been measured.
 
     A few poses do not show how the errors of the joints compare: the scatter of the samples in
     each pose does. How large they are follows from the differences between poses.
@@ -250,14 +253,14 @@ def weigh(model: dyn_ros.Model, heard: Sequence[Heard], frame: str,
     Parameters
     ----------
     model : dyn_ros.Model
-    heard : sequence of Heard
+    measured : sequence of Measured
     frame : str
     offset : ndarray (nv,)
         Constant efforts to subtract.
     """
-    samples = dyn_ros.Samples.concatenate([each.samples for each in heard])
-    variances = [each.variance for each in heard if each.variance is not None]
-    if len(variances) < len(heard):
+    samples = dyn_ros.Samples.concatenate([each.samples for each in measured])
+    variances = [each.variance for each in measured if each.variance is not None]
+    if len(variances) < len(measured):
         return dyn_ros.identify_payload(model, samples, frame, offset=offset)
     noise = np.sqrt(np.mean(variances, axis=0))
     noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-9))
@@ -286,7 +289,7 @@ def _limits(found: CalibratedThresholds) -> str:
     if found.extrapolated:
         text.append(f"extrapolated from {found.duration:.0f} s to one false alarm in "
                     f"{1.0 / found.false_alarms:g} h; a longer recording can give lower thresholds")
-    if (found.at_rest > 0.0).any():
+    if np.any(found.at_rest > 0.0):
         text.append("at rest, the Coulomb friction of the joints is added, as in the parameter "
                     "thresholds.at_rest")
     return "; ".join(text)

@@ -171,10 +171,10 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
         return _nothing(tau)
     joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding)))
     places = places_of(data, J, bodies)
-    W = _for_large_efforts(W, tau)
-    if W is None or not np.isfinite(places.columns).all():
+    weights = _for_large_efforts(W, tau)
+    if weights is None or not np.isfinite(places.columns).all():
         return replace(_nothing(tau), collision=True, joints=joints, explained=False)
-    found = hypotheses(places, W, tau, bodies.lengths, force)
+    found = hypotheses(places, weights, tau, bodies.lengths, force)
     explaining = [each for each in found if (np.abs(each.residual) <= limits).all()]
     found = explaining or found
     best = found[0]
@@ -202,8 +202,11 @@ def _one_state(tau: Array) -> Array:
 
 def _thresholds(model: Model, threshold: ArrayLike) -> Array:
     """One positive number for each effort; infinite ones are allowed."""
-    limits = np.asarray(threshold)
     expected = f"threshold: expected {model.nv} positive numbers, or one for all"
+    try:
+        limits = np.asarray(threshold)
+    except ValueError:                              # a ragged list
+        raise ValueError(f"{expected}, got {threshold!r:.80}") from None
     if limits.dtype.kind not in "fiu" or limits.shape not in ((), (model.nv,)):
         raise ValueError(f"{expected}, got {threshold!r:.80}")
     limits = np.array(np.broadcast_to(limits, (model.nv,)), float)

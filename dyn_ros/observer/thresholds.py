@@ -4,10 +4,10 @@
 
 A calibration listens for a minute or a few, and the wanted rate is one alarm in hours: the tail of
 the residuals is extrapolated. Their peaks above a level, one of each cluster, occur at a rate that
-falls as exp(-(x / s)^c). c is 2 for Gaussian noise, and less if friction reversals or slow errors of
-the model make the tail heavy. For a given c the average over all s that agree with the peaks has a
-closed form, and so has the probability of c; the rate is averaged over both. A short recording
-therefore results in wider thresholds than a long one.
+falls as exp(-(x / s)^c). c is 2 for Gaussian noise, and less if errors of the model make the tail
+heavy. For a given c the average over all s that agree with the peaks has a closed form, and so has
+the probability of c; the rate is averaged over both. A short recording therefore results in wider
+thresholds than a long one.
 """
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ class CalibratedThresholds(Thresholds):
 
 
 def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
-                         false_alarms: float = 0.1, *, friction: ArrayLike = 0.0,
-                         least: ArrayLike = 0.0) -> CalibratedThresholds:
+                         false_alarms: float = 0.1, *, friction: float | ArrayLike = 0.0,
+                         least: float | ArrayLike = 0.0) -> CalibratedThresholds:
     """Thresholds for a rate of false alarms, from a motion in which nothing touches the robot.
 
     The robot should move as it will later, for a minute or more: what it does not do here, such as
@@ -217,7 +217,7 @@ def _largest(residual: Array, threshold: Array) -> Array:
     return found
 
 
-def one_each(name: str, value: ArrayLike, count: int) -> Array:
+def one_each(name: str, value: float | ArrayLike, count: int) -> Array:
     """Convert a number, or one for each coordinate, to an array, or raise a ValueError."""
     return np.zeros(count) + finite_array(name, value, (count,) if np.ndim(value) else ())
 

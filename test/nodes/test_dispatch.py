@@ -69,6 +69,9 @@ class Node:
     def guard(self, what, call, *given):
         call(*given)
 
+    def follows(self, now):
+        return None
+
     def use(self, robot):
         self.dispatch.open()
         self.dispatch.use(self.dispatch.make(robot))

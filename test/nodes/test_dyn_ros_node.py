@@ -33,7 +33,7 @@ ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 POSITION = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 VELOCITY = np.array([0.5, 0.4, -0.3, 0.2, -0.1, 0.6, 0.7])
 MODULE = "dyn_ros.nodes.dyn_ros_node"
-NAMES = ("dyn_ros", "dynamics", "centroidal", "vereshchagin")
+NAMES = ("dyn_ros", "dynamics", "centroidal", "vereshchagin", "observer")
 TOPICS = {"dynamics": JointSpaceDynamics, "centroidal": CentroidalState}
 
 
@@ -43,7 +43,7 @@ class Nodes:
     def __init__(self, client, started):
         self.client = client
         self.output, self.topic, self.stop = started.output, started.topic, started.stop
-        self.source, self.dynamics, self.centroidal, self.vereshchagin = self.each = [
+        self.source, self.dynamics, self.centroidal, self.vereshchagin, _ = self.each = [
             SimpleNamespace(name=started.topic(name), output=started.output, topic=started.topic)
             for name in NAMES]
         self.speak = client.speaker(self.source)
@@ -131,7 +131,7 @@ def test_every_node_answers_each_joint_state_and_the_process_hears_it_once(run, 
 
 def test_the_source_has_the_robots_parameters_for_all(run, client):
     nodes = run()
-    robots, dynamics, centroidal, vereshchagin = parameters = [
+    robots, dynamics, centroidal, vereshchagin, observer = parameters = [
         set(nodes.parameters(each)) for each in nodes.each]
     dynamics_alone, centroidal_alone = (
         {name for name in names if not name.startswith("markers.")}
@@ -143,7 +143,8 @@ def test_the_source_has_the_robots_parameters_for_all(run, client):
         "contact_dimension", "contact_source", "input_timeout", "ground_height"}
     assert {"root_joint", "gravity", "joints", "armature", "staleness", "world_frame"} < robots
     assert every | {"constraints", "tip_frame", "wrench_topics"} < vereshchagin
-    assert not robots & (centroidal | vereshchagin) - every
+    assert every | {"gain", "tip_frame", "thresholds.fixed"} < observer
+    assert not robots & (centroidal | vereshchagin | observer) - every
     config = (Path(__file__).parents[2] / "config" / "dyn_ros.yaml").read_text()
     blocks = config.split("\n/**/")[1:]
     assert [block.split(":")[0] for block in blocks] == list(NAMES)

@@ -20,7 +20,12 @@ from rcl_interfaces.srv import GetParameters  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 
 import dyn_ros  # noqa: E402
-from dyn_ros.msg import CentroidalState, ConstrainedDynamics, JointSpaceDynamics  # noqa: E402
+from dyn_ros.msg import (  # noqa: E402
+    CentroidalState,
+    ConstrainedDynamics,
+    ExternalContact,
+    JointSpaceDynamics,
+)
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -44,8 +49,10 @@ ONE_NODE = {    # a topic, and the field that shows that a velocity was used
     "dynamics": (JointSpaceDynamics, "/state", "velocity_valid"),
     "centroidal": (CentroidalState, "/state", "velocity_valid"),
     "vereshchagin": (ConstrainedDynamics, "/solution", "rank"),
+    "observer": (ExternalContact, "/contacts", "collision"),
 }
 HOLD = "    constraints: hold_pose\n    tip_frame: tool\n"
+OBSERVE = "    max_gap: 60.0\n    thresholds.fixed: [0.1]\n"
 
 
 def describe(file):
@@ -107,7 +114,8 @@ def launch(client, tmp_path):
 def joint_states(client, topic, position=0.1):
     """Something to call until an answer has come."""
     model = dyn_ros.Model.from_urdf_file(ARM7)
-    message = JointState(name=list(model.joint_names), position=[position] * 7, velocity=[0.2] * 7)
+    message = JointState(name=list(model.joint_names), position=[position] * 7, velocity=[0.2] * 7,
+                         effort=[0.0] * 7)
     publisher = client.publisher(JointState, topic)
     return lambda: publisher.publish(message)
 
@@ -168,7 +176,7 @@ def test_a_missing_module_is_named_with_a_remedy():
 @pytest.mark.parametrize("file", ONE_NODE)
 def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
     parameters = tmp_path / "parameters.yaml"
-    parameters.write_text("/**:\n  ros__parameters:\n    frame_id: somewhere\n" + HOLD)
+    parameters.write_text("/**:\n  ros__parameters:\n    frame_id: somewhere\n" + HOLD + OBSERVE)
     _, log = launch(file, name="forces", namespace="left", params_file=parameters,
                     robot_description_file=ARM7, log_level="debug")
     kind, topic, known = ONE_NODE[file]
@@ -183,13 +191,14 @@ def test_the_node_runs_with_its_arguments(client, launch, tmp_path, file):
 def test_all_nodes_run_with_their_arguments(client, launch, tmp_path):
     parameters = tmp_path / "parameters.yaml"
     parameters.write_text("/**/dyn_ros:\n  ros__parameters:\n    frame_id: somewhere\n"
-                          "/**/vereshchagin:\n  ros__parameters:\n" + HOLD)
+                          "/**/vereshchagin:\n  ros__parameters:\n" + HOLD
+                          + "/**/observer:\n  ros__parameters:\n" + OBSERVE)
     _, log = launch("dyn_ros", namespace="left", params_file=parameters,
                     robot_description_file=ARM7, log_level="debug")
     states = [client.listen(kind, f"/left/{name}{topic}") for name, (kind, topic, _) in
               ONE_NODE.items()]
     client.wait(lambda: all(states), log, again=joint_states(client, "/left/joint_states"))
-    assert [state[0].header.frame_id for state in states] == ["somewhere"] * 3
+    assert [state[0].header.frame_id for state in states] == ["somewhere"] * len(ONE_NODE)
     assert "[DEBUG]" in log()
     client.stop_listening()
 
@@ -200,7 +209,7 @@ def test_the_viewer_shows_what_the_nodes_publish(client, launch):
     client.wait(lambda: "the robot is at http://localhost:" in log(), log)
     client.wait(lambda: "robot 'arm7': 9 links" in log(), log)
     nodes = {"/seen/dyn_ros", "/seen/dynamics", "/seen/centroidal", "/seen/vereshchagin",
-             "/seen/viewer"}
+             "/seen/observer", "/seen/viewer"}
     client.wait(lambda: nodes <= {f"{namespace}/{name}" for name, namespace in
                                   client.node.get_node_names_and_namespaces()}, log)
 

@@ -159,7 +159,7 @@ def test_the_residual_is_measured_minus_modeled(robot, listen):
     with_friction = listen("residual", JointState)
     without = listen("residual_without_friction", JointState)
     robot.say(1)
-    q, v = robot.say(150, 0.3, FORCE)
+    q, _ = robot.say(150, 0.3, FORCE)
     np.testing.assert_allclose(with_friction[-1].effort, -robot.external(q, FORCE), atol=0.05)
     assert with_friction[-1].header.stamp == without[-1].header.stamp
 
@@ -170,7 +170,8 @@ def test_the_residual_is_measured_minus_modeled(robot, listen):
      "unknown effort of elbow_pitch"),
     (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [], tau)), "unknown velocity of"),
 ])
-def test_missing_input_is_stated_and_nothing_is_published(client, node, robot, listen, trouble, text):
+def test_missing_input_is_stated_and_nothing_is_published(
+        client, node, robot, listen, trouble, text):
     efforts = listen("external_efforts", JointState)
     robot.say(60)
     count = len(efforts)
@@ -234,6 +235,25 @@ def test_idle_without_subscribers_and_back(client, node, robot):
     assert np.abs(efforts[-1].effort).max() < 1e-3
     assert "starts anew" not in node.output()[begin:]
     client.stop_listening()
+
+
+def test_an_effort_with_the_wrong_sign_is_named_once(client, node, robot, listen):
+    listen("external_efforts", JointState)
+    begin = len(node.output())
+    signs = np.where(np.array(robot.names) == "elbow_pitch", -1.0, 1.0)
+    text = "efforts of elbow_pitch point the other way"
+    for _ in range(30):
+        robot.say(100, 0.4, change=lambda q, v, tau: (q, v, signs * tau), step=0.01)
+    status, values = client.diagnostics(node)
+    assert text in status.message
+    assert text in values["effort faults"]
+    assert node.output()[begin:].count(text) == 1
+    assert client.set_parameters(node, effort_constant=signs.tolist()) == (True, "")
+    for _ in range(10):
+        robot.say(100, 0.4, change=lambda q, v, tau: (q, v, signs * tau), step=0.01)
+    assert client.diagnostics(node)[0].message == "running"
+    assert client.set_parameters(
+        node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (True, "")
 
 
 # Services

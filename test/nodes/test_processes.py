@@ -5,11 +5,14 @@ import signal
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
+from geometry_msgs.msg import WrenchStamped
+from lifecycle_msgs.msg import Transition
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -19,10 +22,11 @@ import dyn_ros
 from dyn_ros.msg import (
     CentroidalState,
     ConstrainedDynamics,
+    ExternalContact,
     JointSpaceDynamics,
     JointSpaceInertia,
 )
-from dyn_ros.srv import GetCentroidalDerivatives, GetJacobian, SolveConstrainedDynamics
+from dyn_ros.srv import GetCentroidalDerivatives, GetJacobian, SolveConstrainedDynamics, Tare
 
 from .conftest import header
 
@@ -76,4 +80,37 @@ def test_a_node_works_over_dds_and_ends_cleanly(client, start_process, arm, name
         client.diagnostics(node, lambda _, values: values["lifecycle state"] == "active")
     client.stop_listening()
     assert process.stop(how) == 0
+    assert "Traceback" not in process.output()
+
+
+@pytest.mark.parametrize("name", ["observer", "dyn_ros"])
+def test_the_observer_works_over_dds_and_responds_later(client, start_process, arm, name):
+    process = start_process(module=f"dyn_ros.nodes.{name}_node")
+    node = SimpleNamespace(name=process.topic("observer"), output=process.output)
+    outputs = [client.listen(kind, f"{node.name}/{topic}") for topic, kind in {
+        "external_efforts": JointState, "external_wrench": WrenchStamped,
+        "contacts": ExternalContact, "residual": JointState, "markers": MarkerArray}.items()]
+    speak = client.speaker(process)
+    message = speak.message(arm.joint_names, POSITION, [0.0] * 7, [0.0] * 7)
+
+    def say():
+        stamp = client.node.get_clock().now().to_msg()
+        message.header.stamp = stamp
+        speak.send(message)
+    client.wait(lambda: all(outputs), process.output, again=say, every=0.01, idle=0.005)
+    assert outputs[1][-1].header.frame_id == "tool"
+    torque = -dyn_ros.generalized_gravity(arm, dyn_ros.Data(arm), np.array(POSITION))
+    client.wait(lambda: np.allclose(outputs[0][-1].effort, -torque, atol=1e-2), process.output,
+                again=say, every=0.01, idle=0.005)
+    answer = client.send(Tare, node.name + "/tare", Tare.Request(duration=0.3))
+    client.wait(answer.done, process.output, again=say, every=0.01, idle=0.005)
+    assert answer.result().success, answer.result().message
+    np.testing.assert_allclose(answer.result().offset, -torque, atol=1e-2)
+    interrupted = client.send(Tare, node.name + "/tare", Tare.Request(duration=100.0))
+    client.wait(lambda: client.diagnostics(node)[1]["service"], process.output, again=say)
+    assert client.change_state(node, Transition.TRANSITION_DEACTIVATE)
+    client.wait(interrupted.done, process.output)
+    assert "the node stops" in interrupted.result().message
+    client.stop_listening()
+    assert process.stop() == 0
     assert "Traceback" not in process.output()

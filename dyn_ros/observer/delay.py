@@ -1,0 +1,355 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The delay of measured efforts behind positions and velocities: estimated, and compensated.
+
+The estimate compares measured efforts with those of the model some time earlier. Of each joint the
+gravity torque, the inertial torque, friction, the rotor inertia and a constant have factors of
+their own, so that errors of the model, payloads and currents instead of torques change little: a
+missing damping looks like a delay of the gravity torque. The deviation follows from the errors of
+blocks of a second or more, which need not be independent inside.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms.rnea import generalized_gravity, rnea
+from ..model.data import Data
+from ..model.inputs import finite_array, require_model
+from ..model.model import Model
+from ..model.types import ArrayLike
+from ..spatial.types import Array
+
+if TYPE_CHECKING:
+    from ..identification import Samples
+
+_FEWEST = 200                   # samples of a joint
+_MOST = 20000
+_FEWEST_COARSE = 2000           # samples with which the first candidates are compared
+_COARSE = 0.005                 # s: distance of the first candidates
+_FINE = 1e-6                    # s
+_BLOCKS, _BLOCK = 40, 1.0       # at most so many blocks, of at least so many seconds
+_EXACT = 1e-9                   # of the efforts: a smaller error is that of the arithmetic
+_STEP = 5e-4                    # s: of the derivative with respect to the delay
+_STILL, _REST = 0.01, 0.1       # rad/s or m/s: slower for longer than this [s] is a rest
+_SMOOTH = 0.01                  # rad/s, m/s: Coulomb friction changes its sign at this velocity
+_LEAST = 0.05                   # sampling periods: the least deviation
+_SINGULAR = 1e-8
+_ALL = slice(None)
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+
+
+class EffortDelay(NamedTuple):
+    """The result of ``dyn_ros.estimate_effort_delay``.
+
+    Attributes
+    ----------
+    delay : float
+        Measured efforts are those of the motors so long ago; negative: they lead [s].
+    deviation : float
+        Standard deviation of the delay [s].
+    shares : (nv,) ndarray
+        Part of each coordinate in the estimate, from 0 to 1.
+    states : int
+        Number of samples used.
+    """
+
+    delay: float
+    deviation: float
+    shares: Array
+    states: int
+
+
+def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: ArrayLike, *,
+                          longest: float = 0.1) -> EffortDelay:
+    """Estimate by how much measured efforts lag behind the positions.
+
+    Nothing should touch the robot. All joints should move, with changes of direction and
+    accelerations: ten seconds of a lively motion are enough. Errors of the model's inertias and
+    friction, a constant payload and efforts in other units do not matter.
+
+    Parameters
+    ----------
+    model : Model
+    time : (B,) array_like
+        Time stamps [s].
+    q : (B, nq) array_like
+        Measured positions.
+    tau : (B, nv) array_like
+        Measured efforts with the same time stamps [N m, N, or a current]; zero if not measured.
+    longest : float
+        Largest delay, forward or backward, that is considered [s].
+
+    Returns
+    -------
+    EffortDelay
+
+    Raises
+    ------
+    ValueError
+        Invalid arrays as for ``Samples.from_arrays``, too few samples, a motion that does not
+        determine the delay, or a delay that is longer.
+    """
+    from ..identification import Samples  # needs SciPy
+    longest = float(finite_array("longest", longest, ()))
+    if longest <= 0.0:
+        raise ValueError(f"longest: expected a positive time, got {longest:g} s")
+    samples = Samples.from_arrays(require_model(model), time, q, tau)
+    joints = _joints(model, samples, longest)
+    found = _best(joints, longest)
+    if abs(found) > longest - 10.0 * _FINE:
+        raise ValueError(f"the efforts lag or lead by {longest:g} s or more: pass a larger value of"
+                         " longest, or check that efforts and positions are of the same motion")
+    deviation, shares = _deviation(joints, found, model.nv, float(np.median(np.diff(samples.time))))
+    return EffortDelay(found, deviation, shares, len(samples))
+
+
+class _Joint:
+    """The measured efforts of a joint, and what the model says about them at other times.
+
+    Samples near a rest do not count: the friction there is unknown.
+    """
+
+    def __init__(self, k: int, samples: Samples, columns: Array, longest: float) -> None:
+        from scipy.interpolate import CubicSpline
+        self.k = k
+        rows = _inner(samples, longest, np.abs(samples.v[:, k]) < _STILL)
+        rows = rows[::math.ceil(len(rows) / _MOST) if len(rows) else 1]
+        self.time, self.weight = samples.time[rows], np.sqrt(samples.weight[rows])
+        self.measured = samples.tau[rows, k] * self.weight
+        self._splines = [(np.flatnonzero((rows >= one.start) & (rows < one.stop)),
+                          CubicSpline(samples.time[one], columns[one]))
+                         for one in _segments(samples)] if len(rows) else []
+
+    def features(self, delay: float, rows: slice) -> Array:
+        """What the efforts consist of, some time before the samples, (rows, 6)."""
+        found = np.ones((len(self.time), 6))
+        for mine, spline in self._splines:
+            mine = mine[rows] if len(self._splines) == 1 else mine
+            found[mine, :4] = spline(self.time[mine] - delay)
+        found = found[rows]
+        found[:, 4] = np.tanh(found[:, 2] / _SMOOTH)
+        return found * self.weight[rows, None]
+
+    def errors(self, delay: float, rows: slice = _ALL) -> tuple[Array, Array, Array]:
+        """The errors of the best factors of the features, these factors, and a basis of both."""
+        X, y = self.features(delay, rows), self.measured[rows]
+        scale = np.sqrt((X * X).sum(axis=0))
+        U, s, Vt = np.linalg.svd(X / np.where(scale > 0.0, scale, 1.0), full_matrices=False)
+        U, s, Vt = U[:, s > _SINGULAR], s[s > _SINGULAR], Vt[s > _SINGULAR]
+        part = U.T @ y
+        factor = (part / s) @ Vt / np.where(scale > 0.0, scale, 1.0)
+        return y - U @ part, factor, U
+
+    def variance(self, error: Array, rows: slice = _ALL) -> float:
+        y = self.measured[rows]
+        return float(error @ error + _EXACT ** 2 * (y @ y)) / len(error)
+
+    def cost(self, delay: float, rows: slice) -> float:
+        """Minus the logarithm of the likelihood, without constants."""
+        error = self.errors(delay, rows)[0]
+        return 0.5 * len(error) * math.log(self.variance(error, rows))
+
+    def score(self, delay: float) -> tuple[float, Array]:
+        """The information about the delay, and the contributions of the samples to its error."""
+        error, factor, basis = self.errors(delay)
+        change = (self.features(delay + _STEP, _ALL) - self.features(delay - _STEP, _ALL)
+                  ) @ factor / (2.0 * _STEP)
+        change -= basis @ (basis.T @ change)
+        variance = self.variance(error)
+        return float(change @ change) / variance, error * change / variance
+
+
+def _joints(model: Model, samples: Samples, longest: float) -> list[_Joint]:
+    """The joints that move and whose efforts are measured."""
+    data = Data(model)
+    gravity = generalized_gravity(model, data, samples.q)
+    inertial = rnea(model, data, samples.q, samples.v, samples.a) - gravity
+    joints = [_Joint(k, samples, np.stack([gravity[:, k], inertial[:, k], samples.v[:, k],
+                                           samples.a[:, k]], axis=1), longest)
+              for k in range(model.nv) if np.ptp(samples.tau[:, k]) > 0.0]
+    found = [joint for joint in joints if len(joint.time) >= _FEWEST]
+    if not found:
+        most = max((len(joint.time) for joint in joints), default=0)
+        raise ValueError(
+            f"expected joints in motion whose efforts are measured, with at least {_FEWEST} "
+            f"samples more than {longest:g} s from rests and gaps, got {len(joints)} measured "
+            f"joints with at most {most} such samples; move the robot for longer")
+    return found
+
+
+def _best(joints: list[_Joint], longest: float) -> float:
+    """The delay with the smallest errors."""
+    def cost(delay: float, step: int = 1) -> float:
+        return sum(joint.cost(delay, slice(None, None, step)) for joint in joints)
+
+    count = 2 * max(2, math.ceil(longest / _COARSE)) + 1
+    delays = np.linspace(-longest, longest, count)
+    step = max(1, min(len(joint.time) for joint in joints) // _FEWEST_COARSE)
+    k = int(np.argmin([cost(delay, step) for delay in delays]))
+    low, high = delays[max(k - 1, 0)], delays[min(k + 1, count - 1)]
+    return _minimum(cost, float(low), float(high))
+
+
+def _deviation(joints: list[_Joint], delay: float, nv: int, period: float
+               ) -> tuple[float, Array]:
+    """The standard deviation of the delay, and the part of each coordinate in it."""
+    information, scores = np.zeros(nv), np.zeros(_BLOCKS + 1)
+    start = min(joint.time[0] for joint in joints)
+    length = max(_BLOCK, (max(joint.time[-1] for joint in joints) - start) / _BLOCKS)
+    for joint in joints:
+        information[joint.k], score = joint.score(delay)
+        block = np.clip((joint.time - start) / length, 0, _BLOCKS).astype(int)
+        scores += np.bincount(block, score, len(scores))
+    total = float(information.sum())
+    if not total > 0.0:
+        raise ValueError("the motion does not determine the delay; move the joints with "
+                         "accelerations and changes of direction")
+    variance = max(float(scores @ scores) / total ** 2, 1.0 / total) + (_LEAST * period) ** 2
+    return math.sqrt(variance), information / total
+
+
+def _segments(samples: Samples) -> list[slice]:
+    """The rows of each segment that a spline can have."""
+    ends = [0, *(np.flatnonzero(np.diff(samples.segment)) + 1), len(samples)]
+    return [slice(int(start), int(stop)) for start, stop in itertools.pairwise(ends)
+            if stop - start > 3]
+
+
+def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArray[np.int_]:
+    """The rows that are farther than this from the ends of their segments, and from rests."""
+    time, keep = samples.time, np.zeros(len(samples), bool)
+    for one in _segments(samples):
+        ends = [(time[one.start] - 1.0, time[one.start]), (time[one.stop - 1],
+                                                           time[one.stop - 1] + 1.0)]
+        edges = np.flatnonzero(np.diff(np.r_[False, is_slow[one], False]))
+        rests = [(time[one.start + first], time[one.start + last - 1])
+                 for first, last in edges.reshape(-1, 2)]
+        keep[one] = True
+        for first, last in [*ends, *(rest for rest in rests if rest[1] - rest[0] > _REST)]:
+            start, stop = np.searchsorted(time[one], (first - margin, last + margin))
+            keep[one.start + start:one.start + stop] = False
+    return np.flatnonzero(keep)
+
+
+def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """The minimum of a function between two values, by golden sections."""
+    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
+    values = [function(inner[0]), function(inner[1])]
+    while high - low > _FINE:
+        if values[0] < values[1]:
+            high, inner[1], values[1] = inner[1], inner[0], values[0]
+            inner[0] = high - _GOLDEN * (high - low)
+            values[0] = function(inner[0])
+        else:
+            low, inner[0], values[0] = inner[0], inner[1], values[1]
+            inner[1] = low + _GOLDEN * (high - low)
+            values[1] = function(inner[1])
+    return 0.5 * (low + high)
+
+
+class Sample(NamedTuple):
+    """A state and the efforts of the motors in it.
+
+    Attributes
+    ----------
+    time : float
+        [s].
+    q : (nq,) ndarray
+    v, tau : (nv,) ndarray
+    """
+
+    time: float
+    q: Array
+    v: Array
+    tau: Array
+
+
+class DelayLine:
+    """Brings efforts that lag behind positions and velocities together with these, as they arrive.
+
+    Positions and velocities are interpolated at the time at which the motors exerted a measured
+    effort; if efforts lead, these are interpolated.
+
+    Parameters
+    ----------
+    model : Model
+    delay : float
+        By how much the efforts lag, such as ``estimate_effort_delay(...).delay``; negative: they
+        lead [s].
+
+    Raises
+    ------
+    ValueError
+        A delay that is not a finite number.
+    """
+
+    def __init__(self, model: Model, delay: float) -> None:
+        self.delay = float(finite_array("delay", delay, ()))
+        self._wraps = np.flatnonzero([
+            joint.kind == "continuous" for joint, nq in zip(
+                require_model(model).tree.joints, model.nqs) for _ in range(nq)])
+        self._model = model
+        self._is_flat = model.nq == model.nv and all(
+            kind != "planar" for kind in (joint.kind for joint in model.tree.joints))
+        self._samples: deque[Sample] = deque()
+
+    def reset(self) -> None:
+        """Forget all samples, after a gap or a jump of time."""
+        self._samples.clear()
+
+    def push(self, time: float, q: Array, v: Array, tau: Array) -> Sample | None:
+        """Add a measured sample; return the newest state whose effort is known.
+
+        Parameters
+        ----------
+        time : float
+            Later than that of the sample before [s].
+        q : (nq,) ndarray
+        v, tau : (nv,) ndarray
+
+        Returns
+        -------
+        Sample or None
+            None until samples have arrived for as long as the delay.
+
+        Raises
+        ------
+        ValueError
+            The time is not later.
+        """
+        samples, newest = self._samples, Sample(time, q, v, tau)
+        if self.delay == 0.0:
+            return newest
+        if samples and not time > samples[-1].time:
+            raise ValueError(f"time: expected more than {samples[-1].time:.9f} s, the time of the "
+                             f"sample before, got {time!r}; call reset after a jump")
+        samples.append(Sample(time, np.array(q), np.array(v), np.array(tau)))
+        wanted = time - abs(self.delay)
+        while len(samples) > 2 and samples[1].time <= wanted:
+            samples.popleft()
+        if len(samples) < 2 or wanted < samples[0].time:
+            return None
+        before, after = samples[0], samples[1]
+        share = (wanted - before.time) / (after.time - before.time)
+        if self.delay < 0.0:
+            return Sample(time, q, v, before.tau + share * (after.tau - before.tau))
+        return Sample(wanted, self._between(before.q, after.q, share),
+                      before.v + share * (after.v - before.v), tau)
+
+    def _between(self, q0: Array, q1: Array, share: float) -> Array:
+        """A configuration between two; angles of continuous joints may have jumped by a turn."""
+        if not self._is_flat:
+            return self._model.interpolate(q0, q1, share)
+        step = q1 - q0
+        if self._wraps.size:
+            turns = step[self._wraps] / (2.0 * math.pi)
+            step[self._wraps] -= 2.0 * math.pi * np.round(turns)
+        found: Array = q0 + share * step
+        return found

@@ -1,0 +1,181 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of measured efforts: found and named, and nothing else."""
+import functools
+
+import numpy as np
+import pytest
+from identification.recordings import perturbed
+from identification.robots import load
+from observer.simulated import Arm, Push, moves, waves, with_friction
+
+import dyn_ros
+
+TOOL, DT = {"panda": "panda_hand", "ur5": "tool0"}, 1e-3
+WEAK = {"panda": 6, "ur5": 5}           # the last joint needs nearly no effort
+
+
+@functools.cache
+def description(name):
+    model = load(name)
+    return model.reduced({"panda_finger_joint1": 0.0}) if name == "panda" else model
+
+
+@functools.cache
+def arm(name, kind):
+    true = with_friction(description(name))
+    return Arm(true, kind(true))
+
+
+@functools.cache
+def free(name, kind):
+    return arm(name, kind).record(60.0)
+
+
+def faults(model, recording, tau=None):
+    tau = recording.tau if tau is None else tau
+    return [(fault.joint, fault.kind) for fault in dyn_ros.find_effort_faults(
+        model, recording.q, recording.v, tau, DT)]
+
+
+every_motion = pytest.mark.parametrize("name, kind", [
+    pytest.param(name, kind, id=f"{name}-{kind.__name__}")
+    for name in TOOL for kind in (waves, moves)])
+
+
+@every_motion
+def test_errors_of_the_model_are_no_faults(name, kind):
+    model = description(name)
+    for one in (arm(name, kind).model, model, perturbed(model, seed=2)):
+        assert faults(one, free(name, kind)) == []
+
+
+@every_motion
+@pytest.mark.parametrize("mass", [0.5, 3.0, 8.0])
+def test_a_payload_is_no_fault(name, kind, mass):
+    for com in ([0.0, 0.0, 0.05], [0.15, 0.0, 0.05], [-0.15, -0.1, 0.0]):
+        loaded = arm(name, kind).record(40.0, payload=(TOOL[name], mass, com))
+        assert faults(description(name), loaded) == []
+
+
+@every_motion
+def test_pushes_are_no_faults(name, kind):
+    rng = np.random.default_rng(0)
+    pushes = [Push(TOOL[name], rng.uniform(-40.0, 40.0, 3), start, start + rng.uniform(0.3, 4.0))
+              for start in np.arange(2.0, 55.0, 5.0)]
+    assert faults(description(name), arm(name, kind).record(60.0, pushes)) == []
+    steady = [Push(TOOL[name], [0.0, 40.0, -20.0])]
+    assert faults(description(name), arm(name, kind).record(60.0, steady)) == []
+
+
+@every_motion
+@pytest.mark.parametrize("factor, fault", [(-1.0, "sign"), (0.02, "scale"), (-0.05, "scale"),
+                                           (500.0, "scale")])
+def test_a_wrong_sign_and_wrong_units_are_found(name, kind, factor, fault):
+    model, recording = description(name), free(name, kind)
+    for k in range(model.nv):
+        tau = recording.tau.copy()
+        tau[:, k] *= factor
+        found = faults(model, recording, tau)
+        assert found in ([(model.velocity_names[k], fault)], [])
+        assert found or k == WEAK[name]
+
+
+def test_all_efforts_have_other_units():
+    model, recording = description("ur5"), free("ur5", moves)
+    found = dyn_ros.find_effort_faults(model, recording.q, recording.v, 0.05 * recording.tau, DT)
+    assert {fault.joint for fault in found} == set(model.velocity_names[:5])
+    for fault in found:
+        assert fault.factor == pytest.approx(0.05, rel=0.1)
+        assert "are they currents? multiply effort_constant by" in fault.message
+
+
+def test_a_message():
+    model, recording = description("ur5"), free("ur5", waves)
+    tau = recording.tau * [1.0, 1.0, -1.0, 1.0, 1.0, 1.0]
+    fault, = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
+    assert str(fault) == fault.message
+    assert fault.message.startswith("efforts of elbow_joint point the other way: they are -1.0")
+
+
+def test_missing_efforts():
+    model, recording = description("ur5"), free("ur5", waves)
+    tau = recording.tau * [0.0, 0.0, 1.0, 1.0, 1.0, 0.0]
+    found = faults(model, recording, tau)
+    assert ("shoulder_lift_joint", "missing") in found
+    assert ("wrist_3_joint", "missing") not in found
+
+
+@every_motion
+def test_a_stuck_effort(name, kind):
+    model, recording = description(name), free(name, kind)
+    tau = recording.tau.copy()
+    tau[20_000:, 1] = tau[20_000, 1]
+    assert set(faults(model, recording, tau)) == {(model.velocity_names[1], "stuck")}
+
+
+@every_motion
+def test_saturated_efforts(name, kind):
+    model, recording = description(name), free(name, kind)
+    most = 0.7 * np.abs(recording.tau[:, 1]).max()
+    tau = recording.tau.copy()
+    tau[:, 1] = np.clip(tau[:, 1], -most, most)
+    assert set(faults(model, recording, tau)) == {(model.velocity_names[1], "saturated")}
+
+
+def test_efforts_at_the_limit_of_the_description():
+    model, recording = with_friction(description("ur5")), free("ur5", waves)
+    tau = recording.tau.copy()
+    tau[30_000:30_200, 2] = model.effort_limit[2]
+    fault, = dyn_ros.find_effort_faults(model, recording.q, recording.v, tau, DT)
+    assert fault.message.startswith("efforts of elbow_joint are saturated at their limit, 150:")
+
+
+def test_a_robot_at_rest_says_nothing():
+    model = description("panda")
+    q = np.tile(arm("panda", waves).motion(np.zeros(1))[0], (30_000, 1))
+    v = np.zeros_like(q)
+    tau = dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
+    noise = 0.1 * np.random.default_rng(0).standard_normal(tau.shape)
+    for factor in (1.0, -1.0, 0.02):
+        assert dyn_ros.find_effort_faults(model, q, v, factor * tau + noise, DT) == ()
+    constant = dyn_ros.find_effort_faults(model, q, v, tau, DT)     # without noise
+    assert constant == ()
+
+
+def test_a_standing_robot_says_nothing():
+    model = load("solo12", "floating")
+    rng = np.random.default_rng(0)
+    time = np.arange(30_000) * DT
+    q = np.tile(model.neutral(), (len(time), 1))
+    v = np.zeros((len(time), model.nv))
+    swing = 0.3 * np.sin(2.0 * np.pi * 0.4 * time)[:, None]
+    q[:, 7:] += swing
+    v[:, 6:] = 0.3 * 2.0 * np.pi * 0.4 * np.cos(2.0 * np.pi * 0.4 * time)[:, None]
+    tau = -dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q)
+    tau[:, :6] = 0.0
+    tau[:, 6:] += 1e-3 * rng.standard_normal((len(time), 12))
+    assert dyn_ros.find_effort_faults(model, q, v, tau, DT) == ()
+
+
+def test_a_monitor_finds_a_wrong_sign_soon_and_forgets():
+    model, recording = description("ur5"), free("ur5", moves)
+    observer, monitor = dyn_ros.MomentumObserver(model), dyn_ros.EffortMonitor(model)
+    found = None
+    tau = recording.tau.copy()
+    tau[:, 1] *= -1.0
+    for k, sample in enumerate(zip(recording.q, recording.v, tau)):
+        external = observer.update(*sample, DT)
+        if monitor.update(*sample, external, DT) and monitor.faults:
+            found = k
+            break
+    assert found is not None
+    assert found < 40_000
+    assert [fault.kind for fault in monitor.faults] == ["sign"]
+    monitor.reset()
+    assert monitor.faults == ()
+
+
+def test_invalid_gain():
+    with pytest.raises(ValueError, match="gain: expected positive numbers, got 0"):
+        dyn_ros.EffortMonitor(description("ur5"), 0.0)
