@@ -11,6 +11,7 @@ import dyn_ros
 
 from ..model.urdf import ONE_DOF, Joint
 from ..spatial.types import Array, ArrayLike
+from ..viewer.follower import SpringFollower
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
 
@@ -82,6 +83,36 @@ class Resumed:
         return (position + offset * (1.0 + RESUME * time),
                 velocity - offset * RESUME ** 2 * time,
                 acceleration - offset * RESUME ** 2 * (1.0 - RESUME * time))
+
+
+class Steered:
+    """Joints that follow commanded positions smoothly.
+
+    Parameters
+    ----------
+    position, velocity : array_like
+        Of the joints at time 0 [rad or m, and per s].
+    """
+
+    def __init__(self, position: ArrayLike, velocity: ArrayLike) -> None:
+        self._follower = SpringFollower(position)
+        self._follower.velocity = np.array(velocity, float)
+        self._time = 0.0
+
+    @property
+    def target(self) -> Array:
+        """The commanded positions; at first those at time 0."""
+        return self._follower.target
+
+    @target.setter
+    def target(self, position: ArrayLike) -> None:
+        self._follower.target = np.array(position, float)
+
+    def at(self, time: float) -> tuple[Array, Array, Array]:
+        """Return position, velocity and acceleration at a time that is never before the last."""
+        self._follower.step(time - self._time)
+        self._time = time
+        return self._follower.position, self._follower.velocity, self._follower.acceleration
 
 
 class Motors:

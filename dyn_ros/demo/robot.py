@@ -3,28 +3,38 @@
 """The simulated robot of the demo, in a process of its own, with the topics of a real robot.
 
 It publishes ``robot_description`` (transient local) and ``joint_states`` with position, velocity
-and the effort that the motion requires, stamped when they are sent. Its service ``~/move`` stops
-it, so that another node can publish joint states, and resumes from the position reached by then.
+and the effort of its motors, measured with a little noise. A WrenchStamped on ``push`` pushes it
+while such messages arrive. Its services ``~/set_payload`` and ``~/clear_payload`` hang bodies on
+it, which neither its motors nor other nodes know. It moves by itself until its service ``~/move``
+stops that; it then follows the positions in ``~/command`` until it may move by itself again.
 """
 import argparse
+import math
 import time
 from array import array
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import rclpy
+from geometry_msgs.msg import WrenchStamped
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from ..model import Model
 from ..model.urdf import read_description
-from .motion import Motion, Motors, Moving, Resumed
+from ..nodes.conversions import from_inertia, wrench_numbers
+from ..srv import ClearPayload, SetPayload
+from .motion import Motion, Moving, Resumed, Steered
+from .simulation import LONGEST_STEP, CompliantRobot
 
-POLL_PERIOD = 0.05  # seconds between two checks for requests
+POLL_PERIOD = 0.01      # seconds between two checks for messages and requests
+PUSH_TIMEOUT = 1.0      # seconds without a message after which a push ends: a busy page is late
+LONGEST_GAP = 0.1       # seconds; after a longer interruption, the robot's time has stood still
 
 
 def main() -> None:
@@ -36,10 +46,10 @@ def main() -> None:
     xml = read_description(options.urdf)
     model = Model.from_urdf(xml)
     motion = Motion(model.tree.joints)
-    motors = Motors(model, motion.names)
-    motors.effort(*motion.at(0.0))      # compile while a signal still ends the process at once
+    # compile while a signal still ends the process at once
+    simulated = CompliantRobot(model, motion)
     rclpy.init(args=[])
-    robot = DemoRobot(xml, motion, motors)
+    robot = DemoRobot(xml, motion, simulated)
     executor = SingleThreadedExecutor()
     executor.add_node(robot)
     try:
@@ -51,9 +61,19 @@ def main() -> None:
 
 
 class DemoRobot(Node):
-    """Publishes its description once, and a joint state every period while it moves."""
+    """Publishes its description once, and a joint state every period.
 
-    def __init__(self, xml: str, motion: Motion, motors: Motors) -> None:
+    Parameters
+    ----------
+    xml : str
+        The robot description.
+    motion : Motion
+        How it moves by itself.
+    robot : CompliantRobot
+        At rest at the start of this motion.
+    """
+
+    def __init__(self, xml: str, motion: Motion, robot: CompliantRobot) -> None:
         super().__init__("demo_robot")
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         description = self.create_publisher(String, "robot_description", latched)
@@ -62,52 +82,103 @@ class DemoRobot(Node):
         self._message = JointState(name=motion.names)
         self._motion = motion
         self._moving: Moving = motion
-        self._motors = motors
-        self._start = time.monotonic()
-        # to other nodes' joint states while stopped
-        self._others: Subscription | None = None
-        self._position: dict[str, float] = {}
+        self._steered: Steered | None = None
+        self._robot = robot
+        self._time = 0.0            # of `_moving`
+        self._now = time.monotonic()
+        self._push_end = math.inf
         self.create_service(SetBool, "~/move", self._on_move)
+        self.create_service(SetPayload, "~/set_payload", self._on_set_payload)
+        self.create_service(ClearPayload, "~/clear_payload", self._on_clear_payload)
+        self.create_subscription(JointState, "~/command", self._on_command, 1)
+        self.create_subscription(WrenchStamped, "push", self._on_push, 1)
+
+    # Requests
 
     def _on_move(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        if request.data and self._others is not None:
-            self.destroy_subscription(self._others)
-            self._others = None
-            self._moving = Resumed(self._motion, list(self._position.values()))
-            self._start = time.monotonic()
-        elif not request.data and self._others is None:
-            self._position = dict(zip(self._message.name, self._message.position))
-            self._others = self.create_subscription(
-                JointState, "joint_states", self._on_states, 10)
+        position, velocity, _ = self._moving.at(self._time)
+        if request.data and self._steered is not None:
+            self._moving, self._steered = Resumed(self._motion, position), None
+            self._time = 0.0
+        elif not request.data and self._steered is None:
+            self._moving = self._steered = Steered(position, velocity)
+            self._time = 0.0
         response.success = True
         return response
 
-    def _on_states(self, message: JointState) -> None:
-        self._position.update((name, x) for name, x in zip(message.name, message.position)
-                              if name in self._position)
+    def _on_command(self, message: JointState) -> None:
+        if self._steered is None:
+            return
+        commanded = dict(zip(message.name, message.position))
+        self._steered.target = [
+            x if math.isfinite(x := commanded.get(name, math.nan)) else old
+            for name, old in zip(self._motion.names, self._steered.target)]
+
+    def _on_push(self, message: WrenchStamped) -> None:
+        try:
+            self._robot.push(message.header.frame_id, wrench_numbers(message.wrench))
+        except ValueError as error:
+            self.get_logger().warning(f"push: {error}", throttle_duration_sec=10.0)
+        else:
+            self._push_end = time.monotonic() + PUSH_TIMEOUT
+
+    def _on_set_payload(self, request: SetPayload.Request,
+                        response: SetPayload.Response) -> SetPayload.Response:
+        def hang() -> None:
+            body = from_inertia(request.inertia.inertia)
+            self._robot.model.set_payload(request.name, request.inertia.header.frame_id,
+                                          body.mass, body.com, body.rotational)
+        return self._answer(hang, response)
+
+    def _on_clear_payload(self, request: ClearPayload.Request,
+                          response: ClearPayload.Response) -> ClearPayload.Response:
+        return self._answer(lambda: self._robot.model.clear_payload(request.name or None), response)
+
+    def _answer(self, change: Callable[[], None], response: Any) -> Any:
+        """Change the payloads, and report them."""
+        try:
+            change()
+            response.success = True
+        except ValueError as error:
+            response.message = str(error)
+        response.payloads = list(self._robot.model.payloads)
+        response.total_mass = self._robot.model.total_mass
+        return response
+
+    # Motion
 
     def run(self, executor: Executor, rate: float) -> None:
         """Publish at a rate [Hz] until the process is asked to shut down."""
-        due = polled = time.monotonic()
+        due = poll = self._now = time.monotonic()
         while rclpy.ok():
-            if self._others is not None:
-                executor.spin_once(POLL_PERIOD)
-                continue
-            self._publish()
             now = time.monotonic()
-            if now >= polled:
+            if now >= due:
+                self._publish()
+                due = max(due + 1 / rate, now)
+            if now >= poll:
                 executor.spin_once(0.0)
-                polled = now + POLL_PERIOD
-            due = max(due + 1 / rate, now)
-            time.sleep(max(0.0, due - now))
+                poll = now + POLL_PERIOD
+            time.sleep(max(0.0, min(due, poll) - time.monotonic()))
 
     def _publish(self) -> None:
-        position, velocity, acceleration = self._moving.at(time.monotonic() - self._start)
-        self._message.position = array("d", position)
-        self._message.velocity = array("d", velocity)
-        self._message.effort = array("d", self._motors.effort(position, velocity, acceleration))
-        self._message.header.stamp = self.get_clock().now().to_msg()
+        now, stamp = time.monotonic(), self.get_clock().now()
+        self._advance(now)
+        self._message.position = array("d", self._robot.position)
+        self._message.velocity = array("d", self._robot.velocity)
+        self._message.effort = array("d", self._robot.measured_effort())
+        self._message.header.stamp = stamp.to_msg()
         self._publisher.publish(self._message)
+
+    def _advance(self, now: float) -> None:
+        """Simulate up to a time of the monotonic clock."""
+        if now > self._push_end:
+            self._robot.push()
+            self._push_end = math.inf
+        seconds, self._now = min(now - self._now, LONGEST_GAP), now
+        steps = math.ceil(seconds / LONGEST_STEP)
+        for _ in range(steps):
+            self._time += seconds / steps
+            self._robot.step(seconds / steps, *self._moving.at(self._time))
 
 
 if __name__ == "__main__":

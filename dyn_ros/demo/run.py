@@ -22,6 +22,7 @@ from rich.console import Console
 
 from ..model.urdf import ONE_DOF, Tree, read_description, read_urdf
 from .screens import Screen, save_picture, screen_on
+from .simulation import AT_REST
 
 if TYPE_CHECKING:
     from .listener import Listener
@@ -199,7 +200,7 @@ def node(name: str, root_joint: str, **parameters: str | float) -> Child:
     """Return one of the package's nodes with the parameters for the demo."""
     given: dict[str, str | float] = {
         "root_joint": root_joint, "base_source": "parameter", **parameters}
-    if name != "vereshchagin":
+    if name in ("dynamics", "centroidal"):
         given["derivatives"] = "false"
     if name == "dynamics":
         given["markers.torque.scale"] = 0.15
@@ -208,8 +209,11 @@ def node(name: str, root_joint: str, **parameters: str | float) -> Child:
 
 
 def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
-    """Yield the other nodes for the page: centroidal, and constraints that hold the tool."""
+    """Yield the other nodes for the page: constraints that hold the tool, contacts, centroidal."""
     tool = [frame.name for frame in tree.frames if frame.kind == "body"][-1]
+    # the robot is fixed, whatever the other nodes assume: what holds its base is no contact
+    yield node("observer", "fixed", max_rate=PAGE_RATE, tip_frame=tool, friction_velocity=AT_REST,
+               **{"thresholds.relative": 0.01})
     yield node("centroidal", root_joint, max_rate=PAGE_RATE)
     yield node("vereshchagin", root_joint, max_rate=PAGE_RATE, constraints="hold_pose",
                tip_frame=tool, feedforward="gravity", wrench_topics="[push]", input_timeout="0.0")
@@ -235,7 +239,8 @@ class Page:
         folders = ",".join(f"'{folder}'" for folder in urdf.resolve().parents)
         self._child = Child(
             "the viewer", "dyn_ros.nodes.viewer_node", "--ros-args", "-p", f"port:={port}",
-            "-p", "motion_service:=demo_robot/move", "-p", f"mesh_paths:=[{folders}]")
+            "-p", "motion_service:=demo_robot/move", "-p", "command_topic:=demo_robot/command",
+            "-p", "simulated_robot:=demo_robot", "-p", f"mesh_paths:=[{folders}]")
 
     def announce(self) -> None:
         """Print, once, the address or the reason of a failure; open the page on a display."""

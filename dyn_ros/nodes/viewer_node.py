@@ -35,6 +35,7 @@ from .parameters import Spec
 from .process import run
 from .rate_limiter import RateLimiter
 from .state import abbreviated, check_pose
+from .viewer_touch import PAYLOAD, Touch
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.follower import SpringFollower
@@ -72,6 +73,12 @@ SPECS = (
     Spec("motion_service", "",
          "Service (std_srvs/SetBool) that starts the robot's own motion (true), or stops it and "
          "its joint_states (false) when a slider is moved; empty: none.", read_only=True),
+    Spec("command_topic", "joint_states",
+         "Topic (sensor_msgs/JointState) on which the sliders publish positions and velocities.",
+         read_only=True),
+    Spec("simulated_robot", "",
+         "Node of a simulated robot, on which its services set_payload and clear_payload hang a "
+         "payload; empty: none.", read_only=True),
 )
 
 
@@ -90,6 +97,7 @@ class ViewerNode(BaseNode):
         self._handle: Any = None
         self._arrow: Any = None
         self._pushed: str | None = None
+        self._force = np.zeros(3)       # on this link, in its frame [N]
         self._marker_topics: set[str] = set()
         self._publisher: Any = None     # of joint states; created when a slider is first moved
         self._motion: Any = None
@@ -141,6 +149,7 @@ class ViewerNode(BaseNode):
         self._push = self.create_publisher(WrenchStamped, "push", 10)
         if values["motion_service"]:
             self._motion = self.create_client(SetBool, values["motion_service"])
+        self._touch = Touch(self, values["simulated_robot"])
         newest = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
         for curve, topic in TOPICS.items():
             self.subscribe(JointState, topic, partial(self._on_torque_message, curve), newest)
@@ -159,6 +168,7 @@ class ViewerNode(BaseNode):
             self.destroy_publisher(self._publisher)
         if self._motion is not None:
             self.destroy_client(self._motion)
+        self._touch.close()
         self._server = self._robot = self._panel = self._follower = None
         self._publisher = self._motion = self._handle = self._arrow = self._pushed = None
         self._marker_topics = set()
@@ -234,10 +244,11 @@ class ViewerNode(BaseNode):
     def _on_markers(self, topic: str, message: MarkerArray) -> None:
         if self._robot is None:
             return
-        for problem in self._drawing.receive(topic, message, self._node_of, time.monotonic()):
+        for problem in self._drawing.receive(topic, message, self.node_of, time.monotonic()):
             self.reject(f"marker {topic}", problem)
 
-    def _node_of(self, frame: str) -> str:
+    def node_of(self, frame: str) -> str:
+        """Return the scene's node of a frame, "" for the world; a ValueError for an unknown one."""
         if frame == self._odometry_frame or frame in self.parameters.values["world_frames"]:
             return ""
         assert self._robot is not None
@@ -283,7 +294,9 @@ class ViewerNode(BaseNode):
         self._states = 0
         self._follower, self._plays = None, True
         self._panel = Panel(self._server, tree.name, robot.joints, robot.links,
-                            values["plot_seconds"], PLOTS, self._motion is not None)
+                            values["plot_seconds"], PLOTS, self._motion is not None,
+                            PAYLOAD if values["simulated_robot"] else "")
+        self._touch.attach(robot, self._panel.touch)
         self._place_camera()
         self._start_pushing()
         for problem in robot.problems:
@@ -316,6 +329,10 @@ class ViewerNode(BaseNode):
                 self._start_pushing()
             elif what == "let go":
                 self._let_go()
+            elif what == "hang":
+                self._touch.hang(*values)
+            elif what == "weigh":
+                self._touch.weigh()
             else:
                 self._drawing.show(*values)
 
@@ -327,7 +344,8 @@ class ViewerNode(BaseNode):
             self._follower = SpringFollower(
                 np.where(np.isfinite(self._q), self._q, self._panel.positions))
             if self._publisher is None:
-                self._publisher = self.create_publisher(JointState, "joint_states", 10)
+                self._publisher = self.create_publisher(
+                    JointState, self.parameters.values["command_topic"], 10)
         return self._follower
 
     def _set_playing(self, plays: bool) -> None:
@@ -373,6 +391,7 @@ class ViewerNode(BaseNode):
             if each is not None:
                 each.remove()
         self._handle = self._arrow = self._pushed = None
+        self._force = np.zeros(3)
         if self._panel:
             self._panel.show_force(None)
 
@@ -392,6 +411,7 @@ class ViewerNode(BaseNode):
             message.header.frame_id = self._pushed
             conversions.set_vector(message.wrench.force, *force.tolist())
             self._push.publish(message)
+        self._force = force
         self._arrow.visible = bool(np.linalg.norm(pulled) > 1e-3)
         self._arrow.points = np.array([[np.zeros(3), pulled]])
         self._panel.show_force(force)
@@ -415,6 +435,7 @@ class ViewerNode(BaseNode):
             self._show_status(panel, robot, now)
         with self._server.atomic():
             self._publish_push()
+            self._touch.draw(1.0 / self.parameters.values["push_scale"])
             for problem in self._drawing.draw(now):
                 self.reject("markers", problem)
             if not watched:
@@ -422,6 +443,7 @@ class ViewerNode(BaseNode):
             robot.move(np.where(np.isfinite(self._q), self._q, 0.0))
             if plots:
                 panel.show_numbers()
+                self._touch.show(now, self._pushed, self._force)
                 if self._follower is None:
                     panel.show_positions(self._q)
 
@@ -434,7 +456,8 @@ class ViewerNode(BaseNode):
     def _show_status(self, panel: Panel, robot: RobotScene, now: float) -> None:
         """Update the status line, the problems and the check boxes, once a second."""
         states, self._states = self._states, 0
-        others = self.count_publishers("joint_states") - (self._publisher is not None)
+        topic = self.parameters.values["command_topic"]
+        others = self.count_publishers(topic) - (self._publisher is not None)
         free = self._motion is not None or others < 1
         panel.enable(free)
         unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]

@@ -3,7 +3,7 @@
 """Joints that follow sliders smoothly, like those of a robot."""
 import numpy as np
 
-from ..spatial.types import ArrayLike
+from ..spatial.types import Array, ArrayLike
 
 STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a second
 
@@ -28,6 +28,12 @@ class SpringFollower:
         self.position = np.array(position, float)
         self.velocity = np.zeros_like(self.position)
         self.target = self.position.copy()
+
+    @property
+    def acceleration(self) -> Array:
+        """The acceleration of the spring, (n,) [rad/s2, m/s2]."""
+        w = STIFFNESS
+        return w * w * (self.target - self.position) - 2.0 * w * self.velocity
 
     def step(self, seconds: float) -> None:
         """Advance by the exact solution of the spring: x'' = -w^2 (x - target) - 2 w x'."""

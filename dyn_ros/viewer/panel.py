@@ -14,6 +14,7 @@ import numpy as np
 
 from ..model.urdf import Joint
 from ..spatial.types import Array
+from .touch_panel import STYLE, TouchPanel, line
 
 if TYPE_CHECKING:
     import viser
@@ -33,7 +34,7 @@ class Panel:
     """The panels of a page, for one robot.
 
     User input is in the queue `events`: ("slide", slot, position), ("play",), ("pause",),
-    ("push", link), ("let go",), ("see", topic, family, visible).
+    ("push", link), ("let go",), ("see", topic, family, visible), ("hang", on), ("weigh",).
 
     Parameters
     ----------
@@ -50,10 +51,18 @@ class Panel:
         Rate at which `sample` is called [Hz].
     plays : bool
         Whether the robot has a motion of its own that can be stopped.
+    payload : str
+        Label of the check box that hangs a payload on the robot; empty: none.
+
+    Attributes
+    ----------
+    touch : TouchPanel
+        What touches the robot.
     """
 
     def __init__(self, server: viser.ViserServer, name: str, joints: Sequence[Joint],
-                 links: Sequence[str], seconds: float, rate: float, plays: bool) -> None:
+                 links: Sequence[str], seconds: float, rate: float, plays: bool,
+                 payload: str = "") -> None:
         self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._gui = gui = server.gui
         self._joints = joints
@@ -70,6 +79,7 @@ class Panel:
         self._add_sliders()
         with gui.add_folder("Push", expand_by_default=True):
             self._add_push(links)
+        self.touch = TouchPanel(gui, self.events.put, payload)
         self._seen: dict[tuple[str, str], viser.GuiCheckboxHandle] = {}
         self._see = gui.add_folder("Markers", visible=False)
         self._side = gui.add_panel()
@@ -153,9 +163,9 @@ class Panel:
         if force is None or not np.any(force):
             text = "drag the handle at this link"
         else:
-            text = "force {:.0f} N ({:.0f}, {:.0f}, {:.0f})".format(
-                float(np.linalg.norm(force)), *force)
-        self._force.content = _line(text)
+            text = "force {:.0f} N ({}, {}, {})".format(
+                float(np.linalg.norm(force)), *(round(x) for x in force.tolist()))
+        self._force.content = line(text)
 
     def show_families(self, families: Iterable[tuple[str, str]]) -> None:
         """Show a check box for each (topic, family) of markers."""
@@ -172,8 +182,8 @@ class Panel:
 
     def show_status(self, text: str, problems: Iterable[str]) -> None:
         """Show a line about the robot, and a line for each problem."""
-        lines = [_line(text)] + [
-            _line(problem, "color:#c92a2a; overflow-wrap:anywhere") for problem in problems]
+        lines = [line(text)] + [
+            line(problem, "color:#c92a2a; overflow-wrap:anywhere") for problem in problems]
         content = "".join(lines)
         if content != self._status_shown:
             self._status_shown = self._status.content = content
@@ -244,13 +254,6 @@ class _Plot:
     def hide(self) -> None:
         """Hide the plot on a page with fewer joints."""
         self._text.visible = self._plot.visible = False
-
-
-STYLE = "font-size:12px; line-height:1.35; padding:2px 12px 0"
-
-
-def _line(text: str, style: str = "") -> str:
-    return f'<div style="{STYLE}; {style}">{escape(text)}</div>'
 
 
 def _numbers(joint: Joint, values: Array) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..model.urdf import ONE_DOF, Frame, Tree
-from ..spatial.lie import matrix_quaternion, quaternion_product
+from ..spatial.lie import matrix_quaternion, quaternion_product, rotate
 from ..spatial.types import Array, ArrayLike
 from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh, read_shapes
 
@@ -63,7 +63,8 @@ class RobotScene:
 
     def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
                  folders: Folders = ()) -> None:
-        self._scene, self._tree, self._folders = scene, tree, folders
+        self.scene = self._scene = scene
+        self._tree, self._folders = tree, folders
         self._root = scene.add_frame("/robot", show_axes=False)
         self._moving = list(tree.joints)
         own = [i for i, joint in enumerate(self._moving)
@@ -202,6 +203,23 @@ class RobotScene:
                 path, show_axes=False, wxyz=wxyz(at.placement[:3, :3]),
                 position=at.placement[:3, 3])
         return self._added[frame].name
+
+    def to_world(self, frame: str, vector: ArrayLike) -> Array:
+        """Return a vector (3,) in world axes that is given in the axes of a link or joint.
+
+        Raises
+        ------
+        ValueError
+            The robot has no such frame.
+        """
+        self.node(frame)
+        at = self._frames[frame]
+        vector, joint = at.placement[:3, :3] @ np.asarray(vector), at.parent
+        while joint >= 0:
+            vector = rotate(np.roll(self._nodes[joint].wxyz, -1), vector)
+            joint = self._moving[joint].parent
+        world: Array = rotate(np.roll(self._root.wxyz, -1), vector)
+        return world
 
     # Motion
 

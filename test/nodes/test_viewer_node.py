@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
 import rclpy
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import InertiaStamped, WrenchStamped
 from nav_msgs.msg import Odometry
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
@@ -24,8 +24,10 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 from visualization_msgs.msg import Marker, MarkerArray
 
+from dyn_ros.msg import ExternalContact
 from dyn_ros.nodes import viewer_node
 from dyn_ros.nodes.viewer_node import ViewerNode
+from dyn_ros.srv import ClearPayload, EstimatePayload, SetPayload
 
 from .conftest import NodeProcess
 
@@ -194,7 +196,7 @@ def test_odometry_moves_the_root(viewer):
     message.pose.pose.position.x = 2.0
     viewer.say(Odometry, "odom", message,
                lambda: viewer.node._robot._root.position[0] == 2.0)
-    assert viewer.node._node_of("hall") == ""
+    assert viewer.node.node_of("hall") == ""
     message.pose.pose.orientation.w = math.nan
     viewer.say(Odometry, "odom", message, viewer.reports("the base's pose is not finite"))
 
@@ -304,6 +306,157 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
     panel.show_numbers()
     assert "j08" in panel._plots[0]._text.content
     assert [plot._text.visible for plot in panel._plots] == [True] * 3 + [False] * 5
+
+
+def contact(**fields):
+    message = ExternalContact(collision=True, link="tool", force=9.5, force_deviation=0.25,
+                              line_valid=True, **fields)
+    message.header.frame_id = "base_link"
+    message.direction.x, message.direction.z = 0.8, 0.6
+    message.point.z = 1.0
+    return message
+
+
+def shown(viewer):
+    viewer.update()
+    panel = viewer.node._panel.touch
+    return panel._lamp.content, panel._forces.content
+
+
+@pytest.fixture
+def watched(viewer, monkeypatch):
+    """A viewer with a browser."""
+    monkeypatch.setattr(viewer.node._server, "get_clients", lambda: {0: None})
+    return viewer
+
+
+def test_a_contact(watched, monkeypatch):
+    viewer, panel = watched, watched.node._panel.touch
+    viewer.update()
+    assert not panel._contact.visible
+    viewer.say(ExternalContact, "observer/contacts", contact(),
+               lambda: viewer.node._touch._contact is not None)
+    lamp, forces = shown(viewer)
+    assert panel._contact.visible
+    assert "contact at tool" in lamp and 'data-collision="true"' in lamp
+    assert "9.5 \u00b1 0.2 N<" in forces
+    arrow = viewer.node._touch._arrow
+    assert arrow.visible
+    start, end = arrow.points[0]
+    np.testing.assert_allclose(end - start, [0.076, 0.0, 0.057], atol=1e-6)    # 100 N/m
+    assert (start - [0.0, 0.0, 1.0]) @ (end - start) == pytest.approx(0.0, abs=1e-9)    # beside it
+    assert 0.01 < np.linalg.norm(start - [0.0, 0.0, 1.0]) < 0.1
+    viewer.say(ExternalContact, "observer/contacts", ExternalContact(),
+               lambda: not viewer.node._touch._contact.collision)
+    lamp, forces = shown(viewer)
+    assert "nothing touches the robot" in lamp and "none" in forces and not arrow.visible
+    viewer.node._touch._received = -math.inf        # the node has ended
+    viewer.update()
+    assert not panel._contact.visible
+
+
+def test_the_angle_between_push_and_estimate(watched):
+    """Of a robot that is turned: yaw of 90 degrees at its first joint."""
+    viewer = watched
+    viewer.say(JointState, "joint_states", states([np.pi / 2] + [0.0] * 6),
+               lambda: np.isfinite(viewer.node._q).all())
+    viewer.node._handle.position = (0.0, -0.1, 0.0)     # along x in the world
+    message = contact()
+    message.direction.x, message.direction.y, message.direction.z = (
+        math.cos(0.1), math.sin(0.1), 0.0)
+    viewer.say(ExternalContact, "observer/contacts", message,
+               lambda: viewer.node._touch._contact is not None)
+    viewer.until(lambda: "10.0 N" in shown(viewer)[1])
+    assert "6\u00b0 off" in shown(viewer)[1]
+
+
+def test_a_contact_without_direction(watched):
+    """The wrench at the tip is then shown, if there is one."""
+    viewer, message = watched, contact()
+    message.direction.x = message.direction.y = message.direction.z = math.nan
+    viewer.say(ExternalContact, "observer/contacts", message,
+               lambda: viewer.node._touch._contact is not None)
+    assert "not determined" in shown(viewer)[1] and viewer.node._touch._arrow is None
+    wrench = WrenchStamped()
+    wrench.header.frame_id = "tool"
+    wrench.wrench.force.y = -4.0
+    viewer.say(WrenchStamped, "observer/external_wrench", wrench,
+               lambda: viewer.node._touch._wrench is not None)
+    assert "4.0 N" in shown(viewer)[1]
+    np.testing.assert_allclose(np.diff(viewer.node._touch._arrow.points[0], axis=0),
+                               [[0.0, -0.04, 0.0]], atol=1e-6)
+
+
+def test_a_contact_in_axes_that_do_not_exist(watched):
+    message = contact()
+    message.header.frame_id = "nowhere"
+    watched.say(ExternalContact, "observer/contacts", message, watched.reports("nowhere"))
+    shown(watched)
+    assert watched.node._touch._arrow is None
+
+
+def answer(viewer, client, kind, topic, **fields):
+    """Offer a service that returns these fields; return the requests that it receives."""
+    asked = []
+
+    def respond(request, response):
+        asked.append(request)
+        for name, value in fields.items():
+            setattr(response, name, value)
+        return response
+    client.node.create_service(kind, viewer.topic(topic), respond)
+    return asked
+
+
+def test_hanging_and_weighing_a_payload(open_viewer, client):
+    viewer = open_viewer(robot_description=ARM7, simulated_robot="arm")
+    touch, events = viewer.node._panel.touch, viewer.node._panel.events
+    inertia = InertiaStamped()
+    inertia.header.frame_id, inertia.inertia.m, inertia.inertia.com.z = "tool", 0.503, 0.031
+    hung = answer(viewer, client, SetPayload, "arm/set_payload", success=True)
+    taken = answer(viewer, client, ClearPayload, "arm/clear_payload", success=True)
+    forgotten = answer(viewer, client, ClearPayload, "observer/clear_payload", success=True)
+    weighed = answer(viewer, client, EstimatePayload, "observer/estimate_payload", success=True,
+                     applied=True, inertia=inertia, mass_lower=0.49, mass_upper=0.51,
+                     com_determined=True)
+    viewer.until(viewer.node._touch._estimate.service_is_ready)
+    assert touch._payload.visible and touch._hung.visible
+    viewer.node._touch._hang.wait_for_service(10.0)
+    touch._hung.value = True
+    viewer.until(lambda: hung)
+    assert hung[0].inertia.header.frame_id == "tool" and hung[0].inertia.inertia.m == 0.5
+    names = viewer.node._server.scene._handle_from_node_name
+    assert viewer.node._touch._ball.name in names
+    for number in (1, 2):
+        events.put(("weigh",))
+        viewer.until(lambda number=number: len(weighed) == number and not touch._weigh.disabled)
+    assert [request.restart for request in weighed] == [True, False]
+    assert weighed[0].apply
+    assert "0.503 kg (0.490 to 0.510)" in touch._weight.content
+    assert "0, 0, 31 mm of tool" in touch._weight.content
+    touch._hung.value = False
+    viewer.until(lambda: taken and forgotten)
+    assert forgotten[0].name == "estimated" and touch._weight.content == ""
+    assert viewer.node._touch._ball is None
+
+
+def test_a_weighing_that_fails(viewer, client):
+    answer(viewer, client, EstimatePayload, "observer/estimate_payload", message="no efforts")
+    touch = viewer.node._panel.touch
+    assert not touch._payload.visible
+    viewer.until(viewer.node._touch._estimate.service_is_ready)
+    viewer.node._panel.events.put(("weigh",))
+    viewer.until(lambda: "no efforts" in touch._weight.content)
+    assert not touch._weigh.disabled and not touch._hung.visible
+
+
+def test_sliders_with_a_topic_of_their_own(open_viewer, client):
+    viewer = open_viewer(robot_description=ARM7, command_topic="arm/command")
+    heard = []
+    client.node.create_subscription(JointState, viewer.topic("arm/command"), heard.append, 10)
+    viewer.slide(1, 0.5)
+    viewer.until(lambda: heard and abs(heard[-1].position[1] - 0.5) < 1e-4)
+    assert client.node.count_publishers(viewer.topic("joint_states")) == 0
 
 
 def test_each_parameter_is_on_its_page():

@@ -1,0 +1,169 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot with compliant motors: it gives way to pushes, sags under payloads, and returns.
+
+Each motor applies what inverse dynamics requires for the desired motion, plus the torque of a
+spring and a damper between the desired and the actual position. The robot obeys
+``M dv + nle + friction = tau + tau_ext``. A time step is implicit in springs, dampers and
+friction, which makes it stable for any robot description.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+import dyn_ros
+
+from ..model.types import Model
+from ..model.urdf import Joint
+from ..spatial.types import Array, ArrayLike
+from .motion import Motion, Motors
+
+LONGEST_STEP = 0.002    # [s]
+LOAD = 0.2              # of the robot's weight: at full reach it turns a joint by `TURN`
+TURN, SLIDE = 0.08, 0.02        # [rad], [m]
+SLOWEST = 8.0           # [rad/s]: lower bound of the natural frequency of a joint by itself
+WEAKEST = 1.0           # [N m/rad, N/m]: lower bound of the stiffness
+FASTEST = 20.0          # [rad/s, m/s]: a higher speed is an unrealistic push
+AT_REST = 0.01          # [rad/s, m/s]: Coulomb friction grows linearly up to this speed
+NOISE = 0.01            # of the RMS of a joint's effort during the motion
+
+
+class CompliantRobot:
+    """A robot in simulation, with its root link fixed.
+
+    Parameters
+    ----------
+    model : dyn_ros.Model
+        The robot without payloads, which the motors know.
+    motion : Motion
+        Its joints move; it starts at rest at ``motion.at(0.0)``.
+
+    Attributes
+    ----------
+    model : dyn_ros.Model
+        The robot that is simulated. Its payloads are unknown to the motors.
+    position, velocity : (n,) ndarray
+        Of the joints in `motion.names` [rad, m], [rad/s, m/s].
+    effort : (n,) ndarray
+        Applied by the motors in this state [N m, N].
+    stiffness, damping : (n,) ndarray
+        Of the motors [N m/rad, N/m], [N m s/rad, N s/m].
+    noise : (n,) ndarray
+        Standard deviation of a measured effort [N m, N].
+    """
+
+    def __init__(self, model: Model, motion: Motion) -> None:
+        self.model = dyn_ros.Model(model.tree)
+        self._data = dyn_ros.Data(self.model)
+        self._motors = Motors(model, motion.names)
+        rows = [model.joint_index(name) for name in motion.names]
+        joints = [model.tree.joints[row] for row in rows]
+        self._idx_q, self._idx_v = np.take(model.idx_q, rows), np.take(model.idx_v, rows)
+        self._square = np.ix_(self._idx_v, self._idx_v)
+        self._q, self._zero = model.neutral(), np.zeros(model.nv)
+        self._v = np.zeros(model.nv)
+        self._viscous = model.damping[self._idx_v]
+        self._coulomb = model.friction[self._idx_v]
+        self._lower = np.array([joint.lower for joint in joints])
+        self._upper = np.array([joint.upper for joint in joints])
+        self._wrenches: Array | None = None
+        self.position, _, _ = motion.at(0.0)
+        self.velocity = np.zeros(len(joints))
+        self.stiffness, self.damping = self._gains(joints)
+        self.effort = self._feedforward(*motion.at(0.0))
+        self.noise = NOISE * np.sqrt(np.mean([
+            self._feedforward(*motion.at(time)) ** 2 for time in np.arange(0.0, 60.0, 0.5)],
+            axis=0))
+        self._random = np.random.default_rng(0)
+
+    def push(self, frame: str = "", wrench: ArrayLike | None = None) -> None:
+        """Push a link from now on.
+
+        Parameters
+        ----------
+        frame : str
+            The link, or another frame.
+        wrench : (6,) array_like, optional
+            Force and moment on the robot at the origin of the frame, expressed in it [N, N m].
+            None: nothing pushes the robot.
+
+        Raises
+        ------
+        ValueError
+            An unknown frame, or numbers that are not finite; the push stays as it was.
+        """
+        self._wrenches = None if wrench is None else self.model.external_forces({frame: wrench})
+
+    def measured_effort(self) -> Array:
+        """Return `effort` with noise, (n,)."""
+        return self.effort + self.noise * self._random.standard_normal(len(self.noise))
+
+    def step(self, seconds: float, position: Array, velocity: Array, acceleration: Array) -> None:
+        """Advance by a short time, at most ``LONGEST_STEP`` for accuracy.
+
+        Parameters
+        ----------
+        seconds : float
+            Duration of the step [s], positive.
+        position, velocity, acceleration : (n,) ndarray
+            The desired motion at its end.
+        """
+        h, K, D = seconds, self.stiffness, self.damping
+        M, bias = self._dynamics()
+        friction = self._viscous + self._coulomb / np.maximum(abs(self.velocity), AT_REST)
+        feedforward = self._feedforward(position, velocity, acceleration)
+        effort = (feedforward + K * (position - self.position - h * self.velocity)
+                  + D * (velocity - self.velocity))
+        A = M + np.diag(h * (D + friction) + h * h * K)
+        change = np.linalg.solve(A, h * (effort - friction * self.velocity - bias))
+        self._move(h, self.velocity + change)
+        if not np.isfinite(self.position).all():
+            self.position, self.velocity = position.copy(), velocity.copy()
+        self.effort = (feedforward + K * (position - self.position)
+                       + D * (velocity - self.velocity))
+
+    def _move(self, seconds: float, velocity: Array) -> None:
+        """Set the velocity and advance the position; the joints stop at their limits."""
+        velocity = np.clip(velocity, -FASTEST, FASTEST)
+        moved = self.position + seconds * velocity
+        self.position = np.clip(moved, self._lower, self._upper)
+        self.velocity = np.where(self.position == moved, velocity, 0.0)
+
+    def _dynamics(self) -> tuple[Array, Array]:
+        """Return M (n, n), and nle minus the torques of the push (n,)."""
+        self._q[self._idx_q] = self.position
+        self._v[self._idx_v] = self.velocity
+        M = dyn_ros.crba(self.model, self._data, self._q)[self._square]
+        bias = dyn_ros.rnea(self.model, self._data, self._q, self._v, self._zero, self._wrenches)
+        return M, bias[self._idx_v]
+
+    def _feedforward(self, position: Array, velocity: Array, acceleration: Array) -> Array:
+        """Return the effort that the desired motion requires without push and payload, (n,)."""
+        friction = self._viscous + self._coulomb / np.maximum(abs(velocity), AT_REST)
+        return self._motors.effort(position, velocity, acceleration) + friction * velocity
+
+    def _gains(self, joints: Sequence[Joint]) -> tuple[Array, Array]:
+        """Return stiffness, according to the weight and the reach of the robot, and damping."""
+        inertia = np.diag(self._dynamics()[0])
+        force = LOAD * 9.81 * self.model.total_mass
+        reach = _reach(self.model)
+        slides = np.array([joint.kind == "prismatic" for joint in joints])
+        load = force * np.where(slides, 1.0, [reach[joint.name] for joint in joints])
+        stiffness = np.max([np.maximum(load, self._coulomb) / np.where(slides, SLIDE, TURN),
+                            inertia * SLOWEST ** 2, np.full(len(joints), WEAKEST)], axis=0)
+        return stiffness, 2.0 * np.sqrt(stiffness * inertia)
+
+
+def _reach(model: Model) -> dict[str, float]:
+    """Return an upper bound on the distance from each joint to any frame that it moves [m]."""
+    tree = model.tree
+    reach = [0.0] * (len(tree.joints) + 1)      # the last one is the root link's
+    for frame in tree.frames:
+        reach[frame.parent] = max(reach[frame.parent], math.hypot(*frame.placement[:3, 3]))
+    for i, joint in reversed(list(enumerate(tree.joints))):
+        length = math.hypot(*joint.placement[:3, 3]) + reach[i]
+        reach[joint.parent] = max(reach[joint.parent], length)
+    return {joint.name: length for joint, length in zip(tree.joints, reach)}
