@@ -37,7 +37,7 @@ _FINE = 1e-6                    # s
 _BLOCKS, _BLOCK = 40, 1.0       # at most so many blocks, of at least so many seconds
 _EXACT = 1e-9                   # of the efforts: a smaller error is that of the arithmetic
 _STEP = 5e-4                    # s: of the derivative with respect to the delay
-_STILL, _REST = 0.01, 0.1       # rad/s or m/s: slower for longer than this [s] is a rest
+_STILL = 0.01                   # rad/s or m/s: slower is a rest
 _SMOOTH = 0.01                  # rad/s, m/s: Coulomb friction changes its sign at this velocity
 _LEAST = 0.05                   # sampling periods: the least deviation
 _SINGULAR = 1e-8
@@ -113,13 +113,14 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
 class _Joint:
     """The measured efforts of a joint, and what the model says about them at other times.
 
-    Samples near a rest do not count: the friction there is unknown.
+    Samples near a rest or a reversal do not count: a joint that sticks turns its friction around
+    earlier than its velocity, which looks like efforts that lead.
     """
 
     def __init__(self, k: int, samples: Samples, columns: Array, longest: float) -> None:
         from scipy.interpolate import CubicSpline
         self.k = k
-        rows = _inner(samples, longest, np.abs(samples.v[:, k]) < _STILL)
+        rows = _inner(samples, longest, _is_still(samples.v[:, k]))
         rows = rows[::math.ceil(len(rows) / _MOST) if len(rows) else 1]
         self.time, self.weight = samples.time[rows], np.sqrt(samples.weight[rows])
         self.measured = samples.tau[rows, k] * self.weight
@@ -179,8 +180,8 @@ def _joints(model: Model, samples: Samples, longest: float) -> list[_Joint]:
         most = max((len(joint.time) for joint in joints), default=0)
         raise ValueError(
             f"expected joints in motion whose efforts are measured, with at least {_FEWEST} "
-            f"samples more than {longest:g} s from rests and gaps, got {len(joints)} measured "
-            f"joints with at most {most} such samples; move the robot for longer")
+            f"samples more than {longest:g} s from rests, reversals and gaps, got {len(joints)} "
+            f"measured joints with at most {most} such samples; move the robot for longer")
     return found
 
 
@@ -222,6 +223,13 @@ def _segments(samples: Samples) -> list[slice]:
             if stop - start > 3]
 
 
+def _is_still(v: Array) -> NDArray[np.bool_]:
+    """Where a joint rests or reverses."""
+    found: NDArray[np.bool_] = np.abs(v) < _STILL
+    found[1:] |= v[1:] * v[:-1] < 0.0
+    return found
+
+
 def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArray[np.int_]:
     """The rows that are farther than this from the ends of their segments, and from rests."""
     time, keep = samples.time, np.zeros(len(samples), bool)
@@ -232,7 +240,7 @@ def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArr
         rests = [(time[one.start + first], time[one.start + last - 1])
                  for first, last in edges.reshape(-1, 2)]
         keep[one] = True
-        for first, last in [*ends, *(rest for rest in rests if rest[1] - rest[0] > _REST)]:
+        for first, last in [*ends, *rests]:
             start, stop = np.searchsorted(time[one], (first - margin, last + margin))
             keep[one.start + start:one.start + stop] = False
     return np.flatnonzero(keep)

@@ -48,6 +48,18 @@ def test_motions_with_rests():
     assert abs(found.delay - 0.006) < 5e-4
 
 
+def test_joints_that_stick_when_they_reverse():
+    """The friction of a joint that sticks turns around before its velocity."""
+    _, true = robots("ur5")
+    arm = Arm(true)
+    recording = arm.record(30.0)
+    later = arm.motion(recording.time + 0.02)[1]
+    tau = recording.tau + true.friction * (np.sign(later) - np.sign(recording.exact_v))
+    found = dyn_ros.estimate_effort_delay(true, recording.time, recording.q, tau)
+    assert abs(found.delay) < 4.0 * found.deviation
+    assert found.deviation < 5e-4
+
+
 def test_slow_sampling_and_gaps():
     _, true = robots("ur5")
     recording = Arm(true, rate=100.0, delay=0.0234).record(60.0)
