@@ -126,7 +126,7 @@ class EffortMonitor:
         self._filtered, self._last = np.zeros(nv), np.zeros(nv)
         self._decay, self._dt = np.zeros(nv), 0.0
         self._age, self._elapsed, self._since_check = -1.0, 0.0, 0.0
-        self._settled = _SETTLED / float(self._gain.min())
+        self._settled = _SETTLED / float(self._gain.min(initial=math.inf))
 
     def update(self, q: Array, v: Array, tau: Array, external: Array, dt: float) -> bool:
         """Add a sample.
@@ -275,6 +275,8 @@ def _row(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: Arr
 def _check(model: Model, data: Data, typical: Array, rows: Iterable[_Row]
            ) -> tuple[EffortFault, ...]:
     """Compare all rows."""
+    if not model.nv:
+        return ()
     table = _Table(*(np.array(column) for column in zip(*rows)))
     single = [k for k, count in zip(model.idx_v, model.nvs) if count == 1]
     if model.tree.joints[0].kind == "floating":

@@ -199,7 +199,7 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
                          f"{len(residual) * dt:.3g} s; listen for longer")
     nv = residual.shape[1]
     at_rest = Thresholds(np.zeros(nv), at_rest=one_each("friction", friction, nv))
-    rate = wanted / (_HOUR * nv)
+    rate = wanted / (_HOUR * max(nv, 1))
     size = np.maximum(np.abs(residual) - at_rest.of(speed), 0.0)
     tails = [_thresholds(size[:, k], np.abs(speed[:, k]), dt, rate) for k in range(nv)]
     found = Thresholds(np.maximum([tail.fixed for tail in tails], one_each("least", least, nv)),

@@ -188,3 +188,9 @@ def test_a_monitor_finds_a_wrong_sign_soon_and_forgets():
 def test_invalid_gain():
     with pytest.raises(ValueError, match="gain: expected positive numbers, got 0"):
         dyn_ros.EffortMonitor(description("ur5"), 0.0)
+
+
+def test_a_robot_without_joints_has_no_faults():
+    model = dyn_ros.Model.from_urdf("<robot name='post'><link name='base'/></robot>")
+    none = np.zeros((3000, 0))
+    assert dyn_ros.find_effort_faults(model, none, none, none, DT) == ()

@@ -140,3 +140,8 @@ def test_an_arm_without_contact(kind, velocity):
         skip = 300 if number == 0 else 0
         count += alarms(found, external(part)[skip:], part.v[skip:])
     assert count == 0
+
+
+def test_a_robot_without_joints_has_no_thresholds():
+    none = np.zeros((20000, 0))
+    assert dyn_ros.calibrate_thresholds(none, none, DT).fixed.shape == (0,)
