@@ -289,9 +289,10 @@ def not_negative(model: Model, name: str, value: float | ArrayLike) -> Array:
 
 def _numbers(model: Model, name: str, value: float | ArrayLike, limit: str,
              accepts: Callable[[Array], NDArray[np.bool_]]) -> Array:
-    number = np.asarray(value)
-    array = finite_array(name, np.full(model.nv, number) if number.ndim == 0 else number,
-                         (require_model(model).nv,))
+    nv = require_model(model).nv
+    is_one = isinstance(value, (float, int, str, np.generic)) or (
+        isinstance(value, np.ndarray) and value.ndim == 0)
+    array = finite_array(name, np.full(nv, value) if is_one else value, (nv,))
     wrong = np.flatnonzero(~accepts(array))
     if wrong.size:
         k = int(wrong[0])

@@ -3,6 +3,7 @@
 """External efforts of the joints from positions, velocities and measured efforts."""
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from .recording import Recording, compiled, recording
 
 METHODS = ("momentum", "direct", "kalman")
 _INFINITE = float("inf")
+_LARGEST = 1e300                # sum of the squares of external efforts that is not an overflow
 _NOISE = ("torque_noise", "velocity_noise", "disturbance_noise")
 
 
@@ -78,7 +80,7 @@ class MomentumObserver:
                  torque_noise: float | ArrayLike | None = None,
                  velocity_noise: float | ArrayLike | None = None,
                  disturbance_noise: float | ArrayLike | None = None) -> None:
-        if method not in METHODS:
+        if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r:.80}")
         self._model, self._data = require_model(model), Data(model)
         self._method, self._friction = method, friction
@@ -104,6 +106,10 @@ class MomentumObserver:
             raise ValueError(f"{missing[0]}: expected a number of more than 0 for the method "
                              "'kalman', got None")
         return DisturbanceFilter(self._model, **self._noise)
+
+    def __copy__(self) -> MomentumObserver:
+        """Return a copy of the same model, which goes on by itself."""
+        return copy.deepcopy(self, {id(self._model): self._model})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a copy, which reads the friction of its own model."""
@@ -137,7 +143,8 @@ class MomentumObserver:
         """The external efforts after one more sample.
 
         The first call, and the first one after ``reset``, only starts the observer: it returns
-        zeros, or the efforts passed to ``reset``. An error leaves the estimate unchanged.
+        zeros, or the efforts passed to ``reset``. An error leaves the estimate unchanged, unless
+        numbers are too large to compute with: then the observer is reset.
 
         Parameters
         ----------
@@ -158,8 +165,9 @@ class MomentumObserver:
         Raises
         ------
         ValueError
-            Wrong shape or dtype, a number that is not finite, a dt that is not positive, or a
-            quaternion that is not unit; names the argument, the expected and the actual value.
+            Wrong shape or dtype, a number that is not finite or too large, a dt that is not
+            positive, or a quaternion that is not unit; names the argument, the expected and the
+            actual value.
         """
         step = self._step
         try:
@@ -181,8 +189,17 @@ class MomentumObserver:
         if self._kalman is not None:
             step[0] = dt
             external = self._kalman.update(q, state[1], state[2], step)
+        if not external.dot(external) < _LARGEST:
+            raise self._too_large("")
         self._state, self._q, self._dt, self._is_started = state, q, dt, True
         return external
+
+    def _too_large(self, where: str) -> ValueError:
+        """Reset; the error for numbers whose result is not finite."""
+        self.reset()
+        return ValueError("q, v, tau, dt: expected numbers that can be computed with, got such "
+                          f"large ones{where} that the external efforts overflow; the observer "
+                          "starts again at the next sample")
 
     def reset(self, external: ArrayLike | None = None) -> None:
         """Start again at the next sample, such as after a gap or a change of the inertias.
@@ -199,7 +216,8 @@ class MomentumObserver:
         """
         start = np.zeros(self._model.nv) if external is None else finite_array(
             "external", external, (self._model.nv,))
-        self._state, self._is_started = (start, *self._state[1:]), False
+        zero = np.zeros(self._model.nv)
+        self._state, self._is_started = (start, zero, zero), False
         if self._kalman is not None:
             self._kalman.reset(start)
 
@@ -259,7 +277,7 @@ class MomentumObserver:
         Raises
         ------
         ValueError
-            As ``update``; in this case the estimate is unchanged.
+            As ``update``, with the same effect on the estimate.
         """
         samples = recording(self._model, q, v, tau, dt)
         external = np.empty(samples.v.shape)
@@ -269,6 +287,10 @@ class MomentumObserver:
             else:
                 self._filter(part, threads, external[rows])
             self._is_started = True
+            wrong = np.flatnonzero(~(np.einsum("ki,ki->k", external[rows], external[rows])
+                                     < _LARGEST))
+            if wrong.size:
+                raise self._too_large(f" in sample {rows.start + int(wrong[0])}")
         if len(external):
             self._q, self._dt = samples.q[-1].copy(), float(samples.dt[-1])
         return external

@@ -406,6 +406,37 @@ def test_an_error_leaves_the_estimate_unchanged(method):
 
 
 @METHODS
+def test_after_numbers_that_are_too_large_it_starts_again(method):
+    model = motions.lossy("panda")
+    q, v, _, tau = peer.new_pair("panda").states(6)
+    expected = updates(observer(model, method=method), (q, v, tau), 0.01)
+    estimate = observer(model, method=method)
+    for wrong in ((1e200 * q[0], v[0], tau[0], 0.01), (q[0], 1e200 * v[0], tau[0], 0.01)):
+        updates(estimate, (q[:2], v[:2], tau[:2]), 0.01)
+        with pytest.raises(ValueError, match="the external efforts overflow"):
+            estimate.update(*wrong)
+        assert not estimate.external.any()
+        assert np.array_equal(updates(estimate, (q, v, tau), 0.01), expected)
+    v[3] *= 1e200
+    with pytest.raises(ValueError, match="in sample 3 that the external efforts overflow"):
+        estimate.run(q, v, tau, 0.01)
+    assert not estimate.external.any()
+
+
+@METHODS
+def test_a_shallow_copy_shares_the_model_alone(method):
+    model = motions.lossy("panda")
+    q, v, _, tau = peer.new_pair("panda").states(6)
+    estimate = observer(model, method=method)
+    updates(estimate, (q[:3], v[:3], tau[:3]), 0.01)
+    other, kept = copy.copy(estimate), estimate.external
+    assert other.model is model
+    expected = updates(other, (q[3:], v[3:], tau[3:]), 0.01)
+    assert np.array_equal(estimate.external, kept)
+    assert np.array_equal(updates(estimate, (q[3:], v[3:], tau[3:]), 0.01), expected)
+
+
+@METHODS
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
 def test_a_copy_goes_on_by_itself(method, copied):
     model = motions.lossy("panda")
@@ -443,6 +474,8 @@ def test_the_gain_can_change():
     ({"gain": np.nan}, "gain: expected 8 finite numbers"),
     ({"gain": "fast"}, "gain: expected 8 finite numbers"),
     ({"gain": [1.0, 2.0]}, "gain: expected 8 finite numbers, got shape"),
+    ({"gain": [1.0, [2.0]]}, r"gain: expected 8 finite numbers, got \[1.0, \[2.0\]\]"),
+    ({"method": np.array(["direct", "kalman"])}, "method: expected one of momentum, direct"),
     ({"friction_velocity": -1.0}, "friction_velocity: expected at least 0"),
     ({"torque_noise": 0.0}, "torque_noise: expected more than 0"),
     ({"method": "kalman", "velocity_noise": 1.0},
