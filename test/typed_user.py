@@ -78,6 +78,17 @@ dtau_dq, dtau_dv = dyn_ros.rnea_derivatives(model, data, q, v, v)  # error: misc
 energy: float = dyn_ros.kinetic_energy(model, data, q, v)
 energies: Floats = dyn_ros.kinetic_energy(model, data, [q, q], v)
 assert_type(dyn_ros.joint_friction(model, v), Floats)
+momentum, rate = dyn_ros.momentum_terms(model, data, q, v)
+assert_type(momentum, Floats)
+step = dyn_ros.momentum_observer_step(model, data, q, v, v, 0.001, 50.0, v, momentum, rate)
+assert_type(step, dyn_ros.ObserverState)
+assert_type(step.external, Floats)
+observer = dyn_ros.MomentumObserver(model, [30.0] * model.nv, method="kalman", torque_noise=0.5)
+assert_type(observer.update(q, v, v, 0.001), Floats)
+assert_type(observer.covariance, Floats | None)
+observer.update(q, v, v, [0.001])  # error: arg-type
+dyn_ros.MomentumObserver(model, method="median")  # error: arg-type
+assert_type(dyn_ros.momentum_observer(model, [q], [v], [v], 0.001, threads=2), Floats)
 assert_type(dyn_ros.frame_forces(model, data, q, v, v, {"tool": [0, 0, 1, 0, 0, 0]}), Floats)
 assert_type(dyn_ros.frame_force(model, data, q, v, v, "tool", f_ext, threads=2), Floats)
 com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v)

@@ -129,9 +129,9 @@ if not TYPE_CHECKING:               # type checkers read the imports above
     __all__ = [*_ALGORITHMS, "Contact", "ContactCholesky", "ContactDerivatives", "ContactForces",
                "ImpulseDerivatives", "NormalEquations", "ObserverState", "body_regressor",
                "cholesky_M_times", "cholesky_U_solve", "cholesky_U_times", "cholesky_Ut_solve",
-               "cholesky_Ut_times", "contact_cholesky", "frame_force", "joint_body_regressor", "joint_friction",
-               "joint_hessian", "joint_jacobian", "joint_jacobian_time_variation",
-               "joint_kinematic_regressor", "precompile"]
+               "cholesky_Ut_times", "contact_cholesky", "frame_force", "joint_body_regressor",
+               "joint_friction", "joint_hessian", "joint_jacobian",
+               "joint_jacobian_time_variation", "joint_kinematic_regressor", "precompile"]
     _missing = [name for name in __all__ if name not in globals()]
     if _missing:
         raise ImportError(f"dyn_ros/algorithms/__init__.py does not import "

@@ -16,9 +16,8 @@ from numba import types
 
 from ..spatial.compiler import Entry, kernel
 from ..spatial.lanes import floats_at, load, sqrt, store
-from .friction import friction_effort
 
-SETTINGS = 6    # rows: damping, Coulomb friction, reversal; variances of effort, drift, velocity
+SETTINGS = 3    # rows: variances of effort, drift and velocity
 MEMORY = 3      # rows: external, momentum, known effort
 BLOCKS = 3      # of the covariance: momentum, momentum with external, external
 SCRATCH = 4     # matrices: L; L^-1 times the first two blocks; a column
@@ -34,8 +33,8 @@ def measurement_covariance(M, variance, n, i, j):
 
 
 @kernel
-def row_of(address, row, stride):
-    return floats_at(address + 8 * row * stride)
+def row_of(address, row, n):
+    return floats_at(address + 8 * row * n)
 
 
 @kernel
@@ -43,10 +42,10 @@ def start_covariance(M, settings, P, n):
     """That of the first measurement; external efforts as after a second of walking from zero."""
     for i in range(n):
         for j in range(n):
-            store(P, i * n + j, measurement_covariance(M, floats_at(settings + 40 * n), n, i, j))
+            store(P, i * n + j, measurement_covariance(M, floats_at(settings + 16 * n), n, i, j))
             store(P, n * n + i * n + j, 0.0)
             store(P, 2 * n * n + i * n + j, 0.0)
-        store(P, 2 * n * n + i * n + i, load(floats_at(settings), 4 * n + i))
+        store(P, 2 * n * n + i * n + i, load(floats_at(settings), n + i))
 
 
 @kernel
@@ -63,7 +62,7 @@ def predict_covariance(settings, P, h, n):
         store(P, block + k, load(P, block + k) + h * load(P, 2 * block + k))
     for i in range(n):
         k = i * n + i
-        effort, drift = load(settings, 3 * n + i), load(settings, 4 * n + i)
+        effort, drift = load(settings, i), load(settings, n + i)
         store(P, k, load(P, k) + h * h * (effort + drift * h / 3.0))
         store(P, block + k, load(P, block + k) + 0.5 * drift * h * h)
         store(P, 2 * block + k, load(P, 2 * block + k) + drift * h)
@@ -118,7 +117,7 @@ def make_symmetric(target, n):
 def correct(M, settings, memory, P, scratch, p, n):
     """Apply a measurement of the momentum to the estimate and its covariance."""
     block = 8 * n * n
-    factorize(M, floats_at(settings + 40 * n), floats_at(P), floats_at(scratch), n)
+    factorize(M, floats_at(settings + 16 * n), floats_at(P), floats_at(scratch), n)
     L = floats_at(scratch)
     W1, W2, z = (floats_at(scratch + block), floats_at(scratch + 2 * block),
                  floats_at(scratch + 3 * block))
@@ -143,41 +142,42 @@ def correct(M, settings, memory, P, scratch, p, n):
 
 
 @kernel
-def known_effort(v, tau, rate, settings, n, k):
-    friction = friction_effort(load(v, k), load(settings, k), load(settings, n + k),
-                               load(settings, 2 * n + k))
-    return load(tau, k) + load(rate, k) - friction
+def predict(memory, known, P, settings, h, n):
+    """Advance the estimate and its covariance by a step."""
+    x = floats_at(memory)
+    for k in range(n):
+        mean = 0.5 * (load(x, 2 * n + k) + load(known, k))
+        store(x, n + k, load(x, n + k) + h * (mean + load(x, k)))
+    predict_covariance(floats_at(settings), floats_at(P), h, n)
 
 
-def filter_samples(v, tau, p, rate, M, M_stride, dt, dt_stride, settings, memory, P, scratch,
-                   external, n, count, starts):
-    """The estimate of each sample, in order; arrays are passed by their addresses.
+def filter_samples(p, known, M, dt, dt_stride, settings, memory, P, scratch, external, n, count,
+                   starts):
+    """The estimate of each sample, in order, in ``external``.
 
-    dt_stride is 0 for one length of all steps, 1 for one for each sample. ``starts``: the first
-    sample is the first of all.
+    p, known (u), dt and external are flat arrays. dt_stride is 0 for one length of all steps, 1
+    for one for each sample. ``starts``: the first sample is the first of all.
     """
-    x, given = floats_at(memory), floats_at(settings)
+    given, state, cov = settings.ctypes.data, memory.ctypes.data, P.ctypes.data
+    x = floats_at(state)
     for row in range(count):
-        M1, p1 = row_of(M, row, M_stride), row_of(p, row, n)
-        v1, tau1, rate1 = row_of(v, row, n), row_of(tau, row, n), row_of(rate, row, n)
-        h = load(floats_at(dt), row * dt_stride)
+        M1 = floats_at(M.ctypes.data + row * M.strides[0])
+        p1, known1 = row_of(p.ctypes.data, row, n), row_of(known.ctypes.data, row, n)
         if starts == 1 and row == 0:
             for k in range(n):
                 store(x, n + k, load(p1, k))
-                store(x, 2 * n + k, known_effort(v1, tau1, rate1, given, n, k))
-            start_covariance(M1, settings, floats_at(P), n)
+            start_covariance(M1, given, floats_at(cov), n)
         else:
-            for k in range(n):
-                known = known_effort(v1, tau1, rate1, given, n, k)
-                mean = 0.5 * (load(x, 2 * n + k) + known)
-                store(x, n + k, load(x, n + k) + h * (mean + load(x, k)))
-                store(x, 2 * n + k, known)
-            predict_covariance(given, floats_at(P), h, n)
-            correct(M1, settings, memory, P, scratch, p1, n)
+            predict(state, known1, cov, given, dt[row * dt_stride], n)
+            correct(M1, given, state, cov, scratch.ctypes.data, p1, n)
         for k in range(n):
-            store(floats_at(external), row * n + k, load(x, k))
+            store(x, 2 * n + k, load(known1, k))
+            external[row * n + k] = load(x, k)
     return 0
 
 
-FILTER = Entry("momentum_observer-kalman", filter_samples, types.int64(*[types.int64] * 16),
-               nogil=True)
+_FLAT, _MATRIX, _MATRICES = (types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C"),
+                             types.Array(types.float64, 3, "C"))
+FILTER = Entry("momentum_observer-kalman", filter_samples, types.int64(
+    _FLAT, _FLAT, types.Array(types.float64, 3, "A"), _FLAT, types.int64, _MATRIX, _MATRIX,
+    _MATRICES, _MATRICES, _FLAT, types.int64, types.int64, types.int64), nogil=True)

@@ -20,8 +20,8 @@ def friction_effort(v, damping, coulomb, reversal):
 def joint_friction(model: Model, v: ArrayLike) -> Array:
     """Torques that overcome the friction of the joints, damping v + friction sign(v).
 
-    No other function includes friction: the motors of a robot with friction apply
-    ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At rest Coulomb friction is not
+    Only the observers of external efforts include friction. The motors of a robot with friction
+    apply ``rnea(model, data, q, v, a) + joint_friction(model, v)``. At rest Coulomb friction is not
     determined by the state; here it is zero.
 
     Parameters

@@ -64,7 +64,7 @@ _INVERSES = tuple(1.0 / n for n in range(1, 18))    # of the Taylor series of ex
 
 @kernel
 def decay(x):
-    """exp(-x) and 1 - exp(-x) for x >= 0, each with full accuracy."""
+    """exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
     y = select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2 ** _HALVINGS)
     t = y * _INVERSES[16]
     for n in range(15, -1, -1):

@@ -3,7 +3,7 @@
 """External efforts of the joints from positions, velocities and measured efforts."""
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -103,8 +103,12 @@ class MomentumObserver:
         if missing:
             raise ValueError(f"{missing[0]}: expected a number of more than 0 for the method "
                              "'kalman', got None")
-        return DisturbanceFilter(self._model, self._friction, self._friction_velocity,
-                                 **self._noise)
+        return DisturbanceFilter(self._model, **self._noise)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy, which reads the friction of its own model."""
+        self.__dict__.update(state)
+        self._damping, self._coulomb = algorithm.losses(self._model, self._friction)
 
     # -- settings
 
@@ -165,15 +169,6 @@ class MomentumObserver:
             is_right = False
         if not is_right:
             raise ValueError(f"dt: expected a finite number of more than 0 s, got {dt!r:.80}")
-        if self._kalman is not None:
-            external = self._kalman.update(q, v, tau, step)
-        else:
-            external = self._next(q, v, tau, step)
-        self._q, self._dt, self._is_started = q, dt, True
-        return external
-
-    def _next(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, step: Array) -> Array:
-        """The residual after one more sample."""
         if not self._is_started:
             step[0] = 0.0
         before, momentum, known = self._state
@@ -183,7 +178,10 @@ class MomentumObserver:
         external: Array = state[0].copy()
         if external.ndim > 1:
             raise ValueError(_not_one_state(self._model, q, v, tau))
-        self._state = state
+        if self._kalman is not None:
+            step[0] = dt
+            external = self._kalman.update(q, state[1], state[2], step)
+        self._state, self._q, self._dt, self._is_started = state, q, dt, True
         return external
 
     def reset(self, external: ArrayLike | None = None) -> None:
@@ -267,7 +265,7 @@ class MomentumObserver:
         external = np.empty(samples.v.shape)
         for rows, part in samples.parts():
             if self._kalman is not None:
-                self._kalman.run(part, threads, external[rows])
+                self._filter_disturbances(self._kalman, part, threads, external[rows])
             else:
                 self._filter(part, threads, external[rows])
             self._is_started = True
@@ -294,6 +292,15 @@ class MomentumObserver:
             run(0, 1, np.zeros(1), 0)
         run(first, len(external), samples.dt[first * samples.dt_stride:], samples.dt_stride)
         self._state = memory[0], samples.v[-1].copy() if self._direct else memory[1], memory[2]
+
+    def _filter_disturbances(self, kalman: DisturbanceFilter, samples: Recording, threads: int,
+                             external: Array) -> None:
+        """Write the estimate of the Kalman filter after each sample to the rows."""
+        zero = np.zeros(self._model.nv)
+        _, momentum, known = (np.ascontiguousarray(array) for array in algorithm.step(
+            self._model, self._data, threads, 0, samples.q, samples.v, samples.tau, np.zeros(1),
+            self._gain, self._damping, self._coulomb, self._friction_velocity, zero, zero, zero))
+        kalman.run(samples.q, momentum, known, samples.dt, samples.dt_stride, threads, external)
 
     def _terms(self, samples: Recording, threads: int) -> tuple[Array, Array]:
         """Momenta, or M times changes of velocity; and the rates that go with them."""

@@ -86,7 +86,7 @@ def _steps(dt: float | ArrayLike, count: int) -> Array:
         where = f" in dt[{wrong[0]}]" if array.ndim else ""
         raise ValueError(f"dt: expected finite numbers of more than 0 s, got "
                          f"{array.flat[wrong[0]]}{where}")
-    return np.ascontiguousarray(array.reshape(-1), float)
+    return np.array(array.reshape(-1), float)
 
 
 def compiled(entry: Entry, function: Callable[..., int]) -> Callable[..., int]:

@@ -48,6 +48,7 @@ def arguments(pair, name, f_ext):
         "reference_frame": dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED, "offset": [0.1, 0.2, 0.3],
         "tip": frame, "alpha": np.eye(6)[:, :2], "directions": np.eye(6)[:, :2],
         "beta": [0.5, 1.5], "root_acc": np.arange(6.0), "ff_torques": tau, "b": a,
+        "dt": 0.01, "gain": 50.0, "external": a, "momentum": v, "known_effort": tau,
         "features": np.outer(tau, np.arange(1.0, 6.0)),
         "contacts": [dyn_ros.Contact(frame, 3, kp=1.0, kd=2.0)]}
     wanted = inspect.signature(getattr(dyn_ros, name)).parameters
