@@ -29,9 +29,11 @@ POSSIBLE = 9.0                  # additional cost of links that are possible: 3 
 _SCREEN = 40.0                  # twice the log of the ratio of evidences: links to examine
 _MOST_LINKS = 8                 # that are examined
 _TORQUE = 16.0                  # cost of a contact that exerts a torque: 4 standard deviations
+_PRECISE = 1e6                  # deviations: the largest effort, measured or typical
 _MOST_STEPS = 100
 _ROUNDING = 1e-12
 _TINY = 1e-300
+_WIDE = 10.0                    # times the standard deviation of unknown forces
 _FAR = 1e3                      # standard deviations: where a second solution is impossible
 _HALF_EXCHANGE = 0.5 * np.eye(6)[[3, 4, 5, 0, 1, 2]]    # w' G w = f . m
 
@@ -58,7 +60,7 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
     """
     units = np.full((len(lengths), 6), force)
     units[:, 3:] *= lengths[:, None]
-    Y, t = (W @ places.columns) * units[:, None, :], W @ tau
+    Y, t = _limited((W @ places.columns) * units[:, None, :], W @ tau)
     kept, logdet = _screened(Y, t)
     U, s, Vt = np.linalg.svd(_at_least_six(Y[kept]), full_matrices=False)
     U, units = U[:, :len(t)], units[kept]
@@ -76,9 +78,9 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
     x = shrink * x0
     added = ((x - x0) ** 2).sum(axis=1)
     pure = added <= _TORQUE
-    linear, spread = _times(T, x0), T @ np.swapaxes(T, 1, 2)
+    linear = _times(T, x0)
     wrench = np.where(pure[:, None], _times(T, x), linear)
-    of_forces = _spread_of_forces(T, k, x, x0, shrink, Q[:, -1])
+    spread, of_forces = _covariances(units, s, Vt, part, wrench)
     covariance: Array = np.where(pure[:, None, None], of_forces, spread)
     cost = constant + np.minimum(added, _TORQUE)
     residual = tau - _times(places.columns[kept], wrench)
@@ -88,8 +90,17 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
             for n in np.argsort(score)]
 
 
+def _limited(Y: Array, t: Array) -> tuple[Array, Array]:
+    """Less weight for efforts that are extremely precise or large, so that H can be inverted."""
+    largest = np.maximum(np.abs(Y).max(axis=(0, 2)), np.abs(t))
+    if largest.max() <= _PRECISE:
+        return Y, t
+    weights = np.minimum(1.0, _PRECISE / np.maximum(largest, 1.0))
+    return Y * weights[:, None], t * weights
+
+
 def _times(A: Array, x: Array) -> Array:
-    """Products of matrices and vectors, (k, i, j) and (k, j)."""
+    """Products of matrices and vectors, (n, i, j) and (n, j)."""
     product: Array = (A @ x[:, :, None])[:, :, 0]
     return product
 
@@ -141,29 +152,34 @@ def _multiplier(k: list[float], x: list[float]) -> float:
         nu -= value / slope
         if not low < nu < high:
             nu = 0.5 * (low + high)
+            if not low < nu < high:
+                break
     return nu
 
 
-def _spread_of_forces(T: Array, k: Array, x: Array, x0: Array, shrink: Array,
-                      direction: Array) -> Array:
-    """Covariances of the wrenches without torque, (n, 6, 6).
+def _covariances(units: Array, s: Array, Vt: Array, part: Array,
+                 wrench: Array) -> tuple[Array, Array]:
+    """Covariances of wrenches, and of wrenches without torque, (n, 6, 6).
 
-    On the surface sum(k x^2) = 0, near x; and, with five joints, that of a second solution: these
-    show all but one direction of wrenches, and on a line there are up to two pure forces.
+    Here forces and moments are normally distributed with larger standard deviations, ``_WIDE``
+    times as large, so that nothing counts as determined because of this assumption. Wrenches
+    without torque lie on a surface; their covariance is that in its tangent plane and, with five
+    joints, that of a second solution: these show all but one direction of wrenches, and on a line
+    there are up to two pure forces.
     """
-    g = k * x                                       # normal to the surface
-    normal = shrink * g
-    size = (g * normal).sum(axis=1)
-    normal /= np.sqrt(np.maximum(size, _TINY))[:, None]
-    inner = -normal[:, :, None] * normal[:, None, :]
-    inner[:, range(6), range(6)] += shrink
-    curvature = (k * direction * direction).sum(axis=1)
-    slope = -2.0 * (g * direction).sum(axis=1)
+    root = np.sqrt(_WIDE ** -2 + s * s)
+    T = units[:, :, None] * np.swapaxes(Vt, 1, 2) / root[:, None, :]        # w = T x
+    x = root * _times(Vt, wrench / units)
+    g = _times(np.swapaxes(T, 1, 2), _times(_HALF_EXCHANGE[None], wrench))
+    normal = g / np.sqrt(np.maximum((g * g).sum(axis=1), _TINY))[:, None]
+    inner = np.eye(6) - normal[:, :, None] * normal[:, None, :]
+    # along the direction that is known least, the torque is slope t + curvature t^2
+    last = T[:, :, 5]
+    curvature, slope = (last[:, :3] * last[:, 3:]).sum(axis=1), 2.0 * g[:, 5]
     second = np.abs(slope) < _FAR * np.abs(curvature)
-    move = np.where(second, slope / np.where(second, curvature, 1.0), 0.0)[:, None] * direction
-    excess = ((x + move - x0) ** 2).sum(axis=1) - ((x - x0) ** 2).sum(axis=1)
+    move = np.where(second, -slope / np.where(second, curvature, 1.0), 0.0)
+    excess = move * (2.0 * (x[:, 5] - (s / root * part)[:, 5]) + move)
     odds = np.exp(-0.5 * np.clip(excess, 0.0, 700.0))
-    move *= (np.sqrt(odds) / (1.0 + odds))[:, None]
-    inner += move[:, :, None] * move[:, None, :]
-    spread: Array = T @ inner @ np.swapaxes(T, 1, 2)
-    return spread
+    inner[:, 5, 5] += (move / (1.0 + odds)) ** 2 * odds
+    back = np.swapaxes(T, 1, 2)
+    return T @ back, T @ inner @ back

@@ -268,8 +268,9 @@ def _solve(model: Model, J: Array, tau: Array, lengths: Array, covariance: Array
         raise ValueError("batch: expected the same number of states in each argument, got "
                          f"q: {len(J)}, tau_ext: {len(tau)}")
     if J.ndim != tau.ndim + 1:
-        J = np.broadcast_to(J, (*tau.shape[:-1], *J.shape[-2:]))
-        tau = np.broadcast_to(tau, (*J.shape[:-2], model.nv))
+        states = J.shape[:-2] or tau.shape[:-1]
+        J = np.broadcast_to(J, (*states, *J.shape[-2:]))
+        tau = np.broadcast_to(tau, (*states, model.nv))
     A = np.swapaxes(J, -1, -2) * lengths
     computed = np.asarray(np.isfinite(A).all(axis=(-2, -1)))
     if not computed.all():                          # a configuration too large to compute with
