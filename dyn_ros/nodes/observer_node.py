@@ -100,7 +100,8 @@ class ObserverNode(RobotNode):
     """Publishes external efforts, wrenches and contacts; calibrates, and weighs payloads."""
 
     kernels: tuple[str, ...] = ("momentum_observer_step", "momentum_terms", "crba",
-                                "joint_jacobians", "frame_jacobian", "all_terms")
+                                "nonlinear_effects", "joint_jacobians", "frame_jacobian",
+                                "all_terms")
     batch_kernels = observer_services.BATCH_KERNELS
     markers = OBSERVER
     specs = SPECS
