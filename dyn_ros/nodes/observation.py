@@ -15,10 +15,11 @@ from dyn_ros.observer.delay import DelayLine, Sample
 from dyn_ros.observer.faults import EffortMonitor, Kind
 
 from .robot import RobotContext, SettingError
-from .state import State, abbreviated
+from .state import Rejected, State, abbreviated
 
 SETTLED = 4.0       # time constants after which an observer has settled: 98 %
 NONE = 1e12         # threshold of rows that have none
+_LEAST = 1e-6       # threshold and standard deviation [N m, N]
 KALMAN_NOISE = {"torque": 0.5, "velocity": 1e-3, "disturbance": 1.0}
 
 
@@ -114,14 +115,16 @@ class Observation:
 
     Raises
     ------
-    SettingError
-        A parameter does not fit the robot.
+    ValueError
+        A parameter does not fit the robot, or it has no joints.
     """
 
     def __init__(self, robot: RobotContext, values: Mapping[str, Any],
                  notify: Callable[[str], object]) -> None:
         model = robot.model
         self.robot, self._notify = robot, notify
+        if not model.nv:
+            raise Rejected("the robot has no joints")
         self._constant = row_values(robot, "effort_constant", values["effort_constant"], 1.0)
         gains = positive_rows(robot, "joint_gains", values["joint_gains"], values["gain"])
         self._friction: bool = values["friction"]
@@ -167,7 +170,11 @@ class Observation:
         if self._is_kalman:
             covariance: Array = self._observer.covariance
             return covariance
-        return np.diag((self.thresholds.of(self.v) / 3.0) ** 2)
+        return np.diag((self.limits() / 3.0) ** 2)
+
+    def limits(self) -> Array:
+        """Return the thresholds of the latest state, (nv,), all positive."""
+        return np.maximum(self.thresholds.of(self.v), _LEAST)
 
     @property
     def settling(self) -> bool:
