@@ -96,7 +96,7 @@ def take_push(page, picture):
 def find_axis(page):
     """Return a point on the handle's axis x, and the one to drag it to [px]."""
     image = np.array(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)
-    image = image[:, 330:940]                       # between the panels
+    image = image[:, 330:920]                       # between the panels
     y, x = np.nonzero(abs(image - RED).sum(axis=2) < 60)
     points = np.stack([x + 330.0, y], axis=1)
     center = points.mean(axis=0)
