@@ -46,7 +46,10 @@ def demo():
         [sys.executable, "-m", "dyn_ros.cli", "demo", "--port", "0", "--rate", "100"],
         env=dict(os.environ, PYTHONUNBUFFERED="1"), text=True, stdout=subprocess.PIPE)
     try:
-        address = next(match.group() for match in map(ADDRESS.search, process.stdout) if match)
+        said = iter(process.stdout.readline, "")
+        address = next((match.group() for match in map(ADDRESS.search, said) if match), "")
+        if not address:
+            raise SystemExit("the demo has ended")
         with sync_playwright() as driver:
             browser = driver.chromium.launch(
                 executable_path=shutil.which("chromium"), args=SWITCHES)
