@@ -100,7 +100,8 @@ class ObserverNode(RobotNode):
     """Publishes external efforts, wrenches and contacts; calibrates, and weighs payloads."""
 
     kernels: tuple[str, ...] = ("momentum_observer_step", "momentum_terms", "crba",
-                                "joint_jacobians", "frame_jacobian", "all_terms")
+                                "nonlinear_effects", "joint_jacobians", "frame_jacobian",
+                                "all_terms")
     batch_kernels = observer_services.BATCH_KERNELS
     markers = OBSERVER
     specs = SPECS
@@ -118,6 +119,7 @@ class ObserverNode(RobotNode):
                        Service("~/set_payload", SetPayload, set_payload),
                        Service("~/clear_payload", ClearPayload, clear_payload))
         self._observation: Observation | None = None
+        self._watched: frozenset[str] = frozenset()     # topics that have subscribers
         self._setting = ""                  # which parameter does not fit the robot
         self._settings_of: tuple[Any, int] = None, -1   # robot and parameters of `_setting`
         self._tare: tuple[Any, Array] = None, np.zeros(0)
@@ -182,7 +184,8 @@ class ObserverNode(RobotNode):
         listening = self.requests.listening
         if listening.active:
             listening.poll(self.steady_time(), self._problem())
-        if listening.listens or self.dispatch.watched(now):
+        self._watched = self.dispatch.watched(now)
+        if listening.listens or self._watched:
             return ("effort",)
         if self._observation:
             self._observation.rest()
@@ -192,7 +195,7 @@ class ObserverNode(RobotNode):
         observation = self._observation_of(robot)
         if observation is None:
             return
-        observation.update(state, not RESIDUALS.isdisjoint(self.dispatch.watched(0.0)))
+        observation.update(state, not RESIDUALS.isdisjoint(self._watched))
         listening = self.requests.listening
         if listening.listens and observation.heard:
             q, tau, sample = observation.heard
@@ -318,9 +321,14 @@ class ObserverNode(RobotNode):
         # the lever arm, in the units of the weighted efforts
         damping = self.parameters.values["damping"] * math.sqrt(
             len(covariance) / covariance.trace())
-        return dyn_ros.external_wrench(
-            robot.model, robot.data, observation.q, observation.external, frame,
-            covariance=covariance, damping=damping)
+        try:
+            found = dyn_ros.external_wrench(
+                robot.model, robot.data, observation.q, observation.external, frame,
+                covariance=covariance, damping=damping)
+            return found if np.isfinite(found.wrench).all() else None
+        except ValueError as error:
+            self.reject("external_wrench", error)
+            return None
 
     def _make_wrench(self, robot: RobotContext) -> Compute:
         """`~/external_wrench`: the wrench at the tip that explains the external efforts."""
@@ -358,9 +366,13 @@ class ObserverNode(RobotNode):
         observation = self.valid(robot, state)
         if observation is None or not observation.collision:
             return None
-        return dyn_ros.isolate_contact(
-            robot.model, robot.data, observation.q, observation.external,
-            observation.thresholds.of(observation.v), covariance=observation.covariance())
+        try:
+            return dyn_ros.isolate_contact(
+                robot.model, robot.data, observation.q, observation.external, observation.limits(),
+                covariance=observation.covariance())
+        except ValueError as error:
+            self.reject("contacts", error)
+            return None
 
     def _make_contact(self, robot: RobotContext) -> Compute:
         """`~/contacts`: whether something touches the robot, and where."""
@@ -401,6 +413,8 @@ def _tip(robot: RobotContext, name: str) -> str:
             model.frame_index(name)
         except ValueError as error:
             raise SettingError("tip_frame", error) from None
+        if model.tree.frames[model.frame_index(name)].parent < 0:
+            raise SettingError("tip_frame", f"no joint moves {name!r}; specify a frame that moves")
         return name
     parents = [joint.parent for joint in model.tree.joints]
     if len(set(parents)) < len(parents) or not parents:

@@ -13,7 +13,6 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.model.types import Array
-from dyn_ros.observer.delay import estimate_effort_delay
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from . import conversions
@@ -123,7 +122,7 @@ class Requests:
 
         def compute(record: Record) -> Any:
             q, tau, *_ = record.columns
-            return estimate_effort_delay(model, record.time, q, tau)
+            return dyn_ros.estimate_effort_delay(model, record.time, q, tau)
 
         def respond(found: Any, response: Any) -> None:
             response.delay, response.deviation = found.delay, found.deviation

@@ -12,6 +12,7 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
 from geometry_msgs.msg import WrenchStamped
+from nav_msgs.msg import Odometry
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
@@ -432,3 +433,83 @@ def test_parameters_that_do_not_fit_are_rejected(client, node, name, value, text
     done, why = client.set_parameters(node, **{name: value})
     assert not done
     assert text in why
+
+
+# Other robots
+
+LEGS = Path(dyn_ros.__file__).parent / "robots" / "quadruped.urdf"
+
+
+def test_a_base_feels_the_ground_and_its_joints_the_feet(client, start):
+    node = start(module=MODULE, robot_description_file=LEGS, root_joint="floating", gain=100.0,
+                 tip_frame=None)
+    model = dyn_ros.Model.from_urdf_file(LEGS, root_joint="floating")
+    efforts = client.listen(JointState, node.name + "/external_efforts")
+    contacts = client.listen(ExternalContact, node.name + "/contacts")
+    robot = Robot(client, node, model)
+    odometry = client.publisher(Odometry, node.topic("odom"))
+    joints = np.zeros(model.nq - 7)
+    for _ in range(100):
+        robot.time += 1e-3
+        message = Odometry()
+        message.header.stamp = robot.message([], [], []).header.stamp
+        message.pose.pose.orientation.w = 1.0
+        odometry.publish(message)
+        robot.publisher.publish(robot.message(joints, joints, joints))
+        client.settle()
+    q = np.concatenate([[0.0] * 6, [1.0], joints])
+    weight = dyn_ros.generalized_gravity(model, robot.data, q)
+    assert efforts[-1].name[:6] == model.velocity_names[:6]
+    np.testing.assert_allclose(efforts[-1].effort, weight, atol=1e-6)
+    base = set(model.velocity_names[:6])
+    assert not base & set(contacts[-1].joint)
+    client.stop_listening()
+    node.stop()
+
+
+def test_parts_of_the_robot_from_two_publishers(client, node, robot, listen):
+    efforts = listen("external_efforts", JointState)
+    for _ in range(100):
+        robot.time += DT
+        q, v, a = robot.motion(0.2)
+        tau = robot.efforts(q, v, a, FORCE)
+        for part in (slice(0, 3), slice(3, 7)):
+            robot.publisher.publish(robot.message(
+                q[part], v[part], tau[part], robot.names[part]))
+        client.settle()
+    np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
+    assert len(efforts) < 101
+
+
+def test_a_locked_joint_needs_no_effort(client, start, arm):
+    node = start(module=MODULE, gain=100.0, locked_joints="[wrist_roll=0.3]")
+    efforts = client.listen(JointState, node.name + "/external_efforts")
+    robot = Robot(client, node, arm)
+    for _ in range(100):
+        robot.time += DT
+        q = np.append(Q[:6], 0.3)
+        tau = robot.efforts(q, np.zeros(7), np.zeros(7), FORCE)
+        tau[6] = math.nan
+        robot.publisher.publish(robot.message(q, np.zeros(7), tau))
+        client.settle()
+    np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE)[:6], atol=0.02)
+    client.stop_listening()
+    node.stop()
+
+
+def test_mimic_joints_are_part_of_their_masters(client, start):
+    path = Path(__file__).parents[1] / "robots" / "every_joint.urdf"
+    node = start(module=MODULE, gain=100.0, robot_description_file=path)
+    model = dyn_ros.Model.from_urdf_file(path)
+    efforts = client.listen(JointState, node.name + "/external_efforts")
+    robot = Robot(client, node, model)
+    assert len(robot.names) == model.nv < model.njoints
+    q = model.neutral()
+    tau = dyn_ros.generalized_gravity(model, robot.data, q) + 1.0
+    for _ in range(100):
+        robot.time += DT
+        robot.publisher.publish(robot.message(q, np.zeros(model.nv), tau))
+        client.settle()
+    np.testing.assert_allclose(efforts[-1].effort, -1.0, atol=1e-6)
+    client.stop_listening()
+    node.stop()
