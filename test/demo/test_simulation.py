@@ -3,12 +3,12 @@
 """The demo's simulated robot: it follows its motion, gives way, obeys dynamics, stays stable."""
 import numpy as np
 import pytest
-from peer import EXAMPLE_ROBOTS, FILES
 
 import dyn_ros
 from dyn_ros.demo.motion import Motion, Steered
 from dyn_ros.demo.run import ARM
 from dyn_ros.demo.simulation import NOISE, CompliantRobot
+from peer import EXAMPLE_ROBOTS, FILES
 
 STEP = 0.002
 PUSH = np.array([10.0, -5.0, 3.0, 0.1, 0.2, -0.1])
