@@ -141,7 +141,11 @@ class Requests:
         if len(name) > NAME_LENGTH:
             raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
         frame = request.frame or self._node.tip(robot)
-        if robot.model.tree.frames[robot.model.frame_index(frame)].parent < 0:
+        try:
+            index = robot.model.frame_index(frame)
+        except ValueError as error:
+            raise Rejected(f"frame: {error}") from None
+        if robot.model.tree.frames[index].parent < 0:
             raise Rejected(f"frame: {frame!r:.80} is fixed; name one that moves")
         model = copy.copy(robot.model)
         if name in model.payloads:

@@ -459,7 +459,7 @@ def test_a_base_feels_the_ground_and_its_joints_the_feet(client, start):
         client.settle()
     q = np.concatenate([[0.0] * 6, [1.0], joints])
     weight = dyn_ros.generalized_gravity(model, robot.data, q)
-    assert efforts[-1].name[:6] == model.velocity_names[:6]
+    assert list(efforts[-1].name) == list(model.velocity_names)
     np.testing.assert_allclose(efforts[-1].effort, weight, atol=1e-6)
     base = set(model.velocity_names[:6])
     assert not base & set(contacts[-1].joint)
@@ -497,19 +497,41 @@ def test_a_locked_joint_needs_no_effort(client, start, arm):
     node.stop()
 
 
-def test_mimic_joints_are_part_of_their_masters(client, start):
-    path = Path(__file__).parents[1] / "robots" / "every_joint.urdf"
+MIMIC = """<robot name="gripper"><link name="base"/>
+  <joint name="left" type="prismatic"><parent link="base"/><child link="left_finger"/>
+    <axis xyz="0 0 1"/><limit lower="0" upper="1" effort="10" velocity="1"/></joint>
+  <link name="left_finger"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="right" type="prismatic"><parent link="base"/><child link="right_finger"/>
+    <axis xyz="0 0 1"/><mimic joint="left" multiplier="2"/>
+    <limit lower="0" upper="1" effort="10" velocity="1"/></joint>
+  <link name="right_finger"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+</robot>"""
+
+
+def test_mimic_joints_are_part_of_their_masters(client, start, tmp_path):
+    path = tmp_path / "gripper.urdf"
+    path.write_text(MIMIC)
     node = start(module=MODULE, gain=100.0, robot_description_file=path)
-    model = dyn_ros.Model.from_urdf_file(path)
     efforts = client.listen(JointState, node.name + "/external_efforts")
-    robot = Robot(client, node, model)
-    assert len(robot.names) == model.nv < model.njoints
-    q = model.neutral()
-    tau = dyn_ros.generalized_gravity(model, robot.data, q) + 1.0
+    robot = Robot(client, node, dyn_ros.Model.from_urdf_file(path))
     for _ in range(100):
         robot.time += DT
-        robot.publisher.publish(robot.message(q, np.zeros(model.nv), tau))
+        robot.publisher.publish(robot.message(
+            [0.1, 0.2], [0.0, 0.0], [20.0, math.nan], ["left", "right"]))
         client.settle()
-    np.testing.assert_allclose(efforts[-1].effort, -1.0, atol=1e-6)
+    assert efforts[-1].name == ["left"]
+    np.testing.assert_allclose(efforts[-1].effort, 3.0 * 9.81 - 20.0, atol=1e-6)
+    client.stop_listening()
+    node.stop()
+
+
+def test_a_robot_without_joints_is_stated(client, start, tmp_path):
+    path = tmp_path / "block.urdf"
+    path.write_text('<robot name="block"><link name="block"/></robot>')
+    node = start(module=MODULE, robot_description_file=path)
+    client.listen(JointState, node.name + "/external_efforts")
+    assert client.diagnostics(node)[0].message
     client.stop_listening()
     node.stop()
