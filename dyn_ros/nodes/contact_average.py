@@ -25,10 +25,6 @@ class ContactAverage:
 
     def __init__(self, duration: float) -> None:
         self.duration = duration
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the contact."""
         self._force: Array | None = None
         self._point: Array | None = None
         self._link = ""

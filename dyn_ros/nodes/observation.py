@@ -185,6 +185,10 @@ class Observation:
         """For how long `collision` has had its value [ns]."""
         return max(stamp - self._since, 0) if self._since >= 0 else 0
 
+    def rising(self, stamp: int) -> bool:
+        """Whether the external efforts of a collision have not yet settled."""
+        return self.collision and 1e-9 * self.since(stamp) < self._settling
+
     def rest(self) -> None:
         """Stop until the next `update`."""
         self._stop()

@@ -21,6 +21,7 @@ from dyn_ros.srv import ClearPayload, GetModel, SetPayload
 from . import conversions, observer_services
 from .base import Output, RobotNode, run
 from .cdr import Template
+from .contact_average import ContactAverage
 from .dispatch import Compute, Terms
 from .dynamics_services import clear_payload, set_payload
 from .frames import axes_link, coinciding_link, rotation
@@ -86,6 +87,9 @@ SPECS = (
          "empty: the last link, if the robot has only one chain."),
     Spec("wrench_axes", "", "Link, joint, fixed joint or the world, in whose axes "
          "~/external_wrench is expressed; empty: tip_frame."),
+    Spec("contact_averaging", 0.2,
+         "Time over which force and line of action in ~/contacts are averaged once the external "
+         "efforts of a contact have settled [s]; 0: each state by itself.", limits=(0.0, 60.0)),
     Spec("damping", 0.01, "Lever arm below which forces are damped in ~/external_wrench, because "
          "the joints hardly feel them [m].", limits=(1e-6, 100.0)),
     *observer_services.SPECS,
@@ -119,6 +123,7 @@ class ObserverNode(RobotNode):
                        Service("~/set_payload", SetPayload, set_payload),
                        Service("~/clear_payload", ClearPayload, clear_payload))
         self._observation: Observation | None = None
+        self._average = ContactAverage(0.0)
         self._watched: frozenset[str] = frozenset()     # topics that have subscribers
         self._setting = ""                  # which parameter does not fit the robot
         self._settings_of: tuple[Any, int] = None, -1   # robot and parameters of `_setting`
@@ -367,12 +372,16 @@ class ObserverNode(RobotNode):
         if observation is None or not observation.collision:
             return None
         try:
-            return dyn_ros.isolate_contact(
+            found = dyn_ros.isolate_contact(
                 robot.model, robot.data, observation.q, observation.external, observation.limits(),
                 covariance=observation.covariance())
         except ValueError as error:
             self.reject("contacts", error)
             return None
+        if observation.rising(state.stamp):
+            self._average = ContactAverage(self.parameters.values["contact_averaging"])
+            return found
+        return self._average.update(found, state.stamp)
 
     def _make_contact(self, robot: RobotContext) -> Compute:
         """`~/contacts`: whether something touches the robot, and where."""

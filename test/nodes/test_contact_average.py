@@ -64,8 +64,6 @@ def test_what_is_not_determined_is_unchanged_and_forgets_nothing(contact):
     none = contact([0.0, 0.0, 0.0])
     assert average.update(none, STEP) is none
     assert average.update(found, 2 * STEP).force == pytest.approx(found.force)
-    average.reset()
-    assert average.update(contact([0.0, 0.0, 8.0]), 3 * STEP).magnitude == pytest.approx(8.0, 1e-3)
 
 
 def test_without_duration_and_repeated_stamps(contact):

@@ -141,6 +141,23 @@ def test_a_contact_names_the_joints_and_how_long(robot, listen):
     assert math.isnan(contacts[-1].force)
 
 
+def test_the_force_of_a_contact_is_averaged(client, node, robot, listen):
+    contacts, spreads = listen("contacts", ExternalContact), []
+    for averaging in (0.0, 0.2):
+        assert client.set_parameters(node, contact_averaging=averaging) == (True, "")
+        rng = np.random.default_rng(0)
+        robot.say(60)
+        begin = len(contacts)
+        robot.say(250, 0.0, 5.0 * FORCE,
+                  change=lambda q, v, tau: (q, v, tau + rng.normal(0.0, 1.0, 7)))
+        assert all(each.collision for each in contacts[begin + 50:])
+        settled = np.array([numbers(each.direction) for each in contacts[begin + 200:]])
+        direction = settled.mean(axis=0)
+        assert np.allclose(direction, FORCE / np.linalg.norm(FORCE), atol=0.1)
+        spreads.append(np.sqrt(np.mean(np.sum((settled - direction) ** 2, axis=1))))
+    assert spreads[1] < 0.3 * spreads[0]
+
+
 def test_axes_of_the_wrench(client, node, robot, listen):
     wrenches = listen("external_wrench", WrenchStamped)
     robot.say(50, 0.0)
