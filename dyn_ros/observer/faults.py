@@ -311,7 +311,9 @@ def _constant(model: Model, table: _Table, typical: float, k: int) -> EffortFaul
         return EffortFault(name, "missing", math.nan, (
             f"efforts of {name} are all zero, and the model needs {np.mean(needed):.3g}: they are "
             "not measured, or a brake holds the joint"))
-    if value != 0.0 and np.ptp(needed) > least + 2.0 * model.friction[k]:
+    if value != 0.0 and np.ptp(needed) > least + 2.0 * model.friction[k] and not (
+            abs(value) == table.size[:, k].max() > table.size[:, k].min()
+            and (needed * np.sign(value)).min() > abs(value) - least - model.friction[k]):
         return EffortFault(name, "stuck", math.nan, (
             f"efforts of {name} are stuck at {value:.6g}, while the model needs "
             f"{needed.min():.3g} to {needed.max():.3g}: check the sensor"))

@@ -29,6 +29,7 @@ POSSIBLE = 9.0                  # additional cost of links that are possible: 3 
 _SCREEN = 40.0                  # twice the log of the ratio of evidences: links to examine
 _MOST_LINKS = 8                 # that are examined
 _TORQUE = 16.0                  # cost of a contact that exerts a torque: 4 standard deviations
+_PRECISE = 1e6                  # deviations: the largest effort, measured or typical
 _MOST_STEPS = 100
 _ROUNDING = 1e-12
 _TINY = 1e-300
@@ -59,7 +60,7 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
     """
     units = np.full((len(lengths), 6), force)
     units[:, 3:] *= lengths[:, None]
-    Y, t = (W @ places.columns) * units[:, None, :], W @ tau
+    Y, t = _limited((W @ places.columns) * units[:, None, :], W @ tau)
     kept, logdet = _screened(Y, t)
     U, s, Vt = np.linalg.svd(_at_least_six(Y[kept]), full_matrices=False)
     U, units = U[:, :len(t)], units[kept]
@@ -87,6 +88,15 @@ def hypotheses(places: Places, W: Array, tau: Array, lengths: Array,
     return [Hypothesis(int(kept[n]), float(cost[n]), float(score[n]), residual[n], wrench[n],
                        covariance[n], bool(pure[n]), linear[n], spread[n])
             for n in np.argsort(score)]
+
+
+def _limited(Y: Array, t: Array) -> tuple[Array, Array]:
+    """Less weight for efforts that are extremely precise or large, so that H can be inverted."""
+    largest = np.maximum(np.abs(Y).max(axis=(0, 2)), np.abs(t))
+    if largest.max() <= _PRECISE:
+        return Y, t
+    weights = np.minimum(1.0, _PRECISE / np.maximum(largest, 1.0))
+    return Y * weights[:, None], t * weights
 
 
 def _times(A: Array, x: Array) -> Array:
@@ -142,6 +152,8 @@ def _multiplier(k: list[float], x: list[float]) -> float:
         nu -= value / slope
         if not low < nu < high:
             nu = 0.5 * (low + high)
+            if not low < nu < high:
+                break
     return nu
 
 

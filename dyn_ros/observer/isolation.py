@@ -16,8 +16,7 @@ from .bodies import bodies_of, jacobian, places_of
 from .hypotheses import POSSIBLE, Hypothesis, hypotheses
 from .noise import external_effort, positive, whitener
 
-_THRESHOLD_DEVIATIONS = 3.0     # of an effort, in its threshold
-_PRECISION = 1e-6               # of efforts, relative to the largest one divided by its deviation
+_THRESHOLD_DEVIATIONS = 4.0     # of an effort, in its threshold
 _LARGEST = 1e100                # efforts, divided by their deviations
 _PROBABLE = 6.0                 # or twice the log of the ratio of evidences, a factor of 20
 _IMPROBABLE = 0.05              # links that do not contribute to the covariance
@@ -39,9 +38,10 @@ class IsolatedContact:
         Joints whose external effort exceeds the threshold.
     link : str
         The link that is most probably touched. Links that are fixed to each other are one body; the
-        name is that of its first link. Empty without a collision.
+        name is that of its first link. Empty without a collision, or if the efforts are too large
+        to compute with.
     possible_links : tuple of str
-        All links that explain the efforts, with ``link``, most probable first. Those after it
+        All links that explain the efforts, with ``link``, most probable first. Those beyond it
         require that the force passes the axes of their joints, so that these feel nothing.
     probabilities : tuple of float
         Of ``possible_links``, if all links are touched equally often.
@@ -140,7 +140,7 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
         not measured.
     covariance : (nv, nv) array_like, optional
         Covariance of the errors of ``tau_ext`` [N2 m2, N2]. By default the errors are independent,
-        with a standard deviation of a third of the threshold.
+        with a standard deviation of a quarter of the threshold.
     force : float
         Typical magnitude of unknown forces [N]. Its order of magnitude is enough.
 
@@ -171,10 +171,9 @@ def isolate_contact(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike,
         return _nothing(tau)
     joints = tuple(dict.fromkeys(bodies.joints[k] for k in np.flatnonzero(exceeding)))
     places = places_of(data, J, bodies)
-    weights = _for_large_efforts(W, tau)
-    if weights is None or not np.isfinite(places.columns).all():
+    if not (np.abs(W @ tau).max() < _LARGEST and np.isfinite(places.columns).all()):
         return replace(_nothing(tau), collision=True, joints=joints, explained=False)
-    found = hypotheses(places, weights, tau, bodies.lengths, force)
+    found = hypotheses(places, W, tau, bodies.lengths, force)
     explaining = [each for each in found if (np.abs(each.residual) <= limits).all()]
     found = explaining or found
     best = found[0]
@@ -217,15 +216,6 @@ def _thresholds(model: Model, threshold: ArrayLike) -> Array:
     return limits
 
 
-def _for_large_efforts(W: Array, tau: Array) -> Array | None:
-    """Less weight for efforts that are very large, so that all products can be computed.
-
-    None if they cannot.
-    """
-    largest = float(np.abs(W @ tau).max())
-    return W / max(1.0, _PRECISION * largest) if largest < _LARGEST else None
-
-
 def _nothing(tau: Array) -> IsolatedContact:
     nan = math.nan
     return IsolatedContact(False, (), "", (), (), True, np.array(tau), np.zeros(3),
@@ -257,35 +247,38 @@ def _force_and_line(found: Hypothesis, wrench: Array, covariance: Array,
     """The fields of ``IsolatedContact`` from ``force`` on; the wrench acts at the origin."""
     f, m = wrench[:3].copy(), wrench[3:]
     C = covariance[:3, :3].copy()
-    size = float(np.linalg.norm(f))
-    nan = math.nan
-    if size == 0.0 or _deviations(C[None])[0] > _DETERMINED * size:
-        return (f, C, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
-                found.is_pure_force, nan, nan)
-    u = f / size
+    size, nan = math.sqrt(float(f @ f)), math.nan
+    unknown = (f, C, False, nan, nan, _NAN3.copy(), nan, False, _NAN3.copy(), nan,
+               found.is_pure_force, nan, nan)
+    if size == 0.0:
+        return unknown
+    u, squared = f / size, size * size
     across = (np.eye(3) - np.outer(u, u)) / size
-    p = _cross(f, m) / size ** 2
+    p = _cross(f, m) / squared
     D = np.empty((3, 6))                            # of p with respect to force and moment
-    D[:, :3] = (-_skew(m) - 2.0 * np.outer(p, f)) / size ** 2
-    D[:, 3:] = _skew(f) / size ** 2
-    turn, spread = _deviations(np.array([across @ C @ across, D @ covariance @ D.T]))
-    line_valid = spread <= _LINE
-    return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn,
-            line_valid, p + origin if line_valid else _NAN3.copy(), spread, found.is_pure_force,
-            *_torque(found))
+    D[:, :3] = (-_skew(m) - 2.0 * np.outer(p, f)) / squared
+    D[:, 3:] = _skew(f) / squared
+    worst, turn, away, linear = _deviations(np.array([
+        C, across @ C @ across, D @ covariance @ D.T, found.linear_covariance[:3, :3]]))
+    if worst > _DETERMINED * size:
+        return unknown
+    line_valid = away <= _LINE
+    return (f, C, True, size, math.sqrt(max(float(u @ C @ u), 0.0)), u, turn, line_valid,
+            p + origin if line_valid else _NAN3.copy(), away, found.is_pure_force,
+            *_torque(found, linear))
 
 
 def _deviations(C: Array) -> list[float]:
-    """The standard deviations in the worst directions of covariances, (k, i, i)."""
+    """The standard deviations in the worst directions of covariances, (k, 3, 3)."""
     worst: list[float] = np.sqrt(np.maximum(np.linalg.eigvalsh(C)[:, -1], 0.0)).tolist()
     return worst
 
 
-def _torque(found: Hypothesis) -> tuple[float, float]:
+def _torque(found: Hypothesis, worst: float) -> tuple[float, float]:
     """The torque about the force if there is one, and its standard deviation, or NaN."""
     f, m = found.linear[:3], found.linear[3:]
-    C, size = found.linear_covariance, float(np.linalg.norm(f))
-    if size == 0.0 or _deviations(C[None, :3, :3])[0] > _DETERMINED * size:
+    C, size = found.linear_covariance, math.sqrt(float(f @ f))
+    if size == 0.0 or worst > _DETERMINED * size:
         return math.nan, math.nan
     u = f / size
     torque = float(u @ m)
