@@ -46,7 +46,10 @@ def demo():
         [sys.executable, "-m", "dyn_ros.cli", "demo", "--port", "0", "--rate", "100"],
         env=dict(os.environ, PYTHONUNBUFFERED="1"), text=True, stdout=subprocess.PIPE)
     try:
-        address = next(match.group() for match in map(ADDRESS.search, process.stdout) if match)
+        said = iter(process.stdout.readline, "")
+        address = next((match.group() for match in map(ADDRESS.search, said) if match), "")
+        if not address:
+            raise SystemExit("the demo has ended")
         with sync_playwright() as driver:
             browser = driver.chromium.launch(
                 executable_path=shutil.which("chromium"), args=SWITCHES)
@@ -96,7 +99,7 @@ def take_push(page, picture):
 def find_axis(page):
     """Return a point on the handle's axis x, and the one to drag it to [px]."""
     image = np.array(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)
-    image = image[:, 330:940]                       # between the panels
+    image = image[:, 330:920]                       # between the panels
     y, x = np.nonzero(abs(image - RED).sum(axis=2) < 60)
     points = np.stack([x + 330.0, y], axis=1)
     center = points.mean(axis=0)

@@ -213,7 +213,7 @@ def nodes_of_page(tree: Tree, root_joint: str) -> Iterator[Child]:
     tool = [frame.name for frame in tree.frames if frame.kind == "body"][-1]
     # the robot is fixed, whatever the other nodes assume: what holds its base is no contact
     yield node("observer", "fixed", max_rate=PAGE_RATE, tip_frame=tool, friction_velocity=AT_REST,
-               **{"thresholds.relative": 0.01})
+               **{"thresholds.relative": 0.015})
     yield node("centroidal", root_joint, max_rate=PAGE_RATE)
     yield node("vereshchagin", root_joint, max_rate=PAGE_RATE, constraints="hold_pose",
                tip_frame=tool, feedforward="gravity", wrench_topics="[push]", input_timeout="0.0")

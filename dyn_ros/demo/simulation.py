@@ -27,7 +27,7 @@ TURN, SLIDE = 0.08, 0.02        # [rad], [m]
 SLOWEST = 8.0           # [rad/s]: lower bound of the natural frequency of a joint by itself
 WEAKEST = 1.0           # [N m/rad, N/m]: lower bound of the stiffness
 FASTEST = 20.0          # [rad/s, m/s]: a higher speed is an unrealistic push
-AT_REST = 0.01          # [rad/s, m/s]: Coulomb friction grows linearly up to this speed
+AT_REST = 0.05          # [rad/s, m/s]: Coulomb friction grows linearly up to this speed
 NOISE = 0.01            # of the RMS of a joint's effort during the motion
 
 

@@ -15,10 +15,11 @@ from dyn_ros.observer.delay import DelayLine, Sample
 from dyn_ros.observer.faults import EffortMonitor, Kind
 
 from .robot import RobotContext, SettingError
-from .state import State, abbreviated
+from .state import Rejected, State, abbreviated
 
 SETTLED = 4.0       # time constants after which an observer has settled: 98 %
 NONE = 1e12         # threshold of rows that have none
+_LEAST = 1e-6       # threshold and standard deviation [N m, N]
 KALMAN_NOISE = {"torque": 0.5, "velocity": 1e-3, "disturbance": 1.0}
 
 
@@ -114,16 +115,19 @@ class Observation:
 
     Raises
     ------
-    SettingError
-        A parameter does not fit the robot.
+    ValueError
+        A parameter does not fit the robot, or it has no joints.
     """
 
     def __init__(self, robot: RobotContext, values: Mapping[str, Any],
                  notify: Callable[[str], object]) -> None:
         model = robot.model
         self.robot, self._notify = robot, notify
+        if not model.nv:
+            raise Rejected("the robot has no joints")
         self._constant = row_values(robot, "effort_constant", values["effort_constant"], 1.0)
         gains = positive_rows(robot, "joint_gains", values["joint_gains"], values["gain"])
+        self._friction: bool = values["friction"]
         self._max_gap = values["max_gap"]
         self._is_kalman = values["method"] == "kalman"
         self._settling = SETTLED / float(gains.min(initial=math.inf))
@@ -166,7 +170,11 @@ class Observation:
         if self._is_kalman:
             covariance: Array = self._observer.covariance
             return covariance
-        return np.diag((self.thresholds.of(self.v) / 3.0) ** 2)
+        return np.diag((self.limits() / 3.0) ** 2)
+
+    def limits(self) -> Array:
+        """Return the thresholds of the latest state, (nv,), all positive."""
+        return np.maximum(self.thresholds.of(self.v), _LEAST)
 
     @property
     def settling(self) -> bool:
@@ -176,6 +184,10 @@ class Observation:
     def since(self, stamp: int) -> int:
         """For how long `collision` has had its value [ns]."""
         return max(stamp - self._since, 0) if self._since >= 0 else 0
+
+    def rising(self, stamp: int) -> bool:
+        """Whether the external efforts of a collision have not yet settled."""
+        return self.collision and 1e-9 * self.since(stamp) < self._settling
 
     def rest(self) -> None:
         """Stop until the next `update`."""
@@ -211,15 +223,15 @@ class Observation:
         self._running, self._origin, self._started = True, stamp, -1
         self._payload_changes = self.robot.payload_changes
         self._line.reset()
-        self._observer.reset()
         self._monitor.reset()
 
     def _process(self, stamp: int, sample: Any, residual: bool) -> None:
         """Process efforts and the state in which the motors exerted them."""
         dt = sample.time - self._time if self._started >= 0 else 1.0    # the first is not used
+        self._time, self.q, self.v, self.tau = sample
         if self._started < 0:
             self._started = stamp
-        self._time, self.q, self.v, self.tau = sample
+            self._observer.reset(self._without_acceleration(self._friction))
         external = self._observer.update(self.q, self.v, self.tau, dt)
         np.subtract(external, self.tare, out=self.external)
         if not math.isfinite(float(self.external @ self.external)):
@@ -275,13 +287,23 @@ class Observation:
         if collision != self.collision or self._since < 0:
             self.collision, self._since = collision, stamp
 
+    def _without_acceleration(self, friction: bool) -> Array:
+        """Return the external efforts of a robot that does not accelerate, to start with."""
+        model = self.robot.model
+        modeled = dyn_ros.nonlinear_effects(model, self.robot.data, self.q, self.v)
+        if friction:
+            modeled = modeled + dyn_ros.joint_friction(model, self.v)
+        with np.errstate(over="ignore"):
+            external: Array = modeled - self.tau
+        return external if np.isfinite(external).all() else np.zeros(model.nv)
+
     def _update_residual(self, stamp: int, wanted: bool, dt: float) -> None:
         if not wanted:
             self._residual_running = False
             return
         if not self._residual_running:
-            for each in self._direct:
-                each.reset()
+            for each, friction in zip(self._direct, (True, False)):
+                each.reset(self._without_acceleration(friction))
             self._residual_running, self._residual_started = True, stamp
         for each, result in zip(self._direct, (self.residual, self.frictionless)):
             np.negative(each.update(self.q, self.v, self.tau, dt), out=result)

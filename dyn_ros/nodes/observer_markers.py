@@ -60,8 +60,7 @@ def external_effort(node: ObserverNode, robot: RobotContext, look: Look) -> Draw
         observation = node.valid(robot, state)
         if observation is None:
             return arrows.hide()
-        thresholds = observation.thresholds.of(observation.v)[arrows.rows]
-        share = observation.external[arrows.rows] / np.maximum(thresholds, 1e-300)
+        share = observation.external[arrows.rows] / observation.limits()[arrows.rows]
         exceeded = observation.exceeded[arrows.rows].astype(int)
         return arrows.show(terms.oMi, np.clip(share, -1.0, 1.0), colors[exceeded])
     return draw

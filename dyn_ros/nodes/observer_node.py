@@ -21,6 +21,7 @@ from dyn_ros.srv import ClearPayload, GetModel, SetPayload
 from . import conversions, observer_services
 from .base import Output, RobotNode, run
 from .cdr import Template
+from .contact_average import ContactAverage
 from .dispatch import Compute, Terms
 from .dynamics_services import clear_payload, set_payload
 from .frames import axes_link, coinciding_link, rotation
@@ -86,6 +87,9 @@ SPECS = (
          "empty: the last link, if the robot has only one chain."),
     Spec("wrench_axes", "", "Link, joint, fixed joint or the world, in whose axes "
          "~/external_wrench is expressed; empty: tip_frame."),
+    Spec("contact_averaging", 0.2,
+         "Time over which force and line of action in ~/contacts are averaged once the external "
+         "efforts of a contact have settled [s]; 0: each state by itself.", limits=(0.0, 60.0)),
     Spec("damping", 0.01, "Lever arm below which forces are damped in ~/external_wrench, because "
          "the joints hardly feel them [m].", limits=(1e-6, 100.0)),
     *observer_services.SPECS,
@@ -100,7 +104,8 @@ class ObserverNode(RobotNode):
     """Publishes external efforts, wrenches and contacts; calibrates, and weighs payloads."""
 
     kernels: tuple[str, ...] = ("momentum_observer_step", "momentum_terms", "crba",
-                                "joint_jacobians", "frame_jacobian", "all_terms")
+                                "nonlinear_effects", "joint_jacobians", "frame_jacobian",
+                                "all_terms")
     batch_kernels = observer_services.BATCH_KERNELS
     markers = OBSERVER
     specs = SPECS
@@ -118,6 +123,8 @@ class ObserverNode(RobotNode):
                        Service("~/set_payload", SetPayload, set_payload),
                        Service("~/clear_payload", ClearPayload, clear_payload))
         self._observation: Observation | None = None
+        self._average = ContactAverage(0.0)
+        self._watched: frozenset[str] = frozenset()     # topics that have subscribers
         self._setting = ""                  # which parameter does not fit the robot
         self._settings_of: tuple[Any, int] = None, -1   # robot and parameters of `_setting`
         self._tare: tuple[Any, Array] = None, np.zeros(0)
@@ -182,7 +189,8 @@ class ObserverNode(RobotNode):
         listening = self.requests.listening
         if listening.active:
             listening.poll(self.steady_time(), self._problem())
-        if listening.listens or self.dispatch.watched(now):
+        self._watched = self.dispatch.watched(now)
+        if listening.listens or self._watched:
             return ("effort",)
         if self._observation:
             self._observation.rest()
@@ -192,7 +200,7 @@ class ObserverNode(RobotNode):
         observation = self._observation_of(robot)
         if observation is None:
             return
-        observation.update(state, not RESIDUALS.isdisjoint(self.dispatch.watched(0.0)))
+        observation.update(state, not RESIDUALS.isdisjoint(self._watched))
         listening = self.requests.listening
         if listening.listens and observation.heard:
             q, tau, sample = observation.heard
@@ -318,9 +326,14 @@ class ObserverNode(RobotNode):
         # the lever arm, in the units of the weighted efforts
         damping = self.parameters.values["damping"] * math.sqrt(
             len(covariance) / covariance.trace())
-        return dyn_ros.external_wrench(
-            robot.model, robot.data, observation.q, observation.external, frame,
-            covariance=covariance, damping=damping)
+        try:
+            found = dyn_ros.external_wrench(
+                robot.model, robot.data, observation.q, observation.external, frame,
+                covariance=covariance, damping=damping)
+            return found if np.isfinite(found.wrench).all() else None
+        except ValueError as error:
+            self.reject("external_wrench", error)
+            return None
 
     def _make_wrench(self, robot: RobotContext) -> Compute:
         """`~/external_wrench`: the wrench at the tip that explains the external efforts."""
@@ -358,9 +371,17 @@ class ObserverNode(RobotNode):
         observation = self.valid(robot, state)
         if observation is None or not observation.collision:
             return None
-        return dyn_ros.isolate_contact(
-            robot.model, robot.data, observation.q, observation.external,
-            observation.thresholds.of(observation.v), covariance=observation.covariance())
+        try:
+            found = dyn_ros.isolate_contact(
+                robot.model, robot.data, observation.q, observation.external, observation.limits(),
+                covariance=observation.covariance())
+        except ValueError as error:
+            self.reject("contacts", error)
+            return None
+        if observation.rising(state.stamp):
+            self._average = ContactAverage(self.parameters.values["contact_averaging"])
+            return found
+        return self._average.update(found, state.stamp)
 
     def _make_contact(self, robot: RobotContext) -> Compute:
         """`~/contacts`: whether something touches the robot, and where."""
@@ -401,6 +422,8 @@ def _tip(robot: RobotContext, name: str) -> str:
             model.frame_index(name)
         except ValueError as error:
             raise SettingError("tip_frame", error) from None
+        if model.tree.frames[model.frame_index(name)].parent < 0:
+            raise SettingError("tip_frame", f"no joint moves {name!r}; specify a frame that moves")
         return name
     parents = [joint.parent for joint in model.tree.joints]
     if len(set(parents)) < len(parents) or not parents:

@@ -13,7 +13,6 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.model.types import Array
-from dyn_ros.observer.delay import estimate_effort_delay
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from . import conversions
@@ -123,7 +122,7 @@ class Requests:
 
         def compute(record: Record) -> Any:
             q, tau, *_ = record.columns
-            return estimate_effort_delay(model, record.time, q, tau)
+            return dyn_ros.estimate_effort_delay(model, record.time, q, tau)
 
         def respond(found: Any, response: Any) -> None:
             response.delay, response.deviation = found.delay, found.deviation
@@ -142,7 +141,11 @@ class Requests:
         if len(name) > NAME_LENGTH:
             raise Rejected(f"name: expected at most {NAME_LENGTH} characters, got {len(name)}")
         frame = request.frame or self._node.tip(robot)
-        if robot.model.tree.frames[robot.model.frame_index(frame)].parent < 0:
+        try:
+            index = robot.model.frame_index(frame)
+        except ValueError as error:
+            raise Rejected(f"frame: {error}") from None
+        if robot.model.tree.frames[index].parent < 0:
             raise Rejected(f"frame: {frame!r:.80} is fixed; name one that moves")
         model = copy.copy(robot.model)
         if name in model.payloads:

@@ -249,9 +249,11 @@ def _place(contact: ExternalContact) -> str:
     """Return where a contact is, as text."""
     if not contact.link:
         return "contact"
-    others = len(contact.possible_links) - 1
-    return f"contact at {contact.link}" + (f" or {others} others" if others > 1 else
-                                           f" or {contact.possible_links[1]}" if others == 1 else "")
+    others = [link for link in contact.possible_links if link != contact.link]
+    if not others:
+        return f"contact at {contact.link}"
+    more = others[0] if len(others) == 1 else f"{len(others)} others"
+    return f"contact at {contact.link} or {more}"
 
 
 def payload() -> Inertia:

@@ -84,7 +84,7 @@ class Panel:
         self._see = gui.add_folder("Markers", visible=False)
         self._side = gui.add_panel()
         self._side.dock_right()
-        self._side.set_width(330)
+        self._side.set_width(350)
         with self._side.add_tab("Torques"):
             self._add_plots()
 

@@ -67,6 +67,7 @@ def graph(client, start_process):
     graph = Graph(client, start_process(module="dyn_ros.nodes.dyn_ros_node"))
     graph.set("/vereshchagin", tip_frame="tool", constraints="hold_pose")
     graph.set("/centroidal", contact_frames=["tool"])
+    graph.set("/observer", max_gap=60.0)
     return graph
 
 
@@ -153,6 +154,11 @@ def fill(message, values):
     return message
 
 
+LISTENING = {f"/observer/{name}" for name in (
+    "calibrate", "estimate_delay", "estimate_payload", "tare")}
+"""Services that listen to a motion before they respond."""
+
+
 # Each kind of command: what its words begin with, and a test of the others.
 
 KINDS = {}
@@ -216,6 +222,11 @@ def _published(graph, words):
 @kind("ros2 service call")
 def _called(graph, words):
     service, name, *text = words
+    if service in LISTENING:                # tested in test_observer_node.py
+        fill(interface(name).Request(), yaml.safe_load(text[0]))
+        services = dict(graph.client.node.get_service_names_and_types())
+        assert services[graph.name(service)] == [name]
+        return
     response = graph.ask(service, interface(name), yaml.safe_load(text[0]) if text else {})
     assert response.success, response.message
 
@@ -237,6 +248,13 @@ def _parameter(graph, words):
     [found] = graph.client.call(
         DescribeParameters, owner + "/describe_parameters", request).descriptors
     assert found.description
+
+
+@kind("ros2 param dump")
+def _dumped(graph, words):
+    [node] = words
+    assert graph.name(node) in [f"{namespace}/{name}" for name, namespace in
+                                graph.client.node.get_node_names_and_namespaces()]
 
 
 @kind("ros2 lifecycle set")

@@ -12,6 +12,7 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
 from geometry_msgs.msg import WrenchStamped
+from nav_msgs.msg import Odometry
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
@@ -138,6 +139,23 @@ def test_a_contact_names_the_joints_and_how_long(robot, listen):
     assert not contacts[-1].joint
     assert contacts[-1].link == ""
     assert math.isnan(contacts[-1].force)
+
+
+def test_the_force_of_a_contact_is_averaged(client, node, robot, listen):
+    contacts, spreads = listen("contacts", ExternalContact), []
+    for averaging in (0.0, 0.2):
+        assert client.set_parameters(node, contact_averaging=averaging) == (True, "")
+        rng = np.random.default_rng(0)
+        robot.say(60)
+        begin = len(contacts)
+        robot.say(250, 0.0, 5.0 * FORCE,
+                  change=lambda q, v, tau: (q, v, tau + rng.normal(0.0, 1.0, 7)))
+        assert all(each.collision for each in contacts[begin + 50:])
+        settled = np.array([numbers(each.direction) for each in contacts[begin + 200:]])
+        direction = settled.mean(axis=0)
+        assert np.allclose(direction, FORCE / np.linalg.norm(FORCE), atol=0.1)
+        spreads.append(np.sqrt(np.mean(np.sum((settled - direction) ** 2, axis=1))))
+    assert spreads[1] < 0.3 * spreads[0]
 
 
 def test_axes_of_the_wrench(client, node, robot, listen):
@@ -432,3 +450,105 @@ def test_parameters_that_do_not_fit_are_rejected(client, node, name, value, text
     done, why = client.set_parameters(node, **{name: value})
     assert not done
     assert text in why
+
+
+# Other robots
+
+LEGS = Path(dyn_ros.__file__).parent / "robots" / "quadruped.urdf"
+
+
+def test_a_base_feels_the_ground_and_its_joints_the_feet(client, start):
+    node = start(module=MODULE, robot_description_file=LEGS, root_joint="floating", gain=100.0,
+                 tip_frame=None)
+    model = dyn_ros.Model.from_urdf_file(LEGS, root_joint="floating")
+    efforts = client.listen(JointState, node.name + "/external_efforts")
+    contacts = client.listen(ExternalContact, node.name + "/contacts")
+    robot = Robot(client, node, model)
+    odometry = client.publisher(Odometry, node.topic("odom"))
+    joints = np.zeros(model.nq - 7)
+    for _ in range(100):
+        robot.time += 1e-3
+        message = Odometry()
+        message.header.stamp = robot.message([], [], []).header.stamp
+        message.pose.pose.orientation.w = 1.0
+        odometry.publish(message)
+        robot.publisher.publish(robot.message(joints, joints, joints))
+        client.settle()
+    q = np.concatenate([[0.0] * 6, [1.0], joints])
+    weight = dyn_ros.generalized_gravity(model, robot.data, q)
+    assert list(efforts[-1].name) == list(model.velocity_names)
+    np.testing.assert_allclose(efforts[-1].effort, weight, atol=1e-6)
+    base = set(model.velocity_names[:6])
+    assert not base & set(contacts[-1].joint)
+    client.stop_listening()
+    node.stop()
+
+
+def test_parts_of_the_robot_from_two_publishers(client, node, robot, listen):
+    efforts = listen("external_efforts", JointState)
+    for _ in range(100):
+        robot.time += DT
+        q, v, a = robot.motion(0.2)
+        tau = robot.efforts(q, v, a, FORCE)
+        for part in (slice(0, 3), slice(3, 7)):
+            robot.publisher.publish(robot.message(
+                q[part], v[part], tau[part], robot.names[part]))
+        client.settle()
+    np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
+    assert len(efforts) < 101
+
+
+def test_a_locked_joint_needs_no_effort(client, start, arm):
+    node = start(module=MODULE, gain=100.0, locked_joints="[wrist_roll=0.3]")
+    efforts = client.listen(JointState, node.name + "/external_efforts")
+    robot = Robot(client, node, arm)
+    for _ in range(100):
+        robot.time += DT
+        q = np.append(Q[:6], 0.3)
+        tau = robot.efforts(q, np.zeros(7), np.zeros(7), FORCE)
+        tau[6] = math.nan
+        robot.publisher.publish(robot.message(q, np.zeros(7), tau))
+        client.settle()
+    np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE)[:6], atol=0.02)
+    client.stop_listening()
+    node.stop()
+
+
+MIMIC = """<robot name="gripper"><link name="base"/>
+  <joint name="left" type="prismatic"><parent link="base"/><child link="left_finger"/>
+    <axis xyz="0 0 1"/><limit lower="0" upper="1" effort="10" velocity="1"/></joint>
+  <link name="left_finger"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="right" type="prismatic"><parent link="base"/><child link="right_finger"/>
+    <axis xyz="0 0 1"/><mimic joint="left" multiplier="2"/>
+    <limit lower="0" upper="1" effort="10" velocity="1"/></joint>
+  <link name="right_finger"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+</robot>"""
+
+
+def test_mimic_joints_are_part_of_their_masters(client, start, tmp_path):
+    path = tmp_path / "gripper.urdf"
+    path.write_text(MIMIC)
+    node = start(module=MODULE, gain=100.0, robot_description_file=path)
+    efforts = client.listen(JointState, node.name + "/external_efforts")
+    robot = Robot(client, node, dyn_ros.Model.from_urdf_file(path))
+    for _ in range(100):
+        robot.time += DT
+        robot.publisher.publish(robot.message(
+            [0.1, 0.2], [0.0, 0.0], [20.0, math.nan], ["left", "right"]))
+        client.settle()
+    assert efforts[-1].name == ["left"]
+    np.testing.assert_allclose(efforts[-1].effort, 3.0 * 9.81 - 20.0, atol=1e-6)
+    client.stop_listening()
+    node.stop()
+
+
+def test_a_robot_without_joints_is_stated(client, start, tmp_path):
+    path = tmp_path / "block.urdf"
+    path.write_text('<robot name="block"><link name="block"/></robot>')
+    node = start(module=MODULE, robot_description_file=path)
+    client.listen(JointState, node.name + "/external_efforts")
+    assert client.diagnostics(node)[0].message
+    client.stop_listening()
+    node.stop()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from identification.recordings import perturbed
 from identification.robots import load
-from observer.simulated import Arm, moves, waves, with_friction
+from observer.simulated import Arm, moves, with_friction
 
 import dyn_ros
 

@@ -179,6 +179,20 @@ def test_a_slider_moves_the_joint_and_its_torques(page, ear):
     until(lambda: ear.latest() != there, "the joints stay")
 
 
+def test_a_payload_is_a_contact_until_it_has_been_weighed(page):
+    box = page.locator("input[type=checkbox]:visible").first
+    page.get_by_text("nothing touches the robot").wait_for()
+    box.click()
+    page.get_by_text("contact at").wait_for()
+    page.get_by_role("button", name="Weigh", exact=True).click()
+    result = page.get_by_text(" kg (")
+    result.wait_for()
+    assert abs(float(result.inner_text().split()[0]) - 0.5) < 0.05, result.inner_text()
+    page.get_by_text("nothing touches the robot").wait_for()
+    box.click()
+    result.wait_for(state="detached")
+
+
 def test_two_browsers_see_the_same(page, browser, demo):
     other = browser.new_page()
     other.set_default_timeout(SLOW)
