@@ -64,11 +64,16 @@ def record(model, duration, *, moving=True, pushed=False, delay=0.0):
     return Recording(time, *motion(time)[:2], tau)
 
 
-def external(model, recording, gain=50.0, **settings):
+def external(model, recording, gain=100.0, **settings):
     """Return the external efforts of the joint in the figures."""
+    return observed(model, recording, gain, **settings)[:, SHOWN]
+
+
+def observed(model, recording, gain=100.0, **settings):
+    """Return the external efforts as observer_node computes them."""
     found = dyn_ros.momentum_observer(model, recording.q, recording.v, recording.tau, STEP, gain,
                                       **settings)
-    return found[:, SHOWN]
+    return dyn_ros.LowPass(gain).run(found, STEP)
 
 
 # --- the figures
@@ -166,10 +171,10 @@ def of_gain():
     true = arm()
     found = record(true, 1.201, moving=False, pushed=True)
     shown = slice(900, None)
-    colors = {10.0: GREEN, 50.0: BLUE, 250.0: RED}
+    colors = {20.0: GREEN, 100.0: BLUE, 500.0: RED}
     return figure(found.time[shown], [
-        Curve(f"gain: {gain:g} /s", color, external(true, found, gain)[shown])
-        for gain, color in colors.items()], "external effort [N m]", band=(PUSHED[0], 1.2))
+        Curve(f"both {gain:g} /s", color, external(true, found, gain)[shown])
+        for gain, color in colors.items()], "external effort [N m]; gain and smoothing:", band=(PUSHED[0], 1.2))
 
 
 def of_thresholds():
@@ -177,7 +182,7 @@ def of_thresholds():
     free = record(true, 30.0)
     at_rest = np.zeros(true.nv)
     settled = slice(200, None)
-    r = dyn_ros.momentum_observer(true, free.q, free.v, free.tau, STEP)
+    r = observed(true, free)
     level = dyn_ros.calibrate_thresholds(r[settled], free.v[settled], STEP).of(at_rest)[SHOWN]
     found = record(true, 3.001, pushed=True)
     return figure(found.time, [Curve("external effort", BLUE, external(true, found))],

@@ -130,7 +130,10 @@ class Observation:
         self._friction: bool = values["friction"]
         self._max_gap = values["max_gap"]
         self._is_kalman = values["method"] == "kalman"
-        self._settling = SETTLED / float(gains.min(initial=math.inf))
+        smoothing = 0.0 if self._is_kalman else values["smoothing"]
+        self._low_passes = [dyn_ros.LowPass(smoothing) for _ in range(3)] if smoothing else []
+        self._settling = SETTLED * (1.0 / float(gains.min(initial=math.inf))
+                                    + (1.0 / smoothing if smoothing else 0.0))
         self._observer = _observer(robot, values, gains)
         self._direct = [dyn_ros.MomentumObserver(
             model, gains, method="direct", friction=friction,
@@ -232,12 +235,13 @@ class Observation:
         if self._started < 0:
             self._started = stamp
             self._observer.reset(self._without_acceleration(self._friction))
-        external = self._observer.update(self.q, self.v, self.tau, dt)
-        np.subtract(external, self.tare, out=self.external)
-        if not math.isfinite(float(self.external @ self.external)):
-            self._fail("the external efforts are not finite: the state or the efforts are too "
-                       "large to compute with")
+            self._reset_low_pass(0)
+        try:
+            external = self._observer.update(self.q, self.v, self.tau, dt)
+        except ValueError:
+            self._fail("the state or the efforts are too large to compute with")
             return
+        np.subtract(self._smoothed(0, external, dt), self.tare, out=self.external)
         self.valid = 1e-9 * (stamp - self._started) >= self._settling
         if self.valid:
             self._compare(stamp)
@@ -297,16 +301,26 @@ class Observation:
             external: Array = modeled - self.tau
         return external if np.isfinite(external).all() else np.zeros(model.nv)
 
+    def _smoothed(self, number: int, efforts: Array, dt: float) -> Array:
+        """Return efforts after the second low pass, if there is one."""
+        return self._low_passes[number].update(efforts, dt) if self._low_passes else efforts
+
+    def _reset_low_pass(self, number: int) -> None:
+        if self._low_passes:
+            self._low_passes[number].reset()
+
     def _update_residual(self, stamp: int, wanted: bool, dt: float) -> None:
         if not wanted:
             self._residual_running = False
             return
         if not self._residual_running:
-            for each, friction in zip(self._direct, (True, False)):
-                each.reset(self._without_acceleration(friction))
+            for number, friction in enumerate((True, False)):
+                self._direct[number].reset(self._without_acceleration(friction))
+                self._reset_low_pass(1 + number)
             self._residual_running, self._residual_started = True, stamp
-        for each, result in zip(self._direct, (self.residual, self.frictionless)):
-            np.negative(each.update(self.q, self.v, self.tau, dt), out=result)
+        for number, result in enumerate((self.residual, self.frictionless)):
+            found = self._direct[number].update(self.q, self.v, self.tau, dt)
+            np.negative(self._smoothed(1 + number, found, dt), out=result)
         self.residual_valid = 1e-9 * (stamp - self._residual_started) >= self._settling
 
 

@@ -41,8 +41,11 @@ SPECS = (
          "minus inverse dynamics, with accelerations from differences. kalman: disturbance Kalman "
          "filter with the noise in the parameters noise.*.",
          choices=("momentum", "direct", "kalman")),
-    Spec("gain", 50.0, "Bandwidth of momentum and direct for all joints, and of ~/residual "
-         "[1/s]: a step is seen to 63 % after 1 / gain.", limits=(1e-3, 1e5)),
+    Spec("gain", 100.0, "Bandwidth of momentum and direct for all joints, and of ~/residual "
+         "[1/s]; see also smoothing.", limits=(1e-3, 1e5)),
+    Spec("smoothing", 100.0, "Bandwidth of a second low pass after that of the gain [1/s], which "
+         "attenuates the noise of velocities; 0: none. Not used by kalman. A step is seen to 59 % "
+         "after 1 / gain + 1 / smoothing.", limits=(0.0, 1e5)),
     Spec("joint_gains", Parameter.Type.DOUBLE_ARRAY,
          "Gain for each published row instead [1/s]; empty: gain.", limits=(1e-3, 1e5)),
     Spec("friction", True, "Whether the damping and Coulomb friction of the robot description "
@@ -94,9 +97,9 @@ SPECS = (
          "the joints hardly feel them [m].", limits=(1e-6, 100.0)),
     *observer_services.SPECS,
 )
-RESTARTING = frozenset({"method", "gain", "joint_gains", "friction", "friction_velocity",
-                        "effort_constant", "effort_delay", "max_gap", "noise.torque",
-                        "noise.velocity", "noise.disturbance"})
+RESTARTING = frozenset({"method", "gain", "joint_gains", "smoothing", "friction",
+                        "friction_velocity", "effort_constant", "effort_delay", "max_gap",
+                        "noise.torque", "noise.velocity", "noise.disturbance"})
 RESIDUALS = frozenset({"~/residual", "~/residual_without_friction"})
 
 
@@ -288,7 +291,7 @@ class ObserverNode(RobotNode):
         return self._effort(robot, lambda each: each.external if each.valid else None)
 
     def _make_residual(self, robot: RobotContext) -> Compute:
-        """`~/residual`: measured minus modeled effort, through a low pass with the gain."""
+        """`~/residual`: measured minus modeled effort, through the same low passes."""
         return self._effort(robot, lambda each: each.residual if each.residual_valid else None)
 
     def _make_frictionless(self, robot: RobotContext) -> Compute:

@@ -9,6 +9,7 @@ from .faults import EffortMonitor as EffortMonitor
 from .faults import find_effort_faults as find_effort_faults
 from .isolation import IsolatedContact as IsolatedContact
 from .isolation import isolate_contact as isolate_contact
+from .low_pass import LowPass as LowPass
 from .momentum_observer import MomentumObserver as MomentumObserver
 from .momentum_observer import momentum_observer as momentum_observer
 from .thresholds import CalibratedThresholds as CalibratedThresholds
@@ -20,6 +21,6 @@ from .wrenches import external_wrench as external_wrench
 from .wrenches import external_wrenches as external_wrenches
 
 __all__ = ["CalibratedThresholds", "DelayLine", "EffortDelay", "EffortFault", "EffortMonitor",
-           "ExternalWrench", "ExternalWrenches", "IsolatedContact", "MomentumObserver",
+           "ExternalWrench", "ExternalWrenches", "IsolatedContact", "LowPass", "MomentumObserver",
            "Thresholds", "calibrate_thresholds", "estimate_effort_delay", "external_wrench",
            "external_wrenches", "find_effort_faults", "isolate_contact", "momentum_observer"]

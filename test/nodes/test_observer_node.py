@@ -85,7 +85,7 @@ class Robot:
 
 @pytest.fixture(scope="module")
 def node(start):
-    return start(module=MODULE, gain=100.0)
+    return start(module=MODULE, gain=200.0, smoothing=200.0)
 
 
 @pytest.fixture(scope="module")
