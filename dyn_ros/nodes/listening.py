@@ -39,12 +39,19 @@ class Record(NamedTuple):
 
 
 class Recorder:
-    """Rows of numbers with their stamps."""
+    """Rows of numbers with their stamps.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    max_gap : float
+        A longer time between two rows does not count as recorded [s].
+    """
+
+    def __init__(self, max_gap: float = math.inf) -> None:
         self._first, self._count = 0, 0
         self._sizes: list[int] = []
         self._rows = np.zeros((0, 0))
+        self._max_gap, self._gaps = max_gap, 0.0
 
     def __len__(self) -> int:
         return self._count
@@ -60,12 +67,15 @@ class Recorder:
         row = self._rows[self._count]
         row[0] = 1e-9 * (stamp - self._first)
         np.concatenate(columns, out=row[1:])
+        if self._count:
+            step = float(row[0] - self._rows[self._count - 1, 0])
+            self._gaps += step if step > self._max_gap else 0.0
         self._count += 1
 
     @property
     def duration(self) -> float:
-        """Time from the first to the last row [s]."""
-        return float(self._rows[self._count - 1, 0]) if self._count else 0.0
+        """Time from the first to the last row, without gaps [s]."""
+        return float(self._rows[self._count - 1, 0]) - self._gaps if self._count else 0.0
 
     def record(self) -> Record:
         """Return what has been added."""
@@ -129,8 +139,10 @@ class Listening:
         return (f"{self._task.service} listens: {self._recorder.duration:.1f} of "
                 f"{self._task.duration:g} s")
 
-    def begin(self, task: Task, now: float) -> Pending:
+    def begin(self, task: Task, now: float, max_gap: float = math.inf) -> Pending:
         """Start at a time [s]; return the response to come.
+
+        A longer time between two states than `max_gap` [s] does not count as listening.
 
         Raises
         ------
@@ -139,7 +151,7 @@ class Listening:
         """
         if self._task is not None:
             raise Rejected(f"{self.text}; call again when it has responded")
-        self._task, self._pending, self._recorder = task, Pending(), Recorder()
+        self._task, self._pending, self._recorder = task, Pending(), Recorder(max_gap)
         self._progress, self._job = now, None
         return self._pending
 

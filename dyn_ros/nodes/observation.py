@@ -205,10 +205,11 @@ class Observation:
         """Process a state; also compute the residual if it is wanted."""
         self.valid = self.residual_valid = False
         self.heard = None
-        why = self._missing(state) or self._interruption(state.stamp)
+        missing = self._missing(state)
+        why = missing or self._interruption(state.stamp)
         if why:
             self._fail(why)
-        if state.v is None or state.effort is None:
+        if missing or state.v is None or state.effort is None:
             return
         if self._running and state.stamp == self._stamp:
             self.problem = "the stamps of joint_states do not advance"
@@ -262,6 +263,10 @@ class Observation:
         if state.effort is None:
             missing = self.robot.state.missing_effort()
             return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
+        behind = self.robot.state.behind(self._max_gap)
+        if behind:
+            return (f"no states of {abbreviated(behind)} for longer than max_gap, "
+                    f"{self._max_gap:g} s")
         return ""
 
     def _interruption(self, stamp: int) -> str:

@@ -160,6 +160,8 @@ class ObserverNode(RobotNode):
         super().parameters_changed(changed)
         if RESTARTING & changed:
             self.requests.listening.abort("parameters of the observer have changed")
+            if {"effort_constant", "effort_delay"} & changed:
+                self.requests.forget()
             self._observation = None
         elif self._observation:
             self._observation.adjust(self.parameters.values)

@@ -73,7 +73,14 @@ class Requests:
         return listening_time(requested, self._node.parameters.values[parameter])
 
     def _begin(self, *task: Any) -> Pending:
-        return self.listening.begin(Task(*task), self._node.steady_time())
+        return self.listening.begin(Task(*task), self._node.steady_time(),
+                                    self._node.parameters.values["max_gap"])
+
+    def _require_efforts(self) -> None:
+        """Raise `Rejected` if the efforts of a joint are known to be wrong."""
+        faults = self._node.faults()
+        if faults:
+            raise Rejected("; ".join(faults) + "; correct it and call again")
 
     def _set(self, **values: Any) -> None:
         """Set parameters, whose dots are written as two underscores."""
@@ -81,6 +88,10 @@ class Requests:
             Parameter(name.replace("__", "."), value=value) for name, value in values.items()])
         if not result.successful:
             raise Rejected(result.reason)
+
+    def forget(self) -> None:
+        """Forget what ~/estimate_payload has measured, with other efforts than from now on."""
+        self._poses = []
 
     # Thresholds
 
@@ -99,6 +110,7 @@ class Requests:
             return dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction), len(r)
 
         def respond(result: Any, response: Any) -> None:
+            self._require_efforts()
             found, response.states = result
             response.joint = robot.names
             response.threshold = numbers(found.fixed)
@@ -126,7 +138,7 @@ class Requests:
 
         def respond(found: Any, response: Any) -> None:
             response.delay, response.deviation = found.delay, found.deviation
-            response.states = found.count
+            response.states = found.states
             if request.apply:
                 self._set(effort_delay=response.delay)
         return self._begin("~/estimate_delay",
@@ -153,15 +165,22 @@ class Requests:
         earlier = self._earlier(robot, frame, request.restart)
         offset = -self._node.tare
 
-        def compute(record: Record) -> tuple[list[Measured], PayloadEstimate, int]:
+        def compute(record: Record) -> tuple[list[Measured], PayloadEstimate | ValueError, int]:
             _, _, q, v, tau, _ = record.columns
             measured = [*earlier, measured_in(model, record.time, q, v, tau)]
-            return measured, weigh(model, measured, frame, offset), len(record)
+            try:
+                return measured, weigh(model, measured, frame, offset), len(record)
+            except ValueError as error:     # what has been measured counts in the next request
+                return measured, error, len(record)
 
         def respond(result: Any, response: Any) -> None:
+            self._require_efforts()
             measured, found, states = result
             if self._poses_of == (robot, frame):
                 self._poses = measured
+            if isinstance(found, ValueError):
+                raise Rejected(f"{found}; {len(measured)} requests have been measured, and the "
+                               "next one adds to them") from found
             self._fill_payload(robot, response, found)
             response.requests, response.states = len(measured), states
             response.message = _advice(found, bool(offset.any()))
@@ -199,6 +218,8 @@ class Requests:
         node = self._node
 
         def respond(offset: Array, response: Any) -> None:
+            if not request.clear:
+                self._require_efforts()
             node.set_tare(robot, offset)
             response.joint, response.offset = robot.names, numbers(offset[robot.rows])
         if request.clear:

@@ -254,6 +254,14 @@ class StateCollector:
         limit = max(self.stamp - self._staleness, NEVER + 1)
         return [name for name, stamp in zip(names, self._live) if stamp < limit]
 
+    def behind(self, seconds: float) -> list[str]:
+        """Return the names of the joints that are more than this behind the newest [s]."""
+        limit = self.stamp - round(seconds * 1e9)
+        if not len(self._live) or self._live.min() >= limit:
+            return []
+        names = self._names[-len(self._live):]
+        return [name for name, stamp in zip(names, self._live) if stamp < limit]
+
     def missing_velocity(self) -> list[str]:
         """Return the names of the joints whose velocity is unknown."""
         return [self._names[i] for i in np.flatnonzero(~self._velocities)]

@@ -266,12 +266,45 @@ def test_an_effort_with_the_wrong_sign_is_named_once(client, node, robot, listen
     assert text in status.message
     assert text in values["effort faults"]
     assert node.output()[begin:].count(text) == 1
+    for kind, service, more in ((Tare, "tare", {}),
+                                (EstimatePayload, "estimate_payload", {"frame": "tool"})):
+        answer = ask(client, robot, kind, service, kind.Request(duration=0.5, **more), 20,
+                     swing=0.4, change=lambda q, v, tau: (q, v, signs * tau), step=0.01)
+        assert not answer.success
+        assert text in answer.message
     assert client.set_parameters(node, effort_constant=signs.tolist()) == (True, "")
     for _ in range(10):
         robot.say(100, 0.4, change=lambda q, v, tau: (q, v, signs * tau), step=0.01)
+    client.diagnostics(node)            # of the requests
+    robot.say(1, 0.4, change=lambda q, v, tau: (q, v, signs * tau))
     assert client.diagnostics(node)[0].message == "running"
     assert client.set_parameters(
         node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (True, "")
+
+
+def test_joints_that_stall_are_stated_and_nothing_is_published(client, node, robot, listen):
+    efforts = listen("external_efforts", JointState)
+
+    def say(count, parts):
+        for _ in range(count):
+            robot.time += DT
+            q, v, a = robot.motion(0.4)
+            tau = robot.efforts(q, v, a)
+            for part in parts:
+                robot.publisher.publish(robot.message(q[part], v[part], tau[part],
+                                                      robot.names[part]))
+            client.settle()
+    say(100, (slice(0, 3), slice(3, 7)))
+    assert efforts
+    say(300, (slice(0, 3),))
+    count = len(efforts)
+    say(20, (slice(0, 3),))
+    status, _ = client.diagnostics(node)
+    assert "no states of elbow_pitch" in status.message
+    assert "max_gap" in status.message
+    assert len(efforts) == count
+    robot.time += 1.0       # one publisher again
+    robot.say(100)
 
 
 # Services
@@ -303,6 +336,31 @@ def test_tare(client, node, robot, listen):
     assert list(answer.offset) == [0.0] * 7
     robot.say(1, force=FORCE)
     np.testing.assert_allclose(efforts[-1].effort, robot.external(q, FORCE), atol=0.05)
+
+
+def test_a_jump_of_stamps_does_not_shorten_listening(client, node, robot):
+    future = client.send(Tare, node.name + "/tare", Tare.Request(duration=0.3))
+    client.settle()
+    robot.say(100)
+    robot.time += 5.0
+    robot.say(100)
+    assert node.node.requests.listening.listens
+    assert ask(client, robot, None, None, future, 50).success
+    assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
+
+
+def test_a_request_without_a_payload_is_measured(client, node, robot):
+    for count, restart in ((1, True), (2, False)):
+        answer = ask(client, robot, EstimatePayload, "estimate_payload",
+                     EstimatePayload.Request(frame="tool", duration=0.05, restart=restart), 20)
+        assert not answer.success
+        assert f"{count} requests have been measured" in answer.message
+    assert client.set_parameters(node, effort_constant=[2.0]) == (True, "")
+    assert client.set_parameters(
+        node, effort_constant=(Parameter.Type.DOUBLE_ARRAY, [])) == (True, "")
+    answer = ask(client, robot, EstimatePayload, "estimate_payload",
+                 EstimatePayload.Request(frame="tool", duration=0.05), 20)
+    assert "1 requests have been measured" in answer.message
 
 
 def test_one_request_listens_at_a_time(client, node, robot):
