@@ -149,7 +149,7 @@ def test_the_force_of_a_contact_is_averaged(client, node, robot, listen):
         robot.say(60)
         begin = len(contacts)
         robot.say(250, 0.0, 5.0 * FORCE,
-                  change=lambda q, v, tau: (q, v, tau + rng.normal(0.0, 1.0, 7)))
+                  change=lambda q, v, tau, rng=rng: (q, v, tau + rng.normal(0.0, 1.0, 7)))
         assert all(each.collision for each in contacts[begin + 50:])
         settled = np.array([numbers(each.direction) for each in contacts[begin + 200:]])
         direction = settled.mean(axis=0)
