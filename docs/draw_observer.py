@@ -174,7 +174,8 @@ def of_gain():
     colors = {20.0: GREEN, 100.0: BLUE, 500.0: RED}
     return figure(found.time[shown], [
         Curve(f"both {gain:g} /s", color, external(true, found, gain)[shown])
-        for gain, color in colors.items()], "external effort [N m]; gain and smoothing:", band=(PUSHED[0], 1.2))
+        for gain, color in colors.items()],
+        "external effort [N m]; gain and smoothing:", band=(PUSHED[0], 1.2))
 
 
 def of_thresholds():

@@ -115,10 +115,13 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
     H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
     g = np.einsum("bki,bk,k->i", W, y, sigma ** -2.0)
     value, inverse, known = _least_squares(H, g)
-    if not known[0] or value[0] <= 0.0:
-        raise ValueError("samples: they do not determine a positive mass of a payload on "
-                         f"{frame!r}: {value[0]:.3g} kg; record poses in which gravity has "
-                         "different directions in this frame, and check the sign of the torques")
+    if not known[0]:
+        raise ValueError(f"samples: they do not determine the mass of a payload on {frame!r}; "
+                         "record poses in which gravity has other directions in this frame")
+    if value[0] <= 0.0:
+        raise ValueError(f"samples: they show no payload on {frame!r}: its mass would be "
+                         f"{value[0]:.3g} kg; check that there is one, and the signs of the "
+                         "torques")
     body = fit(H, g, _sphere(value, known), np.zeros(10, int), np.ones(10))
     scores = np.einsum("bki,bk,k->bi", W, y - W @ body, sigma ** -2.0)
     half = inverse @ scores.T

@@ -150,7 +150,8 @@ class Listening:
             Another request listens.
         """
         if self._task is not None:
-            raise Rejected(f"{self.text}; call again when it has responded")
+            raise Rejected(f"{self.text}; call again when it has responded, or end it by "
+                           "deactivating the node")
         self._task, self._pending, self._recorder = task, Pending(), Recorder(max_gap)
         self._progress, self._job = now, None
         return self._pending

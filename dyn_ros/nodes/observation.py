@@ -18,6 +18,9 @@ from .robot import RobotContext, SettingError
 from .state import Rejected, State, abbreviated
 
 SETTLED = 4.0       # time constants after which an observer has settled: 98 %
+LOST = 5.0          # usual periods without a state after which the motion between is unknown
+SHORTEST_GAP = 0.01     # s: of a gap, however short the period
+ADAPTION = 0.05     # of the usual period to the latest one
 NONE = 1e12         # threshold of rows that have none
 _LEAST = 1e-6       # threshold and standard deviation [N m, N]
 KALMAN_NOISE = {"torque": 0.5, "velocity": 1e-3, "disturbance": 1.0}
@@ -78,8 +81,9 @@ class Heard(NamedTuple):
 class Observation:
     """The observer of one robot, fed with its states.
 
-    It starts anew after anything that it cannot be continued over: a gap, a stamp that goes back,
-    a missing effort or velocity, a changed payload. Until it has settled, there is no result.
+    It restarts after anything that it cannot be continued over: a gap longer than `max_gap`, or
+    than five usual periods and 10 ms, a stamp that goes back, a missing effort or velocity, a
+    changed payload. Until it has settled, there is no result.
 
     Parameters
     ----------
@@ -87,7 +91,7 @@ class Observation:
     values : mapping
         The parameters of the node.
     notify : callable(str)
-        Called with what to log: why the observer starts anew, and what is wrong with efforts.
+        Called with what to log: why the observer restarts, and what is wrong with efforts.
 
     Attributes
     ----------
@@ -140,7 +144,7 @@ class Observation:
             friction_velocity=values["friction_velocity"]) for friction in (True, False)]
         self._monitor = EffortMonitor(model, gains)
         self._line = DelayLine(model, values["effort_delay"])
-        self._origin, self._time = 0, 0.0
+        self._origin, self._time, self._usual_period = 0, 0.0, 0.0
         self.heard: Heard | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         self.external = np.zeros(model.nv)
@@ -225,6 +229,7 @@ class Observation:
 
     def _begin(self, stamp: int) -> None:
         self._running, self._origin, self._started = True, stamp, -1
+        self._usual_period = 0.0
         self._payload_changes = self.robot.payload_changes
         self._line.reset()
         self._monitor.reset()
@@ -280,12 +285,16 @@ class Observation:
             return f"stamps jumped back by {-dt:g} s"
         if dt > self._max_gap:
             return f"no states for {dt:g} s, longer than max_gap, {self._max_gap:g} s"
+        usual = self._usual_period or dt
+        if dt > max(LOST * usual, SHORTEST_GAP):
+            return f"no states for {dt:g} s, {dt / usual:.0f} usual periods"
+        self._usual_period = usual + ADAPTION * (dt - usual)
         return ""
 
     def _fail(self, why: str) -> None:
         if self._running:
             self.restarts += 1
-            self._notify(f"the observer starts anew: {why}")
+            self._notify(f"the observer restarts: {why}")
         self._stop()
         self.problem = why
 

@@ -59,8 +59,9 @@ SPECS = (
          "empty: 1.", limits=(-1e9, 1e9)),
     Spec("effort_delay", 0.0, "By how much the efforts lag behind positions and velocities [s]; "
          "negative: they lead.", limits=(-1.0, 1.0)),
-    Spec("max_gap", 0.2, "Largest time between two states; after a longer one, the observer "
-         "starts anew [s].", limits=(1e-4, 60.0)),
+    Spec("max_gap", 0.2, "Largest time between two states; after a longer one, and after one "
+         "longer than 10 ms and five usual periods, the observer restarts [s].",
+         limits=(1e-4, 60.0)),
     Spec("noise.torque", Parameter.Type.DOUBLE_ARRAY,
          "For kalman: standard deviation of the efforts, for each published row or one for all "
          "[N m, N]; empty: 0.5.", limits=POSITIVE),
@@ -411,6 +412,7 @@ def _fill_contact(message: ExternalContact, found: Any) -> None:
     """Fill a message from an isolated contact; None: there is none."""
     unknown = (math.nan,) * 3
     message.link = found.link or "" if found else ""
+    message.explained = bool(found and found.explained)
     message.possible_links = list(found.possible_links) if found else []
     message.force = float(found.magnitude) if found else math.nan
     message.force_deviation = float(found.deviation) if found else math.nan

@@ -46,6 +46,7 @@ SPECS = (
 AT_REST = 1e-3      # a pose: no coordinate moves by more [rad, m]
 SLOW = 0.01         # and none is faster on average [rad/s, m/s]
 MOST_POSES = 1000
+_UNCERTAIN = 0.2    # width of the interval of a mass, relative to it
 _LEAST_NOISE = 1e-6     # N m, N
 _SYSTEMATIC = 1e-3  # error of a mean effort, relative to it
 
@@ -184,7 +185,7 @@ class Requests:
             self._fill_payload(robot, response, found)
             response.requests, response.states = len(measured), states
             response.message = _advice(found, bool(offset.any()))
-            if request.apply:
+            if request.apply and found.lower[0] > 0.0:
                 robot.set_payload(name, frame, found.mass, found.com, found.inertia)
                 response.applied = True
         return self._begin("~/estimate_payload",
@@ -322,6 +323,11 @@ def _limits(found: CalibratedThresholds) -> str:
 def _advice(found: PayloadEstimate, tared: bool) -> str:
     """Return what else would help."""
     advice = []
+    if not found.lower[0] > 0.0:
+        advice.append("the payload is not attached, as its mass may be zero")
+    if not found.upper[0] - found.lower[0] < _UNCERTAIN * found.mass:
+        advice.append("the mass is uncertain: call again at other poses, or during a slow motion, "
+                      "as the friction of joints at rest is unknown")
     if not {"m cx", "m cy", "m cz"} <= set(found.determined):
         advice.append("the center of mass is a guess: call again at poses in which gravity has "
                       f"other directions in {found.frame}")

@@ -33,6 +33,7 @@ Kind = Literal["missing", "stuck", "saturated", "sign", "scale"]
 WINDOW = 60.0
 """Duration of the motion that is compared [s]."""
 
+_LATEST = 20.0                  # s: compared by themselves if the whole says nothing
 _PERIOD, _FEW = 0.1, 5          # s, samples: the least of a mean
 _SETTLED = 10.0                 # time constants of the observer after which samples count
 _RECENT = 5.0                   # s: a saturation is reported for so long
@@ -89,7 +90,8 @@ class EffortMonitor:
 
     Pass it each sample with the external efforts of a ``MomentumObserver``: together with the
     measured efforts they are those that the model needs. A sample takes a few microseconds; once
-    per second a check takes about a millisecond. The last minute counts. A robot with a floating
+    per second a check takes a few milliseconds. The last minute counts; if it contains no fault,
+    also the last 20 s by themselves, without what was different before. A robot with a floating
     base is compared only while nothing supports it.
 
     Parameters
@@ -167,8 +169,12 @@ class EffortMonitor:
         if self._since_check < _CHECK:
             return False
         self._since_check = 0.0
-        self.faults = _check(self._model, self._data, self._typical, self._rows)
+        rows = list(self._rows)
+        self.faults = (self._check(rows) or self._check(rows[-round(_LATEST / _PERIOD):]))
         return True
+
+    def _check(self, rows: list[_Row]) -> tuple[EffortFault, ...]:
+        return _check(self._model, self._data, self._typical, rows)
 
 
 def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float, *,

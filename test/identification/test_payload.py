@@ -97,7 +97,7 @@ def test_frames_that_cannot_be(frame, words):
 def test_one_pose_with_no_torque():
     """A load on a vertical axis changes no torque."""
     model, samples = samples_of(*(np.zeros((3, 6)),) * 3, noise=0.5)
-    with pytest.raises(ValueError, match=r"do not determine a positive mass.*record poses"):
+    with pytest.raises(ValueError, match=r"do not determine the mass.*record poses"):
         identify_payload(model, samples, "shoulder_link")
 
 
