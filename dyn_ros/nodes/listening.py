@@ -21,7 +21,7 @@ LONGEST = 600.0     # [s]
 
 
 class Record(NamedTuple):
-    """What has been heard: one row for each state.
+    """What has been measured: one row for each state.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class Listening:
             self._job = self._threads.submit(task.compute, record)
 
     def poll(self, now: float, why: str) -> None:
-        """Respond if the result is there, or if nothing has been heard for too long: why."""
+        """Respond if the result is there, or if nothing has arrived for too long: why."""
         if self._job is not None:
             if self._job.done():
                 self._finish(self._job)

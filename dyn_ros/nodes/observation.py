@@ -62,7 +62,7 @@ def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
     return row_values(robot, parameter, numbers, default)
 
 
-class Heard(NamedTuple):
+class Measurement(NamedTuple):
     """What a state contains: positions and efforts as measured, and what belongs together.
 
     Attributes
@@ -95,7 +95,7 @@ class Observation:
 
     Attributes
     ----------
-    heard : Heard, optional
+    measured : Measurement, optional
         The latest state; None if it could not be used.
     q, v, tau : ndarray (nq,), (nv,), (nv,)
         The efforts in it, and the state in which the motors exerted them.
@@ -145,7 +145,7 @@ class Observation:
         self._monitor = EffortMonitor(model, gains)
         self._line = DelayLine(model, values["effort_delay"])
         self._origin, self._time, self._usual_period = 0, 0.0, 0.0
-        self.heard: Heard | None = None
+        self.measured: Measurement | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         self.external = np.zeros(model.nv)
         self.residual, self.frictionless = np.zeros(model.nv), np.zeros(model.nv)
@@ -208,7 +208,7 @@ class Observation:
     def update(self, state: State, residual: bool) -> None:
         """Process a state; also compute the residual if it is wanted."""
         self.valid = self.residual_valid = False
-        self.heard = None
+        self.measured = None
         missing = self._missing(state)
         why = missing or self._interruption(state.stamp)
         if why:
@@ -224,7 +224,7 @@ class Observation:
         tau = self._constant * state.effort
         sample = self._line.push(1e-9 * (state.stamp - self._origin), state.q, state.v, tau)
         if sample is not None:
-            self.heard = Heard(state.q, tau, sample)
+            self.measured = Measurement(state.q, tau, sample)
             self._process(state.stamp, sample, residual)
 
     def _begin(self, stamp: int) -> None:

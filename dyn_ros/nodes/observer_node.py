@@ -208,8 +208,8 @@ class ObserverNode(RobotNode):
             return
         observation.update(state, not RESIDUALS.isdisjoint(self._watched))
         listening = self.requests.listening
-        if listening.listens and observation.heard:
-            q, tau, sample = observation.heard
+        if listening.listens and observation.measured:
+            q, tau, sample = observation.measured
             listening.add(self.steady_time(), observation.valid, state.stamp, q, tau,
                           *sample[1:], observation.external)
 
@@ -277,7 +277,8 @@ class ObserverNode(RobotNode):
         return {"observer": label,
                 "observer starts": str(observation.restarts if observation else 0),
                 "effort faults": "; ".join(self.faults()),
-                "collision": str(bool(observation and observation.collision)).lower(),
+                "collision": "" if super().waiting_for() else str(
+                    bool(observation and observation.collision)).lower(),
                 "service": self.requests.listening.text}
 
     # Outputs

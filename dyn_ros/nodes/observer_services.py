@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros.model.types import Array
+from dyn_ros.observer import thresholds
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from . import conversions
@@ -21,7 +23,7 @@ from .listening import Listening, Record, Task, listening_time
 from .parameters import Spec
 from .robot import RobotContext
 from .services import Pending, Service, numbers
-from .state import Rejected
+from .state import Rejected, abbreviated
 
 if TYPE_CHECKING:
     from dyn_ros import PayloadEstimate, Samples
@@ -101,6 +103,10 @@ class Requests:
         rate = request.false_alarms or self._node.parameters.values["calibration.false_alarms"]
         if not math.isfinite(rate) or rate < 0.0:
             raise Rejected(f"false_alarms: expected 0 (the parameter) or more, got {rate:g} [1/h]")
+        duration = self._duration(request.duration, "calibration.duration")
+        if duration < thresholds.SHORTEST:
+            raise Rejected(f"duration: expected at least {thresholds.SHORTEST:g} s, got "
+                           f"{duration:g} s")
         rows = robot.rows
         friction = robot.model.friction[rows] * self._node.parameters.values["friction"]
 
@@ -108,24 +114,24 @@ class Requests:
             _, _, _, v, _, r = record.columns
             v, r = v[:, rows], r[:, rows]
             dt = float(np.median(np.diff(record.time)))
-            return dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction), len(r)
+            found = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
+            return found, len(r), np.sqrt(np.mean(v ** 2, axis=0)) < thresholds.SLOW
 
         def respond(result: Any, response: Any) -> None:
             self._require_efforts()
-            found, response.states = result
+            found, response.states, slow = result
             response.joint = robot.names
             response.threshold = numbers(found.fixed)
             response.threshold_per_speed = numbers(found.per_speed)
             response.mean, response.deviation = numbers(found.mean), numbers(found.deviation)
-            response.message = _limits(found)
+            response.message = _limits(found, list(itertools.compress(robot.names, slow)))
             if request.apply:
                 noise = np.hypot(found.mean, found.deviation)
                 self._set(thresholds__fixed=found.fixed.tolist(),
                           thresholds__per_speed=found.per_speed.tolist(),
                           thresholds__at_rest=found.at_rest.tolist(),
                           noise__external=np.maximum(noise, _LEAST_NOISE).tolist())
-        return self._begin("~/calibrate", self._duration(request.duration, "calibration.duration"),
-                           True, compute, respond)
+        return self._begin("~/calibrate", duration, True, compute, respond)
 
     # Delay of the efforts
 
@@ -308,9 +314,11 @@ def com_interval(found: PayloadEstimate) -> tuple[Array, Array]:
     return found.com - spread, found.com + spread
 
 
-def _limits(found: CalibratedThresholds) -> str:
-    """Return what limits calibrated thresholds."""
+def _limits(found: CalibratedThresholds, slow: Sequence[str]) -> str:
+    """Return what limits calibrated thresholds, and the joints that hardly moved."""
     text = []
+    if slow:
+        text.append(f"{abbreviated(slow)} hardly moved: faster motions may cause false alarms")
     if found.extrapolated:
         text.append(f"extrapolated from {found.duration:.0f} s to one false alarm in "
                     f"{1.0 / found.false_alarms:g} h; a longer recording can give lower thresholds")

@@ -32,9 +32,9 @@ _SHARE, _COUNT = 0.3, 80        # the most blocks above the level from which tai
 _LONGEST = 4                    # blocks of a cluster; a longer one counts as several
 _SHAPES = np.array([2.0, 1.5, 1.0])                 # c
 _PRIOR = np.array([0.6, 0.25, 0.15])
-_RATIOS = 0.0, 0.25, 1.0, 4.0   # of the parts in proportion to speed and fixed, at the usual speed
+_RATIOS = 0.0, 0.25, 1.0, 4.0   # of the parts in proportion to speed and fixed, at the usual
+                                # speed; only the fixed part if this is slow
 _BETTER = 0.95                  # a part in proportion to speed must make thresholds so much smaller
-_RESTING = 1e-3                 # rad/s, m/s: a usual speed below which there is none
 _HOUR = 3600.0
 
 
@@ -250,7 +250,7 @@ def _thresholds(size: Array, speed: Array, dt: float, rate: float) -> _Tail:
     """Choose the part in proportion to speed that makes thresholds smallest on average."""
     usual = math.sqrt(float(np.mean(speed ** 2)))
     best, width = _Tail(0.0, 0.0, 0, 0.0), math.inf
-    for ratio in _RATIOS if usual > _RESTING else _RATIOS[:1]:
+    for ratio in _RATIOS if usual > SLOW else _RATIOS[:1]:
         scale = 1.0 + ratio / usual * speed if ratio else np.ones(len(speed))
         level, peaks, shape = _level(size / scale, dt, rate)
         mean = level * float(scale.mean())

@@ -133,6 +133,7 @@ def test_a_contact_names_the_joints_and_how_long(robot, listen):
     assert set(contact.joint) <= set(robot.names)
     assert contact.joint
     assert contact.link in contact.possible_links
+    assert contact.explained
     assert contact.header.frame_id == "base_link"
     assert 0.08 < contact.since.sec + 1e-9 * contact.since.nanosec < 0.1
     robot.say(100, 0.2)
@@ -422,6 +423,13 @@ def test_listening_ends_without_states(client, node, robot, monkeypatch):
     assert future.done()
     assert "~/tare ended early" in future.result().message
     assert "no state" in future.result().message
+
+
+def test_a_calibration_that_is_too_short_is_rejected_at_once(client, node):
+    answer = client.call(CalibrateThresholds, node.name + "/calibrate",
+                         CalibrateThresholds.Request(duration=3.0))
+    assert not answer.success
+    assert answer.message == "duration: expected at least 10 s, got 3 s"
 
 
 def test_calibration_proposes_and_applies_thresholds(client, node, robot, listen):

@@ -23,19 +23,24 @@ def direction(model, data, recording, external, thresholds, frame):
 
 
 @pytest.mark.parametrize("name", TOOL)
-@pytest.mark.parametrize("velocity, latency", [("rounded", (5.0, 20.0)),
-                                               ("differences", (20.0, 50.0))])
-def test_a_push(name, velocity, latency):
-    """90 % and all pushes are seen within `latency` ms; 90 % have a direction within 5 degrees.
+@pytest.mark.parametrize("velocity", ["rounded", "differences"])
+def test_a_push(name, velocity):
+    """All pushes are seen within 20 ms, without false alarms; the direction is within 5 degrees.
 
+    The observer is that of observer_node, with its default bandwidths.
     Differences of positions of 2^20 counts per revolution have a noise of 6 mrad/s per sample.
     """
     model = load(name)
     model = with_friction(model.reduced({"panda_finger_joint1": 0.0}) if name == "panda" else model)
     data, arm = dyn_ros.Data(model), Arm(model, velocity=velocity)
-    observer = dyn_ros.MomentumObserver(model)
+    observer = dyn_ros.MomentumObserver(model, gain=100.0)
+
+    def observed(recording):
+        observer.reset()
+        external = observer.run(recording.q, recording.v, recording.tau, DT)
+        return dyn_ros.LowPass(100.0).run(external, DT)
     calibration = arm.record(300.0)
-    external = observer.run(calibration.q, calibration.v, calibration.tau, DT)[300:]
+    external = observed(calibration)[300:]
     thresholds = dyn_ros.calibrate_thresholds(external, calibration.v[300:], DT,
                                               friction=model.friction,
                                               least=2e-3 * model.effort_limit)
@@ -46,15 +51,12 @@ def test_a_push(name, velocity, latency):
         start = 5000.0 + 3.7 * number
         push = Push(TOOL[name], 5.0 * true, start=start + BEFORE * DT)
         recording = arm.record(0.8, [push], start=start)
-        observer.reset()
-        external = observer.run(recording.q, recording.v, recording.tau, DT)
+        external = observed(recording)
         exceeded = thresholds.exceeded(external, recording.v).any(axis=1)
         assert not exceeded[100:BEFORE].any()       # of the start, the first velocity has noise
         rows = np.flatnonzero(exceeded[BEFORE:])
         seen.append(1000.0 * DT * rows[0] if rows.size else np.inf)
         found = direction(model, data, recording, external, thresholds, TOOL[name])
         angles.append(np.degrees(np.arccos(np.clip(found @ true, -1.0, 1.0))))
-    assert np.quantile(seen, 0.9) <= latency[0]
-    assert max(seen) <= latency[1]
-    assert np.quantile(angles, 0.9) < 5.0
-    assert max(angles) < 10.0
+    assert max(seen) <= 20.0
+    assert max(angles) < 5.0
