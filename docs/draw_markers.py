@@ -121,6 +121,8 @@ def marker_arrays():
     arrays, kinds = {}, {}
     for node in nodes.members:
         name = node.get_name()
+        if name not in TITLES:
+            continue
         kinds[name] = {kind.name for kind in node.markers if kind not in CONTACT}
         client.create_subscription(MarkerArray, f"{name}/markers",
                                    lambda array, name=name: arrays.update({name: array}), 10)
