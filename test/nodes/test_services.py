@@ -411,6 +411,7 @@ REFUSALS = [
 @pytest.mark.parametrize("name, fields, begins, lists", [
     (name, *case) for names, *case in REFUSALS for name in names])
 def test_a_bad_request_is_rejected_with_what_there_is(ur5, name, fields, begins, lists):
+    ur5.robot.state.staleness = 60.0        # the process may be stopped for a second
     feed(ur5, Q, V)
     good = {"frame": "tool0"} if name in FRAMED else {}
     ur5.ask(name, **good, state=bad_state())
