@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from ..model.inputs import finite_array
 from ..spatial.types import Array, ArrayLike
+from .noise import positive
 
 
 class LowPass:
@@ -30,9 +30,7 @@ class LowPass:
     """
 
     def __init__(self, bandwidth: float) -> None:
-        self._bandwidth = float(finite_array("bandwidth", bandwidth, ()))
-        if not self._bandwidth > 0.0:
-            raise ValueError(f"bandwidth: expected more than 0, got {bandwidth!r}")
+        self._bandwidth = positive("bandwidth", bandwidth)
         self._value: Array | None = None
 
     def reset(self, value: ArrayLike | None = None) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..model.inputs import finite_array
 from ..model.types import Array, ArrayLike
+from .noise import positive
 
 SLOW = 0.05
 """Velocity above which the direction of friction is certain [rad/s, m/s]."""
@@ -192,8 +193,8 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     residual, speed = finite_rows("external", external), finite_rows("v", v)
     if residual.shape != speed.shape:
         raise ValueError(f"v: expected the shape of external, {residual.shape}, got {speed.shape}")
-    dt = _positive("dt", dt)
-    wanted = _positive("false_alarms", false_alarms)
+    dt = positive("dt", dt)
+    wanted = positive("false_alarms", false_alarms)
     if not len(residual) * dt >= SHORTEST:
         raise ValueError(f"external: expected at least {SHORTEST:g} s of motion, got "
                          f"{len(residual) * dt:.3g} s; listen for longer")
@@ -228,13 +229,6 @@ def finite_rows(name: str, value: ArrayLike) -> Array:
     if len(shape) != 2:
         raise ValueError(f"{name}: expected shape (B, nv), a row for each sample, got {shape}")
     return finite_array(name, value, shape)
-
-
-def _positive(name: str, value: float) -> float:
-    number = float(finite_array(name, value, ()))
-    if number <= 0.0:
-        raise ValueError(f"{name}: expected a positive number, got {number:g}")
-    return number
 
 
 class _Tail(NamedTuple):
