@@ -18,13 +18,16 @@ from ..spatial.types import Array
 from .arguments import row_numbers
 from .fit import fit
 from .samples import Samples
-from .unknowns import NUMBERS
+from .unknowns import NUMBERS, is_actuated
 
 _PART = 4096
 _DENSITY = 1000.0       # kg/m3: of the sphere that stands for what the samples do not determine
 _LIGHTEST = 1e-3        # kg
 _TYPICAL = np.repeat([1.0, 0.1, 0.01], [1, 3, 6])       # per kg: lengths of 0.1 m
 _SINGULAR = 1e-12       # of the largest eigenvalue of the scaled normal equations
+_MOVES = 0.01           # rad/s, m/s: a joint that is never faster is at rest
+_SLOW = 0.05            # of its largest velocity: Coulomb friction has no definite sign below
+_FEWEST = 20            # samples in which a joint moves, to determine its friction
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,18 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                      noise: ArrayLike | None = None) -> PayloadEstimate:
     """Estimate mass, center of mass and inertia of a payload from measured torques.
 
-    The robot's own parameters, payloads and friction are those of the model. A few poses at rest,
-    with different directions of gravity in the frame, determine mass and center of mass; the
-    inertia requires rotations with acceleration. The result is physical.
+    The robot's own inertias and payloads are those of the model. A few poses at rest, with
+    different directions of gravity in the frame, determine mass and center of mass; the inertia
+    requires rotations with acceleration. The Coulomb and viscous friction of joints that move is
+    estimated as well; for joints at rest it is unknown. The result is physical.
 
     Parameters
     ----------
     model : Model
         Of the robot without the payload; best after ``identify``.
     samples : Samples
-        With the payload. At rest, friction makes the torque of a joint uncertain: approach each
-        pose from both directions, or move slowly.
+        With the payload. At rest, friction makes the torque of a joint uncertain: include motions
+        between the poses, or approach each of them from both directions.
     frame : str or int
         Name or index of the frame in which the result is expressed, and whose link carries the
         payload.
@@ -108,7 +112,9 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                          f"{', '.join(samples.contacts)}; record it without, or pass the measured "
                          "forces as f_ext to Samples.from_arrays")
     W, y = _equations(model, samples, frame, offset)
-    sigma = _noise(W, y) if noise is None else row_numbers("noise", noise, model.nv)
+    before = np.sqrt((y ** 2).mean(axis=0))
+    count = _eliminate_friction(model, samples, W, y)
+    sigma = _noise(W, y, count) if noise is None else row_numbers("noise", noise, model.nv)
     if not (sigma > 0.0).all():
         raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "
                          "estimate it")
@@ -139,8 +145,7 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         lower=np.where(known, value - interval, -np.inf),
         upper=np.where(known, value + interval, np.inf),
         determined=tuple(name for name, is_known in zip(NUMBERS, known) if is_known),
-        before=np.sqrt((y ** 2).mean(axis=0)),
-        after=np.sqrt(((y - W @ body) ** 2).mean(axis=0)))
+        before=before, after=np.sqrt(((y - W @ body) ** 2).sum(axis=0) / count))
 
 
 def _equations(model: Model, samples: Samples, frame: str | int,
@@ -167,15 +172,45 @@ def _equations(model: Model, samples: Samples, frame: str | int,
     return np.concatenate(W) * weight[..., None], np.concatenate(y) * weight
 
 
-def _noise(W: Array, y: Array) -> Array:
-    """Standard deviation of the torques of each row, (nv,)."""
+def _eliminate_friction(model: Model, samples: Samples, W: Array, y: Array) -> Array:
+    """Remove what friction can explain from the equations of joints that move, in place.
+
+    What remains is orthogonal to the friction's columns, sign(v) and v, which has the same effect
+    as estimating their factors too. Slow samples of such joints are left out, and joints with
+    Coulomb friction that rest while others move. Returns how many equations of each row count,
+    (nv,).
+    """
+    weight, count = np.sqrt(samples.weight), np.full(model.nv, len(y))
+    speed = np.abs(samples.v)
+    moves = speed > np.maximum(_MOVES, _SLOW * speed.max(axis=0))
+    in_motion = moves.any(axis=1)
+    for k in np.flatnonzero(is_actuated(model)):
+        fast = moves[:, k]
+        if np.sum(fast) < _FEWEST:      # what it withstands at rest changes with the motion
+            used = ~in_motion if model.friction[k] > 0.0 else np.ones(len(y), bool)
+            columns = np.zeros((len(y), 0))
+        else:
+            used = fast
+            columns = (used * weight)[:, None] * np.stack(
+                [np.sign(samples.v[:, k]), samples.v[:, k]], axis=1)
+        W[~used, k] = y[~used, k] = 0.0
+        Q = np.linalg.qr(columns)[0]
+        W[:, k] -= Q @ (Q.T @ W[:, k])
+        y[:, k] -= Q @ (Q.T @ y[:, k])
+        count[k] = max(np.sum(used), 1)
+    return count
+
+
+def _noise(W: Array, y: Array, count: Array) -> Array:
+    """Standard deviation of the torques of each row, of which some equations count, (nv,)."""
     sigma = np.ones(y.shape[1])
     for _ in range(5):
         H = np.einsum("bki,bkj,k->ij", W, W, sigma ** -2.0)
         value, _, _ = _least_squares(H, np.einsum("bki,bk,k->i", W, y, sigma ** -2.0))
         r = y - W @ value
         free = max(1.0 - 10.0 / y.size, 0.1)
-        sigma = np.maximum(np.sqrt((r ** 2).mean(axis=0) / free), 1e-9 + 1e-6 * np.abs(y).max())
+        sigma = np.maximum(np.sqrt((r ** 2).sum(axis=0) / count / free),
+                           1e-9 + 1e-6 * np.abs(y).max())
     return sigma
 
 

@@ -196,7 +196,7 @@ class ObserverNode(RobotNode):
         if listening.active:
             listening.poll(self.steady_time(), self._problem())
         self._watched = self.dispatch.watched(now)
-        if listening.listens or self._watched:
+        if self.requests.listens or self._watched:
             return ("effort",)
         if self._observation:
             self._observation.rest()
@@ -207,11 +207,9 @@ class ObserverNode(RobotNode):
         if observation is None:
             return
         observation.update(state, not RESIDUALS.isdisjoint(self._watched))
-        listening = self.requests.listening
-        if listening.listens and observation.measured:
-            q, tau, sample = observation.measured
-            listening.add(self.steady_time(), observation.valid, state.stamp, q, tau,
-                          *sample[1:], observation.external)
+        if self.requests.listens and observation.measured:
+            self.requests.add(robot, state.stamp, observation.measured,
+                              observation.external if observation.valid else None)
 
     def _observation_of(self, robot: RobotContext) -> Observation | None:
         """Return the observer of a robot; None if a parameter does not fit it."""

@@ -19,7 +19,7 @@ from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayloa
 
 from . import conversions
 from .dynamics_services import NAME_LENGTH
-from .listening import Listening, Record, Task, listening_time
+from .listening import Listening, Record, Recorder, Task, listening_time
 from .parameters import Spec
 from .robot import RobotContext
 from .services import Pending, Service, numbers
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dyn_ros import PayloadEstimate, Samples
     from dyn_ros.observer.thresholds import CalibratedThresholds
 
+    from .observation import Measurement
     from .observer_node import ObserverNode
 
 BATCH_KERNELS = ("rnea", "joint_torque_regressor")
@@ -48,6 +49,8 @@ SPECS = (
 AT_REST = 1e-3      # a pose: no coordinate moves by more [rad, m]
 SLOW = 0.01         # and none is faster on average [rad/s, m/s]
 MOST_POSES = 1000
+LONGEST_MOVE = 60.0     # of a motion between two requests that is recorded [s]
+MOST_OF_MOVE = 4000     # states that are kept of it
 _UNCERTAIN = 0.2    # width of the interval of a mass, relative to it
 _LEAST_NOISE = 1e-6     # N m, N
 _SYSTEMATIC = 1e-3  # error of a mean effort, relative to it
@@ -66,6 +69,8 @@ class Requests:
         self.listening = Listening()
         self._poses: list[Measured] = []               # what ~/estimate_payload has measured
         self._poses_of: tuple[Any, str] = None, ""  # the robot and the frame for which
+        self._requests = 0                              # that have measured it
+        self._moves: Recorder | None = None             # the motion since the last of these
         self.offers = (
             Service("~/calibrate", CalibrateThresholds, self.calibrate),
             Service("~/estimate_delay", EstimateEffortDelay, self.estimate_delay),
@@ -94,7 +99,25 @@ class Requests:
 
     def forget(self) -> None:
         """Forget what ~/estimate_payload has measured, with other efforts than from now on."""
-        self._poses = []
+        self._poses, self._moves, self._requests = [], None, 0
+
+    @property
+    def listens(self) -> bool:
+        """Whether a request needs more states, now or later."""
+        return self.listening.listens or self._moves is not None
+
+    def add(self, robot: RobotContext, stamp: int, measurement: Measurement,
+            external: Array | None) -> None:
+        """Take a state: the external efforts are None if they are unknown."""
+        q, tau, sample = measurement
+        if self.listening.listens:
+            self.listening.add(self._node.steady_time(), external is not None, stamp, q, tau,
+                               *sample[1:], np.zeros_like(tau) if external is None else external)
+        elif self._moves is not None:
+            if robot is not self._poses_of[0] or self._moves.duration > LONGEST_MOVE:
+                self._moves = None
+            elif np.abs(sample.v).max(initial=0.0) > SLOW:
+                self._moves.add(stamp, sample.q, sample.v, sample.tau)
 
     # Thresholds
 
@@ -170,11 +193,13 @@ class Requests:
         if name in model.payloads:
             model.clear_payload(name)
         earlier = self._earlier(robot, frame, request.restart)
+        moves = self._moves.record() if earlier and self._moves else None
         offset = -self._node.tare
 
         def compute(record: Record) -> tuple[list[Measured], PayloadEstimate | ValueError, int]:
             _, _, q, v, tau, _ = record.columns
-            measured = [*earlier, measured_in(model, record.time, q, v, tau)]
+            measured = [*earlier, *move_in(model, moves),
+                        measured_in(model, record.time, q, v, tau)]
             try:
                 return measured, weigh(model, measured, frame, offset), len(record)
             except ValueError as error:     # what has been measured counts in the next request
@@ -184,16 +209,18 @@ class Requests:
             self._require_efforts()
             measured, found, states = result
             if self._poses_of == (robot, frame):
-                self._poses = measured
+                self._poses, self._requests = measured, self._requests + 1
+                self._moves = Recorder(self._node.parameters.values["max_gap"])
             if isinstance(found, ValueError):
-                raise Rejected(f"{found}; {len(measured)} requests have been measured, and the "
+                raise Rejected(f"{found}; {self._requests} requests have been measured, and the "
                                "next one adds to them") from found
             self._fill_payload(robot, response, found)
-            response.requests, response.states = len(measured), states
+            response.requests, response.states = self._requests, states
             response.message = _advice(found, bool(offset.any()))
             if request.apply and found.lower[0] > 0.0:
                 robot.set_payload(name, frame, found.mass, found.com, found.inertia)
                 response.applied = True
+                self._moves = None
         return self._begin("~/estimate_payload",
                            self._duration(request.duration, "payload.duration"),
                            False, compute, respond)
@@ -201,9 +228,10 @@ class Requests:
     def _earlier(self, robot: RobotContext, frame: str, restart: bool) -> list[Measured]:
         """Return what earlier requests have measured with this robot and frame."""
         if restart or self._poses_of != (robot, frame):
-            self._poses, self._poses_of = [], (robot, frame)
-        if len(self._poses) >= MOST_POSES:
-            raise Rejected(f"{len(self._poses)} requests have been measured; set restart")
+            self.forget()
+            self._poses_of = robot, frame
+        if self._requests >= MOST_POSES:
+            raise Rejected(f"{self._requests} requests have been measured; set restart")
         return list(self._poses)
 
     @staticmethod
@@ -274,6 +302,18 @@ def measured_in(model: dyn_ros.Model, time: Array, q: Array, v: Array, tau: Arra
     return Measured(sample, variance)
 
 
+def move_in(model: dyn_ros.Model, record: Record | None) -> list[Measured]:
+    """Return what a motion between two requests has measured; nothing if it is too short."""
+    if not record:
+        return []
+    q, v, tau = record.columns
+    try:
+        samples = dyn_ros.Samples.from_arrays(model, record.time, q, tau, v)
+    except ValueError:
+        return []
+    return [Measured(samples.take(slice(None, None, 1 + len(samples) // MOST_OF_MOVE)), None)]
+
+
 def weigh(model: dyn_ros.Model, measured: Sequence[Measured], frame: str,
           offset: Array) -> PayloadEstimate:
     """Return the payload that explains what has been measured.
@@ -334,8 +374,8 @@ def _advice(found: PayloadEstimate, tared: bool) -> str:
     if not found.lower[0] > 0.0:
         advice.append("the payload is not attached, as its mass may be zero")
     if not found.upper[0] - found.lower[0] < _UNCERTAIN * found.mass:
-        advice.append("the mass is uncertain: call again at other poses, or during a slow motion, "
-                      "as the friction of joints at rest is unknown")
+        advice.append("the mass is uncertain: move to another pose and call again, or call during "
+                      "a slow motion, as the friction of joints at rest is unknown")
     if not {"m cx", "m cy", "m cz"} <= set(found.determined):
         advice.append("the center of mass is a guess: call again at poses in which gravity has "
                       f"other directions in {found.frame}")

@@ -77,6 +77,29 @@ def test_an_offset_and_friction_are_subtracted():
     assert found.mass == pytest.approx(MASS, abs=0.01)
 
 
+@pytest.mark.parametrize("scale", [0.0, 0.7, 1.0])
+def test_friction_that_differs_from_the_model_s_does_not_matter_in_motion(scale):
+    model, samples = samples_of(*motion())
+    friction, damping = np.linspace(20.0, 1.0, 6), np.linspace(10.0, 0.5, 6)
+    tau = samples.tau + np.sign(samples.v) * friction + samples.v * damping
+    model.friction, model.damping = scale * friction, scale * damping
+    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0")
+    assert found.mass == pytest.approx(MASS, abs=0.005)
+    np.testing.assert_allclose(found.com, COM, atol=1e-3)
+    np.testing.assert_allclose(found.after, 0.05, rtol=0.1)
+
+
+def test_a_joint_that_rests_while_others_move_may_withstand_anything():
+    q, v, a = motion()
+    q[:, :2], v[:, :2], a[:, :2] = [0.3, -1.0], 0.0, 0.0
+    model, samples = samples_of(q, v, a)
+    model.friction = np.full(6, 10.0)
+    tau = samples.tau + dyn_ros.joint_friction(model, samples.v)
+    tau[:, 1] += 8.0
+    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0")
+    assert found.mass == pytest.approx(MASS, abs=0.02)
+
+
 def test_the_result_is_a_payload():
     model, samples = samples_of(*motion(), noise=1e-9)
     found = identify_payload(model, samples, "tool0")

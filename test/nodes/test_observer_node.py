@@ -32,6 +32,7 @@ ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 MODULE = "dyn_ros.nodes.observer_node"
 Q = np.array([0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2])
 DT = 1e-3
+GAIN = 300.0
 FORCE = np.array([3.0, -4.0, 12.0])
 
 
@@ -44,7 +45,6 @@ class Robot:
         self.publisher = client.publisher(JointState, node.topic("joint_states"))
         self.time = seconds
         self.names = [name for name, nv in zip(model.joint_names, model.nvs) if nv == 1]
-        self.heard = None
 
     def message(self, q, v, tau, names=None):
         message = JointState(name=names or self.names, position=list(map(float, q)),
@@ -86,7 +86,7 @@ class Robot:
 
 @pytest.fixture(scope="module")
 def node(start):
-    return start(module=MODULE, gain=300.0, smoothing=300.0)
+    return start(module=MODULE, gain=GAIN, smoothing=GAIN)
 
 
 @pytest.fixture(scope="module")
@@ -409,7 +409,7 @@ def test_listening_ends_with_a_reason(client, node, robot, how, text):
     assert not future.result().success
     assert text in future.result().message
     client.change_state(node, 3)
-    assert client.set_parameters(node, gain=100.0) == (True, "")
+    assert client.set_parameters(node, gain=GAIN) == (True, "")
 
 
 def test_listening_ends_without_states(client, node, robot, monkeypatch):
@@ -484,6 +484,43 @@ def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, a
     robot.say(60, change=lambda *_: (q, np.zeros(7), tau))
     assert np.abs(efforts[-1].effort).max() < 0.1
     assert client.call(ClearPayload, node.name + "/clear_payload", ClearPayload.Request()).success
+
+
+def test_motions_between_the_poses_reveal_friction_that_is_unknown_at_rest(
+        client, node, robot, arm):
+    """The description has no friction; at rest, it holds a part of the load in any direction."""
+    mass, com = 0.5, np.array([0.02, -0.03, 0.06])
+    loaded = dyn_ros.Model.from_urdf_file(ARM7)
+    loaded.set_payload("load", "tool", mass, com, 1e-3 * np.eye(3))
+    data, rng = dyn_ros.Data(loaded), np.random.default_rng(3)
+    friction = np.array([2.0, 2.0, 1.2, 1.2, 0.5, 0.5, 0.2])
+
+    def measured(q, v, a, stuck):
+        tau = dyn_ros.rnea(loaded, data, q, v, a) + 0.02 * rng.normal(size=7)
+        return q, v, tau + friction * np.where(v == 0.0, stuck, np.sign(v))
+
+    def move(start, step):
+        for s in np.arange(1.0, 301.0) / 300.0:
+            q = start + step * s ** 3 * (10.0 - 15.0 * s + 6.0 * s * s)
+            v = step * 30.0 * (s * (1.0 - s)) ** 2 / 1.5
+            a = step * 60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / 1.5 ** 2
+            robot.say(1, change=lambda *_, q=q, v=v, a=a: measured(q, v, a, 0.0), step=5e-3)
+        return start + step
+
+    q = rng.uniform(-1.0, 1.0, 7)
+    for pose in range(6):
+        stuck = rng.uniform(-1.0, 1.0, 7)
+        answer = ask(
+            client, robot, EstimatePayload, "estimate_payload",
+            EstimatePayload.Request(duration=0.2, restart=pose == 0), 50, step=5e-3,
+            change=lambda *_, q=q, stuck=stuck: measured(q, np.zeros(7), np.zeros(7), stuck))
+        if pose < 5:
+            q = move(q, rng.uniform(-1.0, 1.0, 7) - q)
+    assert answer.success, answer.message
+    assert answer.requests == 6
+    assert abs(answer.inertia.inertia.m - mass) < 0.01
+    assert np.abs(numbers(answer.inertia.inertia.com) - com).max() < 5e-3
+    assert answer.mass_upper - answer.mass_lower < 0.02
 
 
 def test_a_payload_that_may_be_none_is_not_attached(client, node, robot, arm):
