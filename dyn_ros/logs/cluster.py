@@ -3,13 +3,16 @@
 """Processes of a Dask cluster that work on recordings."""
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from .workers import Failure, Job, Workers, combined, failure_of
 
 _CONNECT = 10.0         # s
 _FIRST_WORKER = 60.0    # s
+_COUNT = 5.0            # s between counts of workers
 _LOST = "cancelled", "lost"
 
 
@@ -52,6 +55,7 @@ class ClusterWorkers(Workers):
                              "prints") from None
         self._completed = distributed.as_completed(loop=self._client.loop)
         self._jobs: dict[str, Job] = {}
+        self._slots, self._counted = 1, -_COUNT
         try:
             self._client.wait_for_workers(1, timeout=_FIRST_WORKER)
         except TimeoutError:
@@ -62,7 +66,11 @@ class ClusterWorkers(Workers):
     @property
     def slots(self) -> int:     # type: ignore[override]
         """Number of jobs to submit at a time: two for each thread of the workers."""
-        return 2 * max(1, sum(self._client.nthreads().values()))
+        if time.monotonic() > self._counted + _COUNT:
+            with suppress(OSError):             # next_done reports a connection that is lost
+                self._slots = 2 * max(1, sum(self._client.nthreads().values()))
+            self._counted = time.monotonic()
+        return self._slots
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         """Make a call in one of the processes."""
