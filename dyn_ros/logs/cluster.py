@@ -54,7 +54,7 @@ class ClusterWorkers(Workers):
                              "start `dask scheduler`, and pass the address that it "
                              "prints") from None
         self._completed = distributed.as_completed(loop=self._client.loop)
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[Any, Job] = {}
         self._slots, self._counted = 1, -_COUNT
         try:
             self._client.wait_for_workers(1, timeout=_FIRST_WORKER)

@@ -184,10 +184,12 @@ def _result_axes(model: Model, name: str, shapes: Sequence[tuple[int, ...]]) -> 
 
 
 def _size(model: Model, axis: str | int) -> int:
+    if isinstance(axis, int):
+        return axis
     found = {"rows": model.njoints + 1, "nframes": len(model.frame_names),
              "parameters": 10 * model.njoints, "moments": 4 * model.njoints,
              "placements": 6 * model.njoints}
-    return axis if isinstance(axis, int) else found.get(axis) or getattr(model, axis, -1)
+    return found.get(axis) or int(getattr(model, axis, -1))
 
 
 def _short(axis: str | int) -> str:

@@ -42,15 +42,15 @@ class Planned(NamedTuple):
 
     Attributes
     ----------
-    index : int
-        Which of the recordings.
+    recording : int
+        Its index.
     value : Any
         What its plan returned.
     failure : Failure or None
         Why it has no plan.
     """
 
-    index: int
+    recording: int
     value: Any
     failure: Failure | None
 
@@ -60,15 +60,15 @@ class Done(NamedTuple):
 
     Attributes
     ----------
-    index, number : int
-        Which of the recordings, and which of its parts.
+    recording, number : int
+        Index of the recording, and number of the part.
     value : Any
         What the function returned; None if the values are combined.
     failure : Failure or None
         Why there is none.
     """
 
-    index: int
+    recording: int
     number: int
     value: Any
     failure: Failure | None
@@ -80,8 +80,9 @@ class Jobs:
     Parameters
     ----------
     workers : Workers
-    plan : callable
-        ``plan(recording)`` is called in a worker and describes the parts.
+    plan : callable or None
+        ``plan(recording)`` is called in a worker and describes the parts. None: the recording
+        describes itself.
     parts : callable
         ``parts(index, described)`` is called here and returns a list of Part and the size of those
         that need no work. An exception of it ends everything.
@@ -103,7 +104,7 @@ class Jobs:
         The combined value, once all is done.
     """
 
-    def __init__(self, workers: Workers, plan: Callable[[Any], Any],
+    def __init__(self, workers: Workers, plan: Callable[[Any], Any] | None,
                  parts: Callable[[int, Any], tuple[list[Part], float]], work: Callable[..., Any],
                  recordings: Sequence[Any], sizes: Sequence[float], *,
                  reduce: Callable[[Any, Any], Any] | None = None,
@@ -142,6 +143,9 @@ class Jobs:
                            *part.arguments)
             else:
                 index = self._unplanned.popleft()
+                if self._plan is None:
+                    self._describe(index, self._recordings[index])
+                    continue
                 self._send(partial(self._was_planned, index), self._plan, self._recordings[index])
             free -= 1
 
@@ -157,6 +161,10 @@ class Jobs:
             self._top.put(0, index, None)
             return Planned(index, None, job.failure)
         described = self._workers.value(job)
+        self._describe(index, described)
+        return Planned(index, described, None)
+
+    def _describe(self, index: int, described: Any) -> None:
         parts, finished = self._parts(index, described)
         whole = finished + sum(part.size for part in parts)
         unit = self._sizes[index] / whole if whole > 0.0 else 0.0
@@ -168,7 +176,6 @@ class Jobs:
             for leaf, part in enumerate(parts):
                 tree.leaves[part.number] = leaf
             tree.start()
-        return Planned(index, described, None)
 
     def _worked(self, index: int, number: int, share: float, job: Job) -> Done:
         self._advance(index, share)

@@ -18,7 +18,7 @@ from dyn_ros.logs.jobs import Done, Jobs
 
 pytest.importorskip("distributed", reason="distributed is not installed: run `make test`")
 
-from dyn_ros.logs.cluster import ClusterWorkers  # noqa: E402
+from dyn_ros.logs.cluster import ClusterWorkers
 
 
 class Cluster:

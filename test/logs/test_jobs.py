@@ -36,10 +36,10 @@ def test_each_part_is_done_once(workers):
     _, events = run(workers, functions.text, counts,
                     progress=lambda done, what: progress.append((done, what)))
     done = [event for event in events if isinstance(event, Done)]
-    assert sorted((event.index, event.number) for event in done) == [
+    assert sorted((event.recording, event.number) for event in done) == [
         (index, n) for index, count in enumerate(counts) for n in range(count)]
-    assert all(event.value == f"{counts[event.index]}:{event.number} " for event in done)
-    assert [event.index for event in events if isinstance(event, Planned)] == [0, 1, 2]
+    assert all(event.value == f"{counts[event.recording]}:{event.number} " for event in done)
+    assert [event.recording for event in events if isinstance(event, Planned)] == [0, 1, 2]
     fractions = [fraction for fraction, _ in progress]
     assert fractions == sorted(fractions) and fractions[-1] == pytest.approx(1.0)
     assert progress[-1][1] == "20"
@@ -61,8 +61,8 @@ def test_nothing_to_combine(workers):
 def test_failures_are_reported_and_the_rest_is_done(workers):
     jobs, events = run(workers, functions.fail_on_two, [4, -1], reduce=operator.add)
     failures = [event for event in events if event.failure is not None]
-    part, plan = sorted(failures, key=lambda event: event.index)
-    assert (part.index, part.number, part.failure.number) == (0, 2, errno.ENOSPC)
+    part, plan = sorted(failures, key=lambda event: event.recording)
+    assert (part.recording, part.number, part.failure.number) == (0, 2, errno.ENOSPC)
     assert str(part.failure) == "part-2: No space left on device"
     assert plan == Planned(1, None, plan.failure) and str(plan.failure) == "-1 is negative"
     assert workers.value(jobs.total) == 0.0 + 1.0 + 3.0
@@ -76,7 +76,7 @@ def test_an_exception_that_cannot_be_unpickled(workers):
 
 def test_a_part_that_ends_its_process_costs_that_part_alone(workers):
     _, events = run(workers, functions.die_on_two, [5, 7, 6])
-    done = {(event.index, event.number): event for event in events if isinstance(event, Done)}
+    done = {(event.recording, event.number): event for event in events if isinstance(event, Done)}
     assert len(done) == 18 == len([event for event in events if isinstance(event, Done)])
     failed = [key for key, event in done.items() if event.failure is not None]
     assert failed == [(1, 2)]
