@@ -339,16 +339,16 @@ class DelayLine:
             raise ValueError(f"time: expected more than {samples[-1].time:.9f} s, the time of the "
                              f"sample before, got {time!r}; call reset after a jump")
         samples.append(Sample(time, np.array(q), np.array(v), np.array(tau)))
-        wanted = time - abs(self.delay)
-        while len(samples) > 2 and samples[1].time <= wanted:
+        lag = abs(self.delay)           # differences of times only: exact for integers as well
+        while len(samples) > 2 and time - samples[1].time >= lag:
             samples.popleft()
-        if len(samples) < 2 or wanted < samples[0].time:
+        if len(samples) < 2 or time - samples[0].time < lag:
             return None
         before, after = samples[0], samples[1]
-        share = (wanted - before.time) / (after.time - before.time)
+        share = (time - before.time - lag) / (after.time - before.time)
         if self.delay < 0.0:
             return Sample(time, q, v, before.tau + share * (after.tau - before.tau))
-        return Sample(wanted, self._between(before.q, after.q, share),
+        return Sample(time - lag, self._between(before.q, after.q, share),
                       before.v + share * (after.v - before.v), tau)
 
     def _between(self, q0: Array, q1: Array, share: float) -> Array:
