@@ -471,7 +471,7 @@ class Squares(NamedTuple):
 
 def joint_results(model: Model, found: Squares, noise: Array) -> tuple[JointResult, ...]:
     """How well the models before and after explain samples that were not used."""
-    rms = np.sqrt(found.squares / np.where(found.counts > 0.0, found.count, np.nan))
+    rms = np.sqrt(found.squares / np.where(found.counts > 0.0, found.counts, np.nan))
     linear, actuated = is_linear(model), is_actuated(model)
     return tuple(JointResult(
         name=name, unit="N" if linear[k] else "N m", before=float(rms[1, k]),
