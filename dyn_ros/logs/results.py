@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from .atomic import whole_file
+
 _MANIFEST, _PARTS = "_manifest.json", "_parts.jsonl"
 _SUFFIXES = (".zstd", ".active", ".mcap", ".db3", ".bag", ".csv", ".parquet")
 _OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
+_STOPPED = re.compile(r"\..+\.partial")        # what a process that was killed leaves
 PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
@@ -62,20 +65,14 @@ class Folder:
     origin : Origin
     options : dict
         What the results depend on, as JSON has it.
-
-    Attributes
-    ----------
-    parts : dict
-        What is known of each finished part, by number.
     """
 
     def __init__(self, path: Path, origin: Origin, options: Mapping[str, Any]) -> None:
         self.path, self.origin = path, origin
         self.options: dict[str, Any] = json.loads(json.dumps(options))
-        self.parts: dict[int, dict[str, Any]] = {}
 
-    def open(self, overwrite: bool) -> None:
-        """Read what is finished, or prepare the folder.
+    def open(self, overwrite: bool) -> Iterable[tuple[int, dict[str, Any]]]:
+        """Prepare the folder; return the numbers of finished parts, and what is known of them.
 
         Results of a recording that has changed since, and with ``overwrite`` all of them, are
         removed.
@@ -87,25 +84,27 @@ class Folder:
         OSError
             The folder cannot be written.
         """
+        for file in self._files(_STOPPED):
+            file.unlink()
         known = _read(self.path / _MANIFEST)
-        if known is None and not overwrite and (strange := self._files()):
+        if known is None and not overwrite and (strange := self._files(_OURS)):
             raise ValueError(f"{self.path}: contains {strange[0].name!r} but no {_MANIFEST}; pass "
                              "another folder, or --overwrite to replace its results")
         same = known is not None and known["source"] == self.origin._asdict()
         if known is not None and same and not overwrite:
             self._require_same(known["options"])
-            self.parts = dict(_read_parts(self.path / _PARTS, self.path))
-            return
-        for file in self._files():
+            return _read_parts(self.path / _PARTS, self.path)
+        for file in self._files(_OURS):
             file.unlink()
-        self.path.mkdir(parents=True, exist_ok=True)
         manifest = {"source": self.origin._asdict(), "options": self.options}
-        write_atomically(self.path / _MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        with whole_file(self.path / _MANIFEST) as manifest_file:
+            manifest_file.write(json.dumps(manifest, indent=2).encode() + b"\n")
+        return ()
 
-    def _files(self) -> list[Path]:
+    def _files(self, pattern: re.Pattern[str]) -> list[Path]:
         if not self.path.is_dir():
             return []
-        return sorted(file for file in self.path.iterdir() if _OURS.fullmatch(file.name))
+        return sorted(file for file in self.path.iterdir() if pattern.fullmatch(file.name))
 
     def _require_same(self, before: Mapping[str, Any]) -> None:
         different = [f"{name} was {_shown(before.get(name))}, now {_shown(self.options.get(name))}"
@@ -121,7 +120,6 @@ class Folder:
 
     def add(self, number: int, facts: Mapping[str, Any]) -> None:
         """Note that a part is finished."""
-        self.parts[number] = dict(facts)
         with (self.path / _PARTS).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"part": number, **facts}) + "\n")
 
@@ -143,27 +141,19 @@ def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]
     """The parts whose lines and files are there."""
     if not path.exists():
         return
-    text = path.read_text(encoding="utf-8")
-    complete, _, cut = text.rpartition("\n")
-    if cut:                                     # the process or the machine stopped here
-        write_atomically(path, complete + "\n" if complete else "")
-    for line in complete.splitlines():
-        facts = json.loads(line)
-        if facts["file"] is None or (folder / facts["file"]).exists():
-            yield facts.pop("part"), facts
+    _remove_cut_line(path)
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            facts = json.loads(line)
+            if facts["file"] is None or (folder / facts["file"]).exists():
+                yield facts.pop("part"), facts
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file that has either its old or its new content."""
-    new = path.with_name(f".{path.name}.tmp")
-    try:
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+def _remove_cut_line(path: Path) -> None:
+    """Remove an incomplete line at the end: the process or the machine stopped there."""
+    with path.open("r+b") as file:
+        content = file.read()
+        file.truncate(content.rfind(b"\n") + 1)
 
 
 def folders(paths: Sequence[Path], out: Path, kind: str) -> list[Path]:
