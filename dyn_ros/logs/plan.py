@@ -230,7 +230,7 @@ def in_order(spans: Iterable[Span], read: Callable[[Span], Messages]) -> Iterato
         limit = spans[number + 1].start if number + 1 < len(spans) else math.inf
         ready = bisect_left(messages.log_time, limit)
         yield messages.take(slice(0, ready))
-        waiting = compact(messages.take(slice(ready, len(messages)))._replace(bad=0))
+        waiting = compact(messages.take(slice(ready, len(messages))))
 
 
 def merged(first: Messages, second: Messages) -> Messages:
@@ -253,4 +253,5 @@ def compact(messages: Messages) -> Messages:
     sizes = np.where(messages.layout < 0, 13, messages.counts.sum(axis=1, dtype=np.int64))
     start = np.cumsum(sizes) - sizes
     chosen = np.repeat(messages.start - start, sizes) + np.arange(sizes.sum())
-    return messages._replace(start=start, numbers=messages.numbers[chosen])
+    return Messages(messages.layout, messages.topic, messages.log_time, messages.stamp,
+                    messages.counts, start, messages.numbers[chosen])
