@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,6 @@ from .collect_kernel import (
     PART,
     POSE,
     REASONS,
-    STAMP,
     STATES,
     TWIST,
     compiled,
@@ -302,7 +301,7 @@ class Collector:
         self._part_of: dict[tuple[int, ...], int] = {}
         self._parts, self._members = np.zeros((0, 5), np.int64), np.zeros(0, np.int64)
         self._decoder: Names | None = None
-        self._table, self._entries = np.zeros((0, 4), np.int64), np.zeros((0, 4), np.int64)
+        self._clear_tables()
         if joints.base is None:
             return
         self._has_effort[:joints.nvs[0]] = True
@@ -325,10 +324,24 @@ class Collector:
 
     @property
     def parts(self) -> int:
-        """Number of sets of joints that were reported together; more than 1 form rounds."""
-        return int(np.count_nonzero(self._parts[:, STAMP] != NEVER))
+        """Number of sets of joints that are reported together; several form rounds."""
+        return len(self._parts)
 
-    def push(self, messages: Messages, decoder: Names) -> States:
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs to go on; another decoder will number the layouts."""
+        kept = dict(self.__dict__, _decoder=None, rejected={}, resets=None)
+        del kept["_table"], kept["_entries"]
+        return kept
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a collector that forgot its decoder and its notes."""
+        self.__dict__.update(state)
+        self._clear_tables()
+
+    def _clear_tables(self) -> None:
+        self._table, self._entries = np.zeros((0, 4), np.int64), np.zeros((0, 4), np.int64)
+
+    def push(self, messages: Messages, decoder: Names, notes: bool = True) -> States:
         """Process the next messages, in order of the time when they were recorded.
 
         Parameters
@@ -336,6 +349,8 @@ class Collector:
         messages : source.Messages
         decoder : decode.Decoder
             That decoded them; its layouts may have become more since the last call.
+        notes : bool
+            Whether to count what is rejected.
 
         Returns
         -------
@@ -344,7 +359,7 @@ class Collector:
         """
         if decoder is not self._decoder:
             self._decoder = decoder
-            self._table, self._entries = np.zeros((0, 4), np.int64), np.zeros((0, 4), np.int64)
+            self._clear_tables()
         layout = np.ascontiguousarray(messages.layout, np.int32)
         log_time, stamp, start = (np.ascontiguousarray(array, np.int64) for array in (
             messages.log_time, messages.stamp, messages.start))
@@ -365,8 +380,16 @@ class Collector:
                 self._faults, *states[:-1], states.behind)
             if done < len(layout):
                 self._add(int(layout[done]), decoder.layouts[layout[done]])
-        self._take_notes(messages, decoder)
+        if notes:
+            self._take_notes(messages, decoder)
         return states.take(slice(0, int(self._scalars[STATES])))
+
+    def missing(self) -> list[str]:
+        """Return the names of the joints whose position is unknown or stale, as in a node."""
+        given, stamps = int(self._scalars[GIVEN]), self._stamps
+        limit = max(int(stamps[given:].max(initial=NEVER)) - int(self._scalars[ALLOWED]), NEVER + 1)
+        return [name for name, stamp in zip(self._joints.names[given:], stamps[given:].tolist())
+                if stamp < limit]
 
     # -- names
 
