@@ -21,6 +21,7 @@ from ..algorithms import joint_friction, nonlinear_effects
 from ..model import Data, Model
 from ..observer import LowPass, MomentumObserver
 from ..observer.constants import ADAPTION, KALMAN_NOISE, LOST, SETTLED, SHORTEST_GAP
+from ..observer.delay import Blend
 from ..observer.momentum_observer import METHODS
 from ..observer.recording import compiled
 from ..spatial.compiler import Entry
@@ -334,7 +335,7 @@ def aligned(model: Model, run: _Run, delay: int) -> _Run:
     if delay < 0:
         tau = run.tau[before] + share * (run.tau[after] - run.tau[before])
     else:
-        q = between(model, run.q[before], run.q[after], share[:, 0])
+        q = Blend(model)(run.q[before], run.q[after], share[:, 0])
         v = run.v[before] + share * (run.v[after] - run.v[before])
     return _Run(rows, stamp, q, v, tau)
 

@@ -61,6 +61,8 @@ class Table:
         The coordinates of the selected joints: of velocities and efforts, and of positions.
     frame, world : str
         In which frame torques and positions in the world are expressed, as in messages.
+    base : str
+        The kind of a base that moves and is selected, "floating" or "planar"; empty: none.
     """
 
     columns: dict[str, Any]
@@ -70,6 +72,7 @@ class Table:
     position_names: list[str] = field(default_factory=list)
     frame: str = ""
     world: str = ""
+    base: str = ""
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -144,10 +147,12 @@ def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
             made.add_rows(name, observed[name][own])
         else:
             getattr(made, name)(terms)
-    frames = [frame.name for frame in model.tree.frames if frame.kind == "body"]
-    moves = bool(model.tree.joints) and model.tree.joints[0].kind in ("floating", "planar")
+    frame = next(frame.name for frame in model.tree.frames if frame.kind == "body")
+    base = model.tree.joints[0].kind if model.njoints else ""
+    moves = base in ("floating", "planar")
     return Table(made.columns, states.log_time[own], made.units, selected.names,
-                 selected.position_names, frames[0], "world" if moves else frames[0])
+                 selected.position_names, frame, "world" if moves else frame,
+                 base if moves and 0 in selected.rows else "")
 
 
 class _Maker:
