@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -61,13 +60,8 @@ def add_workers(command: argparse.ArgumentParser, more: str) -> None:
 
 def workers_of(options: argparse.Namespace) -> Workers:
     """Start the processes, or connect to the cluster."""
-    from .logs.workers import LocalWorkers
-    if options.scheduler is not None:
-        if options.workers is not None:
-            raise UsageError("--workers: the scheduler knows its workers; leave it out")
-        from .logs.cluster import ClusterWorkers
-        return ClusterWorkers(options.scheduler)
-    return LocalWorkers(options.workers or len(os.sched_getaffinity(0)), retries=2)
+    from .logs.parallel import open_workers
+    return open_workers(options.workers, options.scheduler)
 
 
 def as_option(text: str) -> str:

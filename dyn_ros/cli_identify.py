@@ -20,7 +20,6 @@ from .cli_arguments import (
     page,
     positive,
     read_robot,
-    workers_of,
 )
 from .model import Model
 
@@ -98,10 +97,10 @@ def _identified(options: argparse.Namespace, model: Model,
                             **arguments)
         from .logs import identify as identify_recordings
         return identify_recordings(
-            model, options.recordings, cutoff=options.cutoff, in_parts=True if wanted else None,
-            workers=lambda: workers_of(options), topics=options.topic or None,
+            model, options.recordings, cutoff=options.cutoff, topics=options.topic or None,
             odometry=options.odometry, since=options.since, until=options.until,
-            staleness=options.staleness, threads=options.threads, **arguments)
+            staleness=options.staleness, threads=options.threads, workers=options.workers,
+            scheduler=options.scheduler, **arguments)
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}" if error.filename
                          else error) from error

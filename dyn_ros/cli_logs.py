@@ -58,7 +58,7 @@ def add_log(commands: Commands) -> None:
     command.add_argument("--overwrite", action="store_true",
                          help="replace results of other options")
     command.add_argument("--plot", type=_picture, metavar="FILE",
-                         help="save a plot, .png or .html; of several recordings, one each")
+                         help="save a plot of the results, .png or .html")
     command.add_argument("--joints", nargs="+", default=[], metavar="JOINT",
                          help="write the columns of these joints only")
     command.add_argument("--rate", type=positive, metavar="HZ",
@@ -80,6 +80,8 @@ def add_log(commands: Commands) -> None:
 def _log(options: argparse.Namespace) -> int:
     if options.scheduler is not None and options.out is None:
         raise UsageError("--scheduler: pass --out too, a folder that all workers can write to")
+    if options.plot is not None and options.format != "parquet":
+        raise UsageError("--plot: results in MCAP cannot be plotted; use --format parquet")
     if options.out is not None:
         return _log_to(options, options.out)
     with tempfile.TemporaryDirectory(prefix="dyn_ros-log-") as folder:
@@ -112,7 +114,10 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         joints=tuple(options.joints), gain=options.gain, smoothing=options.smoothing,
         cutoff=options.cutoff, effort_delay=options.effort_delay,
         effort_constant=tuple(options.effort_constant))
-    quantities = known_quantities(options.compute or ["state"])
+    wanted = options.compute or ["state"]
+    if options.format == "mcap":            # which contains the joint states too
+        wanted = ["state", *wanted]
+    quantities = known_quantities(wanted)
     model = None if options.robot is None else read_robot(options, Model.from_urdf)
     write = Write(quantities, settings, options.format, options.rate)
     request = Request(
@@ -189,18 +194,17 @@ def _picture(text: str) -> Path:
 
 def _plot(options: argparse.Namespace, log: Log) -> None:
     from .logs.plot import plot
-    several = len(log.recordings) > 1
-    for each in log.recordings:
-        name = each.folder.path.name.removeprefix("recording=")
-        path = options.plot.with_stem(f"{options.plot.stem}-{name}") if several else options.plot
-        try:
-            if files := sorted(each.folder.path.glob(f"part-*.{options.format}")):
-                plot(files, path, name)
-                print(f"wrote {path}")
-        except (ImportError, ValueError) as error:
-            raise UsageError(error) from error
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror or error}") from error
+    files = {each.folder.path.name.removeprefix("recording="):
+             sorted(each.folder.path.glob("part-*.parquet")) for each in log.recordings}
+    files = {name: found for name, found in files.items() if found}
+    try:
+        if files:
+            plot(files, options.plot)
+            print(f"wrote {options.plot}")
+    except (ImportError, ValueError) as error:
+        raise UsageError(error) from error
+    except OSError as error:
+        raise UsageError(f"{options.plot}: {error.strerror or error}") from error
 
 
 def _show(log: Log, out: Path | None) -> None:

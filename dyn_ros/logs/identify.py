@@ -14,13 +14,17 @@ import math
 import operator
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..identification import Identification, Samples
+from ..identification import identify as identify_samples
+from ..identification.columns import Columns
 from ..identification.equations import Conditions, Equations, columns
 from ..identification.equations import Recording as Rows
 from ..identification.identify import Fit, Solution, Squares, joint_results, solution
@@ -28,8 +32,17 @@ from ..identification.least_squares import Estimate, block_length, estimate, sma
 from ..identification.physical import physical_parameters
 from ..identification.unknowns import Unknowns
 from ..model import Model
+from ..model.joint_states import STALENESS
+from ..model.types import ArrayLike
 from ..spatial.types import Array
+from .files import discover, open_source
 from .jobs import Done, Jobs, Part, Progress
+from .parallel import open_workers
+from .part import states
+from .plan import Moment, Task
+from .prepare import Prepared, Request, prepare
+from .recording import read, recording_of
+from .selection import Selection
 from .workers import Workers
 
 _FIRST = 16             # parts of which the first estimate is made, at most
@@ -37,7 +50,134 @@ _CUTOFFS = 5            # of these, whose spectra decide the filter
 _WEIGHTINGS = 6         # passes over all parts, at most
 _PRECISION = 0.05       # of the standard deviation of an estimate
 
+_MOST = 1_000_000       # samples that are kept in memory
+_SIZE = 8e6             # of a part [bytes]
+_OVERLAP = 1.0          # s, of which the filter drops some
+_TABLES = ".csv", ".parquet"
+
 Load = Callable[..., tuple[Samples, float, float]]
+
+
+def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *,
+             cutoff: float | None = None, armature: bool = True, friction: bool = True,
+             stribeck: ArrayLike | None = None, motor_constants: ArrayLike | None = None,
+             noise: ArrayLike | None = None, regularization: float = 1.0,
+             huber: float | None = 3.0, held_out: float = 0.2, seed: int = 0, threads: int = 1,
+             contact_dimension: int = 3, topics: Iterable[str] | None = None,
+             odometry: str | None = None, since: Moment | None = None,
+             until: Moment | None = None, staleness: float = STALENESS,
+             workers: int | None = None, scheduler: str | None = None,
+             progress: Progress | None = None) -> Identification:
+    """Estimate the parameters of a robot from recordings of any kind and length.
+
+    Recordings of up to a million states are read into memory, as ``dyn_ros.identify`` requires.
+    Longer ones, and all with ``workers`` or ``scheduler``, are processed in parts: a first estimate
+    from some of them decides about noise and outliers, then the normal equations of all parts are
+    added up. Where both are possible, the estimates differ by less than a tenth of their standard
+    deviations. The errors of ``Identification.joints`` are then those of the first estimate, on all
+    parts that it does not know.
+
+    Parameters
+    ----------
+    model : Model
+    recordings : str, PathLike, or iterable of them
+        Files, folders and patterns.
+    cutoff : float, optional
+        Of the filter of the positions [Hz]; see ``Samples.from_arrays``.
+    armature, friction, stribeck, motor_constants, noise, regularization, huber, held_out, seed
+        As for ``dyn_ros.identify``.
+    threads : int
+        Number of threads, in memory.
+    contact_dimension : int
+        As for ``dyn_ros.identify``. Contacts are read from tables only, in memory.
+    topics, odometry, since, until, staleness
+        As for ``read``.
+    workers, scheduler
+        As for ``map``.
+    progress : callable, optional
+        Called with the fraction that is done, and a word for what is being done.
+
+    Returns
+    -------
+    Identification
+
+    Raises
+    ------
+    ValueError
+        A recording that cannot be used, or as ``dyn_ros.identify``; names the value and a remedy.
+    OSError
+        A file cannot be read.
+    """
+    progress = progress or (lambda done, what: None)
+    given = [recordings] if isinstance(recordings, (str, PathLike)) else recordings
+    paths = discover(given)
+    options = dict(
+        armature=armature, friction=friction, stribeck=stribeck, motor_constants=motor_constants,
+        noise=noise, regularization=regularization, huber=huber, held_out=held_out, seed=seed,
+        threads=threads, contact_dimension=contact_dimension)
+    request = Request(robot=model, topics=None if topics is None else tuple(topics),
+                      odometry=odometry, since=since, until=until, staleness=staleness,
+                      overlap=(_OVERLAP, _OVERLAP), size=_SIZE)
+    if workers is None and scheduler is None and _states(paths, model) <= _MOST:
+        samples = [_samples(path, model, request, cutoff) for path in paths]
+        return identify_samples(model, samples, progress=progress, **options)
+    _require_no_contacts(paths)
+    processes = open_workers(workers, scheduler)
+    try:
+        parts = _all_parts(processes, paths, request)
+        return identify_parts(model, parts, load_part, processes, cutoff=cutoff, progress=progress,
+                              **options)
+    finally:
+        processes.close()
+
+
+def _states(paths: Sequence[Path], model: Model) -> float:
+    """About how many states recordings have."""
+    message = 100.0 + 40.0 * model.nv           # bytes
+    return sum(span.size for path in paths for span in open_source(path).spans) / message
+
+
+def _samples(path: Path, model: Model, request: Request, cutoff: float | None) -> Samples:
+    if _is_table(path):
+        return Samples.from_table(model, path, cutoff=cutoff)
+    recording = read(path, model, topics=request.topics, odometry=request.odometry,
+                     since=request.since, until=request.until, staleness=request.staleness)
+    return recording.to_samples(model, cutoff)
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() in _TABLES
+
+
+def _require_no_contacts(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if _is_table(path) and Columns(path).owners("in_contact"):
+            raise ValueError(f"{path}: contacts, the columns in_contact, are not known where "
+                             "recordings are processed in parts: leave out workers and scheduler, "
+                             "and pass shorter recordings")
+
+
+def _all_parts(workers: Workers, paths: Sequence[Path], request: Request) -> list[Part]:
+    """The parts of all recordings."""
+    found: dict[int, Prepared] = {}
+    for event in Jobs(workers, partial(prepare, request), lambda index, described: ([], 0.0),
+                      load_part, paths, [1.0] * len(paths)):
+        if event.failure is not None:
+            raise ValueError(f"{paths[event.recording]}: {event.failure}")
+        found[event.recording] = event.value
+    return [Part(task.number, (found[n].selection, task), task.size)
+            for n in sorted(found) for task in found[n].tasks]
+
+
+def load_part(cutoff: float | None, selection: Selection,
+              task: Task) -> tuple[Samples, float, float]:
+    """Samples of a part and of what surrounds it; the times of its own first and last state."""
+    part = states(task, selection)
+    own = part.own.stamp
+    if not len(own):
+        raise ValueError("it contains no complete state")
+    samples = recording_of(part, selection, task.path, whole=True).to_samples(cutoff=cutoff)
+    return samples, 1e-9 * int(own[0]), 1e-9 * int(own[-1])
 
 
 class Scatter(NamedTuple):

@@ -48,11 +48,14 @@ class Planned(NamedTuple):
         What its plan returned.
     failure : Failure or None
         Why it has no plan.
+    number : None
+        It is not a part.
     """
 
     recording: int
     value: Any
     failure: Failure | None
+    number: None = None
 
 
 class Done(NamedTuple):

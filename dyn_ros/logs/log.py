@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .. import __version__
 from . import write_bag, write_parquet
@@ -16,11 +19,11 @@ from .observed import Settings
 from .part import states
 from .plan import Task
 from .prepare import Prepared, Request, prepare
-from .quantities import compute
+from .quantities import Table, compute
 from .recording import thinned
 from .results import Folder, Origin, folders
 from .selection import Selection
-from .summary import Column, Summary
+from .summary import Summary
 from .workers import Failure, Workers
 
 _MOST_REASONS = 20      # that are kept of a recording
@@ -60,21 +63,26 @@ class Write:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
         table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
         if self.rate is not None:
-            table = table.take(thinned(part.states.stamp, self.rate)[
-                part.warm:len(part.states.stamp) - part.after])
+            kept = thinned(part.states.stamp, self.rate)
+            table = _rows(table, kept[part.warm:len(kept) - part.after])
         if len(table):
             self._write(table, file)
         return {"file": file.name if len(table) else None, "messages": part.messages,
                 "states": len(table), "rejected": {
                     reason: [note.messages, note.example] for reason, note in part.rejected.items()},
-                "problems": list(part.problems), "summary": _plain(Summary.of(table))}
+                "problems": list(part.problems), "summary": Summary.of(table).to_dict()}
 
-    def _write(self, table: Any, file: Path) -> None:
+    def _write(self, table: Table, file: Path) -> None:
         module = write_parquet if self.kind == "parquet" else write_bag
         try:
             module.write(table, file)
         except OSError as error:
             raise NotWritten(f"{file}: {error.strerror or error}") from error
+
+
+def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
+    columns = {name: values[kept] for name, values in table.columns.items()}
+    return replace(table, columns=columns, log_time=table.log_time[kept])
 
 
 # -- here
@@ -203,22 +211,12 @@ class Log:
             self.rejected[reason] = before[0] + count, before[1]
         for problem in facts["problems"]:
             each.note(problem)
-        self.summary += _summary(facts["summary"])
+        self.summary += Summary.from_dict(facts["summary"])
 
     @property
     def damaged(self) -> list[Recorded]:
         """Recordings of which something could not be read or computed."""
         return [each for each in self.recordings if each.reasons]
-
-
-def _plain(summary: Summary) -> dict[str, Any]:
-    """A summary as JSON has it."""
-    return {"rows": summary.rows, "seconds": summary.seconds, "columns": summary.columns}
-
-
-def _summary(plain: dict[str, Any]) -> Summary:
-    return Summary(plain["rows"], plain["seconds"],
-                   {name: Column(*numbers) for name, numbers in plain["columns"].items()})
 
 
 def _written(write: Callable[[], Value]) -> Value:

@@ -13,7 +13,7 @@ from ..model.model import RootJoint
 from .files import open_source
 from .part import tasks
 from .plan import SIZE, Moment, Task
-from .selection import Base, Selection, select
+from .selection import Base, Robot, Selection, select
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,18 @@ class Prepared(NamedTuple):
     tasks: list[Task]
     damage: str
     warnings: tuple[str, ...] = ()
+
+
+def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
+    """The model of a file, or the model that it is.
+
+    Raises
+    ------
+    ValueError, OSError
+        The file cannot be used.
+    """
+    return robot if robot is None or isinstance(robot, Model) else Model.from_urdf_file(
+        robot, root_joint)
 
 
 def prepare(request: Request, path: Path) -> Prepared:

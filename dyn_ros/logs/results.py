@@ -20,7 +20,7 @@ from .atomic import whole_file
 _MANIFEST, _PARTS = "_manifest.json", "_parts.jsonl"
 _SUFFIXES = (".zstd", ".active", ".mcap", ".db3", ".bag", ".csv", ".parquet")
 _OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
-_STOPPED = re.compile(r"\..+\.partial")        # what a process that was killed leaves
+_STOPPED = re.compile(r"\..+\.tmp")        # what a process that was killed leaves
 PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
