@@ -27,8 +27,7 @@ from .cli_arguments import (
 from .model import Model
 
 if TYPE_CHECKING:
-    from .logs.log import Log, Write
-    from .logs.prepare import Request
+    from .logs.log import Log
 
 _QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
                "power")

@@ -111,7 +111,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     progress = progress or (lambda done, what: None)
     given = [recordings] if isinstance(recordings, (str, PathLike)) else recordings
     paths = discover(given)
-    options = dict(
+    options: dict[str, Any] = dict(
         armature=armature, friction=friction, stribeck=stribeck, motor_constants=motor_constants,
         noise=noise, regularization=regularization, huber=huber, held_out=held_out, seed=seed,
         threads=threads, contact_dimension=contact_dimension)
@@ -176,8 +176,11 @@ def load_part(cutoff: float | None, selection: Selection,
     own = part.own.stamp
     if not len(own):
         raise ValueError("it contains no complete state")
-    samples = recording_of(part, selection, task.path, whole=True).to_samples(cutoff=cutoff)
-    return samples, 1e-9 * int(own[0]), 1e-9 * int(own[-1])
+    recording = recording_of(part, selection, task.path, whole=True)
+    known = np.isfinite(recording.effort).all(axis=1)
+    start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
+    samples = recording.to_samples(cutoff=cutoff)
+    return samples, 1e-9 * (int(own[0]) - start), 1e-9 * (int(own[-1]) - start)
 
 
 class Scatter(NamedTuple):
@@ -430,7 +433,11 @@ def _first_solution(model: Model, parts: Sequence[Part], load: Load, workers: Wo
                     cutoff: float, progress: Progress, options: dict[str, Any]) -> Solution:
     samples = _collected(workers, parts, partial(_inside, load, cutoff),
                          lambda done, what: progress(0.1 * done, what))
-    whole = Samples.concatenate([each for each in samples if len(each)])
+    filled = [each for each in samples if len(each)]
+    if not filled:
+        raise ValueError("recordings: the filter leaves no samples of any part; record for longer, "
+                         "or pass a larger cutoff")
+    whole = Samples.concatenate(filled)
     whole = dataclasses.replace(whole, warnings=tuple(dict.fromkeys(whole.warnings)))
     return solution(model, whole, progress=lambda done, what: progress(0.1 + 0.2 * done, what),
                     **options)

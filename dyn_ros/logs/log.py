@@ -67,10 +67,11 @@ class Write:
             table = _rows(table, kept[part.warm:len(kept) - part.after])
         if len(table):
             self._write(table, file)
+        rejected = {reason: [note.messages, note.example]
+                    for reason, note in part.rejected.items()}
         return {"file": file.name if len(table) else None, "messages": part.messages,
-                "states": len(table), "rejected": {
-                    reason: [note.messages, note.example] for reason, note in part.rejected.items()},
-                "problems": list(part.problems), "summary": Summary.of(table).to_dict()}
+                "states": len(table), "rejected": rejected, "problems": list(part.problems),
+                "summary": Summary.of(table).to_dict()}
 
     def _write(self, table: Table, file: Path) -> None:
         module = write_parquet if self.kind == "parquet" else write_bag
