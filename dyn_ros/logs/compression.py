@@ -1,19 +1,21 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compressed chunks, messages and files."""
+"""Compressed chunks, messages and files, and temporary copies of files."""
 from __future__ import annotations
 
 import bz2
+import functools
 import io
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from .source import MAX_CHUNK
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_KEPT = 2               # decompressed files that a process keeps
+_KEPT = 2               # temporary files that a process keeps
 _BLOCK = 1 << 20        # bytes
 _files: dict[tuple[str, int, int], tuple[Any, str]] = {}
 
@@ -88,18 +90,28 @@ _KINDS = {"zstd": _zstd, "lz4": _lz4, "bz2": _bz2}
 
 def decompress_message(packed: bytes) -> bytes:
     """Decompress a message of a rosbag2 whose messages are compressed."""
-    size = _require("zstandard").frame_content_size(packed)
+    zstandard = _require("zstandard")
+    try:
+        size = zstandard.frame_content_size(packed)
+        if 0 <= size <= _BLOCK:         # fast, but allocates what the message claims to contain
+            return bytes(_decompressor(zstandard).decompress(packed))
+    except zstandard.ZstdError as error:
+        raise Damaged(f"cannot be decompressed: {error}") from None
     return decompress("zstd", packed, size if size >= 0 else MAX_CHUNK, size < 0)
+
+
+@functools.cache
+def _decompressor(zstandard: Any) -> Any:
+    return zstandard.ZstdDecompressor()
 
 
 def decompressed_file(path: Path) -> tuple[Path, str]:
     """Return a temporary file with the content of a file that ends with ``.zstd``.
 
-    The process keeps two of them, so that the spans of a file are read one after the other.
-
     Returns
     -------
     path : Path
+        Valid until two others have been made.
     damage : str
         What is wrong with the compressed file, or "".
 
@@ -108,30 +120,54 @@ def decompressed_file(path: Path) -> tuple[Path, str]:
     OSError
         The file cannot be read, or no space is left for temporary files.
     """
+    return _temporary(path, path.with_suffix("").suffix, _decompress_file)
+
+
+def beginning_of_file(path: Path, size: int) -> Path:
+    """Return a temporary file with so many bytes of the beginning of another one.
+
+    Raises
+    ------
+    OSError
+        As ``decompressed_file``.
+    """
+    def copy(source: BinaryIO, target: BinaryIO) -> str:
+        left = size
+        while left and (block := source.read(min(_BLOCK, left))):
+            left -= target.write(block)
+        return ""
+
+    return _temporary(path, path.suffix, copy)[0]
+
+
+def _temporary(path: Path, suffix: str, write: Callable[[BinaryIO, BinaryIO], str]
+               ) -> tuple[Path, str]:
+    """A temporary file that is made once in a process, and what was found when it was written."""
     status = path.stat()
     key = str(path.resolve()), status.st_size, status.st_mtime_ns
     if key not in _files:
         while len(_files) >= _KEPT:
             _files.pop(next(iter(_files)))[0].close()
-        _files[key] = _decompress_file(path)
+        target = tempfile.NamedTemporaryFile(prefix="dyn_ros-", suffix=suffix)
+        try:
+            with open(path, "rb") as source:
+                damage = write(source, cast(BinaryIO, target))
+            target.flush()
+        except OSError as error:
+            target.close()
+            raise OSError(error.errno, f"{path} cannot be copied to the temporary folder: "
+                          f"{error.strerror}; set TMPDIR to a folder with more space",
+                          tempfile.gettempdir()) from None
+        _files[key] = target, damage
     file, damage = _files[key]
     return Path(file.name), damage
 
 
-def _decompress_file(path: Path) -> tuple[Any, str]:
+def _decompress_file(source: BinaryIO, target: BinaryIO) -> str:
     zstandard = _require("zstandard")
-    target = tempfile.NamedTemporaryFile(prefix="dyn_ros-", suffix=path.with_suffix("").suffix)
-    damage = ""
-    with open(path, "rb") as source:
-        reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
-        try:
-            shutil.copyfileobj(reader, target, _BLOCK)
-        except zstandard.ZstdError as error:
-            damage = f"cannot be decompressed to its end: {error}"
-        except OSError as error:
-            target.close()
-            raise OSError(error.errno, f"{path} cannot be decompressed to the temporary folder: "
-                          f"{error.strerror}; set TMPDIR to a folder with more space",
-                          tempfile.gettempdir()) from None
-    target.flush()
-    return target, damage
+    reader = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+    try:
+        shutil.copyfileobj(reader, target, _BLOCK)
+    except zstandard.ZstdError as error:
+        return f"cannot be decompressed to its end: {error}"
+    return ""

@@ -12,7 +12,8 @@ contain anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -33,7 +34,8 @@ _NEW_LIST = -2          # result of decode_message
 _COVARIANCE = 36        # numbers
 
 
-class Messages(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Messages:
     """Decoded messages, in order of log time.
 
     Attributes
@@ -69,7 +71,9 @@ class Messages(NamedTuple):
 
     def take(self, rows: slice | NDArray[Any]) -> Messages:
         """Return some of the messages; their numbers stay in place."""
-        return Messages(*(array[rows] for array in self[:6]), self.numbers, self.bad)
+        return Messages(self.layout[rows], self.topic[rows], self.log_time[rows],
+                        self.stamp[rows], self.counts[rows], self.start[rows], self.numbers,
+                        self.bad)
 
     @classmethod
     def none(cls, bad: int = 0) -> Messages:
@@ -103,8 +107,8 @@ def index_mcap(content, size, channels, count, index, state):
     """List the messages among records of MCAP; all arguments but two are addresses.
 
     With a negative count schemas and channels are listed too, with the codes -3 and -4, up to the
-    first chunk or the end of the data. The state becomes the number of rows, and the offset of the first byte that was not
-    read as part of a whole record.
+    first chunk or the end of the data. The state becomes the number of rows, and the offset of
+    the first byte that was not read as part of a whole record.
     """
     content, channels = bytes_at(content), integers_at(channels)
     index, state = integers_at(index), integers_at(state)
@@ -159,11 +163,12 @@ def index_ros1(content, size, channels, count, index, state):
             field = field + 4
             if width > start - 4 - field:
                 break
-            if width == 4 and load8(content, field) == 111 and load8(content, field + 2) == 61:       # op=
+            name = load8(content, field)
+            if width == 4 and name == 111 and load8(content, field + 2) == 61:          # op=
                 opcode = load8(content, field + 3)
-            elif width == 9 and load8(content, field) == 99 and load8(content, field + 4) == 61:      # conn=
+            elif width == 9 and name == 99 and load8(content, field + 4) == 61:         # conn=
                 number = load32(content, field + 5)
-            elif width == 13 and load8(content, field) == 116 and load8(content, field + 4) == 61:    # time=
+            elif width == 13 and name == 116 and load8(content, field + 4) == 61:       # time=
                 time = (load32(content, field + 5) * 1_000_000_000
                         + load32(content, field + 9))
             field = field + width
@@ -530,7 +535,7 @@ class Decoder:
         """
         for problem in raw.problems:
             self.report(problem)
-        content, index = raw.content, np.ascontiguousarray(raw.index)
+        content, index = raw.content, np.ascontiguousarray(raw.rows)
         rows = np.empty((len(index), ROW), np.int64)
         numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)
         bad = np.zeros((len(self._latest), len(_REASONS)), np.int64)

@@ -24,7 +24,7 @@ from .source import (
     STRING,
     TABLE,
     CodeOf,
-    File,
+    Format,
     Raw,
     Scan,
     Span,
@@ -32,8 +32,10 @@ from .source import (
     merged,
 )
 
-_FORMATS: dict[str, File] = {".mcap": mcap_file, ".db3": sqlite_file, ".bag": ros1_file,
-                             ".bag.active": ros1_file}
+_FORMATS = {".mcap": Format(mcap_file.scan, mcap_file.load),
+            ".db3": Format(sqlite_file.scan, sqlite_file.load),
+            ".bag": Format(ros1_file.scan, ros1_file.load),
+            ".bag.active": Format(ros1_file.scan, ros1_file.load)}
 _TABLES = (".csv", ".parquet")
 _PACKED = ".zstd"
 SUFFIXES = (".bag.active", ".mcap.zstd", ".db3.zstd", ".mcap", ".db3", ".bag", *_TABLES)
@@ -95,7 +97,7 @@ def _first_text(path: Path, span: Span, names: set[str]) -> str | None:
         return {CDR: 0, ROS1: 2}.get(encoding) if is_text else None
 
     raw = _load(path, span, code_of)
-    for code, _, offset, length in raw.index[np.argsort(raw.index[:, 1], kind="stable")].tolist():
+    for code, _, offset, length in raw.rows[np.argsort(raw.rows[:, 1], kind="stable")].tolist():
         data = raw.content[offset:offset + length].tobytes()
         if code == 0:
             order: Any = "little" if data[1:2] == b"\x01" else "big"
@@ -329,7 +331,7 @@ def _load(path: Path, span: Span, code_of: CodeOf) -> Raw:
 
 def _unpacked(raw: Raw) -> Raw:
     """The messages, decompressed if they are compressed one by one."""
-    index, content = raw.index, raw.content
+    index, content = raw.rows, raw.content
     long = index[index[:, 3] >= len(ZSTD_MAGIC)]
     _, first = np.unique(long[:, 0], return_index=True)     # of each channel
     starts = [content[offset:offset + len(ZSTD_MAGIC)].tobytes()

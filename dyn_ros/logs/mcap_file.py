@@ -254,7 +254,6 @@ def _content(file: BinaryIO, offset: int, length: int) -> tuple[NDArray[np.uint8
 
 def _chunk_content(data: bytes) -> bytes:
     try:
-        opcode, declared = _HEADER.unpack_from(data)
         _, _, size, checksum, _ = _CHUNK_HEADER.unpack_from(data, _HEADER.size)
         kind, behind = _text(data, _HEADER.size + _CHUNK_HEADER.size - 4)
         packed_size, = struct.unpack_from("<Q", data, behind)

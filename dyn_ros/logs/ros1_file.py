@@ -180,7 +180,7 @@ def scan(path: Path) -> Scan:
         if chunk.stop >= chunk.start:
             subset = tuple(channel for channel in channels if channel[0] in chunk.counts)
             spans.append(Span(chunk.start, chunk.stop, chunk.size, (subset, tuple(chunk[:4]))))
-    topics = [Topic(*rest, total[number]) for number, *rest in channels]
+    topics = [Topic(*channel[1:], total[channel[0]]) for channel in channels]
     return Scan(merged(topics), tuple(spans), scanner.damage)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class Topic(NamedTuple):
     name: str
     type: str
     encoding: str
-    count: int | None = None
+    count: int | None = None        # type: ignore[assignment]      # hides tuple.count
 
 
 class Span(NamedTuple):
@@ -74,14 +74,14 @@ class Raw(NamedTuple):
     ----------
     content : ndarray of uint8
         In which the messages are.
-    index : (n, 4) ndarray of int64
-        Code of the channel (see ``code_of``), log time [ns], offset and length in content.
+    rows : (n, 4) ndarray of int64
+        Code of the channel (see ``CodeOf``), log time [ns], offset and length in content.
     problems : tuple of str
         What could not be read.
     """
 
     content: NDArray[np.uint8]
-    index: NDArray[np.int64]
+    rows: NDArray[np.int64]
     problems: tuple[str, ...] = ()
 
 
@@ -92,16 +92,19 @@ Channels = tuple[tuple[int, str, str, str], ...]
 """Channels of a file: number, topic, type, encoding."""
 
 
-class File(Protocol):
-    """A module that reads one kind of file."""
+class Format(NamedTuple):
+    """What reads one kind of file.
 
-    @staticmethod
-    def scan(path: Path) -> Scan:
-        """Find the topics and spans of a file."""
+    Attributes
+    ----------
+    scan : callable
+        Finds the topics and spans of a file.
+    load : callable
+        Reads the messages of a span.
+    """
 
-    @staticmethod
-    def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-        """Read the messages of a span."""
+    scan: Callable[[Path], Scan]
+    load: Callable[[Path, tuple[Any, ...], CodeOf], Raw]
 
 
 def codes_of(channels: Channels, code_of: CodeOf) -> dict[int, int]:

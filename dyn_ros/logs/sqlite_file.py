@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from .compression import beginning_of_file
 from .source import (
     Channels,
     CodeOf,
@@ -34,10 +35,24 @@ MAGIC = b"SQLite format 3\0"
 _SPAN = 1 << 21             # bytes
 _FEWEST, _MOST = 64, 50_000  # rows of a span
 _BLOCK = 2000               # rows
+_UNKNOWN = 5000             # rows of a span if the size of the table is unknown
+_WHERE = ("FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
+          "AND typeof(timestamp) = 'integer' AND typeof(data) = 'blob'")
+
+
+def _whole_pages(path: Path) -> Path:
+    """The file, or a copy without the incomplete page at its end, which would read as zeros."""
+    with open(path, "rb") as file:
+        file.seek(16)
+        page = int.from_bytes(file.read(2), "big")
+    page = 65536 if page == 1 else page
+    size = path.stat().st_size
+    return beginning_of_file(path, size - size % page) if page and size % page else path
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Open a database; nothing is written, except for what a write-ahead log requires."""
+    path = _whole_pages(path)
     address = f"file:{quote(str(path.resolve()))}"
     has_log = path.with_name(path.name + "-wal").exists()
     connection = None
@@ -93,11 +108,11 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         first, last, is_end_known = 1, 1 << 62, False
         damage = f"is damaged: {error}"
     if first is None:
-        return Scan(merged([Topic(*rest, 0) for _, *rest in channels]), ())
+        return Scan(merged([Topic(*channel[1:], 0) for channel in channels]), ())
     rows = _rows_of_span(path, first, last, is_end_known)
     for start in range(first, last + 1, rows):
-        found, error = _examine(connection, start, start + rows)
-        for number, count, earliest, latest, size in found:
+        found, problem = _examine(connection, start, start + rows)
+        for number, count, *_ in found:
             total[number] += count
         if found:
             numbers = {number for number, *_ in found}
@@ -105,10 +120,10 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
             spans.append(Span(limited(min(each[2] for each in found)),
                               limited(max(each[3] for each in found)),
                               sum(each[4] for each in found), (subset, start, start + rows)))
-        damage = damage or error
-        if not is_end_known and (error or not found):
+        damage = damage or problem
+        if not is_end_known and (problem or not found):       # nothing else limits the search
             break
-    topics = merged([Topic(*rest, total[number]) for number, *rest in channels])
+    topics = merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
     if damage:
         damage = f"{damage.rstrip('.')}: {sum(total.values()):,} messages can be read"
     return Scan(topics, tuple(spans), damage)
@@ -116,7 +131,7 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
 
 def _rows_of_span(path: Path, first: int, last: int, is_end_known: bool) -> int:
     if not is_end_known:
-        return _FEWEST
+        return _UNKNOWN
     mean = max(path.stat().st_size // (last - first + 1), 1)
     return min(max(_SPAN // mean, _FEWEST), _MOST)
 
@@ -127,8 +142,7 @@ def _examine(connection: sqlite3.Connection, start: int, stop: int
     try:
         return connection.execute(
             "SELECT topic_id, count(*), min(timestamp), max(timestamp), sum(length(data)) "
-            "FROM messages WHERE id >= ? AND id < ? GROUP BY topic_id", (start, stop)
-            ).fetchall(), ""
+            f"{_WHERE} GROUP BY topic_id", (start, stop)).fetchall(), ""
     except sqlite3.Error:
         rows, error = _whole_rows(connection, start, stop)
     found: dict[int, list[tuple[int, bytes]]] = {}
@@ -151,8 +165,8 @@ def _whole_rows(connection: sqlite3.Connection, start: int, stop: int
 
 def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
             ) -> Iterator[list[tuple[int, int, bytes]]]:
-    cursor = connection.execute("SELECT topic_id, timestamp, data FROM messages WHERE id >= ? "
-                                "AND id < ? ORDER BY id", (start, stop))
+    cursor = connection.execute(f"SELECT topic_id, timestamp, data {_WHERE} ORDER BY id",
+                                (start, stop))
     while block := cursor.fetchmany(size):
         yield block
 

@@ -211,7 +211,7 @@ def synthetic_mcap(path: Path, robot: dyn_ros.Model | Sequence[str], count: int,
     channel = _record(4, struct.pack("<HH", 1, 1) + _text(topic) + _text("cdr") + _I(0))
     schema = _record(3, struct.pack("<H", 1) + _text(JOINT_STATE) + _text("ros2msg")
                      + _bytes(definition(JOINT_STATE)))
-    data = model.create_data() if model else None
+    data = dyn_ros.Data(model) if model else None
     with open(path, "wb") as file:
         file.write(_MAGIC + _record(1, _text("ros2") + _text("test")))
         chunks: list[bytes] = []
