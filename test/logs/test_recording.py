@@ -478,3 +478,45 @@ def test_thinned(rate, kept):
     stamps = 5 * SECOND + np.arange(100) * MS
     assert thinned(stamps, rate).sum() == kept
     assert thinned(stamps, None).all()
+
+
+# --- what is damaged, empty or in tables
+
+def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
+    messages = list(motion(arm.joint_names, 2000))
+    path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
+    whole, content = read(path, arm), path.read_bytes()
+    rng = np.random.default_rng(0)
+    for size in rng.integers(len(content) // 10, int(0.9 * len(content)), size=10):
+        cut = tmp_path / "cut.mcap"
+        cut.write_bytes(content[:size])
+        found = read(cut, arm)
+        assert 0 < len(found) < 2000
+        np.testing.assert_array_equal(found.q, whole.q[:len(found)])
+        assert any("can be read" in text for text in found.warnings)
+
+
+def test_a_robot_without_joints(tmp_path):
+    model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>')
+    found = read(recorded.write_mcap(tmp_path / "a.mcap", motion(["x"], 5)), model)
+    assert len(found) == 0 and found.q.shape == (0, 0)
+
+
+def test_a_base_alone(tmp_path):
+    model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>', "floating")
+    messages = both(motion(["x"], 5), [Sent("/odom", START + k * MS, Odometry(
+        POSE, [0.1] * 6, START + k * MS, child="a")) for k in range(9)])
+    found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), model)
+    assert len(found) == 9 and found.position_names == model.position_names
+
+
+def test_columns_are_a_table_that_can_be_read(tmp_path, arm):
+    pandas = pytest.importorskip("pandas")
+    whole = read(recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 500)), arm)
+    frame = pandas.DataFrame(whole.columns())
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    found = read(tmp_path / "table.csv", arm)
+    assert len(found) == 500
+    np.testing.assert_array_equal(found.q, whole.q)
+    np.testing.assert_array_equal(found.effort, whole.effort)
+    np.testing.assert_allclose(found.stamp, whole.stamp, atol=300, rtol=0)
