@@ -185,8 +185,8 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "viewer", "nodes",
-          "demo")  # upward
+LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "logs",
+          "viewer", "nodes", "demo")  # upward
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -341,6 +341,16 @@ class Collector:
     def _clear_tables(self) -> None:
         self._table, self._entries = np.zeros((0, 4), np.int64), np.zeros((0, 4), np.int64)
 
+    def rounds(self) -> bytes:
+        """Return what decides when the next states are due."""
+        return self._parts.tobytes() + self._stamps.tobytes()
+
+    def start_rounds(self, ahead: Sequence[int], stamp: int) -> None:
+        """Pretend that each part has reported so often since the last state; -1: never."""
+        self._stamps[int(self._scalars[GIVEN]):] = stamp
+        for part, number in enumerate(ahead):
+            self._parts[part, :2] = (NEVER, 0) if number < 0 else (stamp, number)
+
     def push(self, messages: Messages, decoder: Names, notes: bool = True) -> States:
         """Process the next messages, in order of the time when they were recorded.
 

@@ -3,6 +3,7 @@
 """The states of a part of a recording: the same, whether it is read alone or with the others."""
 from __future__ import annotations
 
+import itertools
 import pickle
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +14,12 @@ from typing import NamedTuple
 from . import plan as plans
 from .collect import Collector, Note, States
 from .decode import Decoder, Messages
-from .files import Source, read_span
+from .files import Source, open_source, read_span
 from .plan import Moment, Task
 from .selection import Owners, Selection
 from .source import Span
+
+_TRIED = 3              # publishers at most, of which all combinations are tried
 
 Progress = Callable[[int, int], object]
 """Called with the number of bytes that were read, and that will be."""
@@ -124,24 +127,54 @@ def states(task: Task, selection: Selection, progress: Progress | None = None) -
     ValueError
         Two topics report the same joint.
     """
+    part, is_determined = _read(task, selection, progress)
+    if not is_determined:
+        (task,) = _with_memory(open_source(task.path), selection, [task])
+        part, _ = _read(task, selection, progress)
+    return part
+
+
+def _read(task: Task, selection: Selection, progress: Progress | None) -> tuple[Part, bool]:
+    """The states of a task, and whether they are those of the whole recording."""
     reader = _Reader(Path(task.path), selection)
     collector: Collector = (pickle.loads(task.memory) if task.memory
                             else selection.collector())
     found: tuple[list[States], ...] = [], [], []
-    count = 0
+    count, before = 0, []
     for messages in reader.in_order(task, progress):
         for phase, some in enumerate((between(messages, task.begin, task.start),
                                       between(messages, task.start, task.stop),
                                       between(messages, task.stop, task.end))):
             if len(some):
                 count += len(some) if phase == 1 else 0
+                before += [some] if phase == 0 else []
                 found[phase].append(collector.push(some, reader.decoder, notes=phase == 1))
     warm, _, after = (sum(len(each.stamp) for each in some) for some in found)
     everything = States.concatenate([each for some in found for each in some], collector.nq,
                                     collector.nv)
-    return Part(everything, warm, after, count, collector.rejected,
+    part = Part(everything, warm, after, count, collector.rejected,
                 tuple(_counted(reader.problems)), collector.resets, tuple(collector.missing()),
                 tuple(collector.unknown))
+    is_first = task.number == 0 and not before
+    return part, (is_first or bool(task.memory) or collector.parts < 2
+                  or _is_determined(collector, before, reader.decoder))
+
+
+def _is_determined(collector: Collector, before: Sequence[Messages], decoder: Decoder) -> bool:
+    """Whether the rounds after these messages are the same, whatever they were before them."""
+    if collector.parts > _TRIED or not before:
+        return False
+    earliest = min(int(messages.stamp.min()) for messages in before)
+    content, results = pickle.dumps(collector), set()
+    for ahead in itertools.product((-1, 0, 1, 2), repeat=collector.parts):
+        trial: Collector = pickle.loads(content)
+        trial.start_rounds(ahead, earliest - 1)
+        for messages in before:
+            trial.push(messages, decoder, notes=False)
+        results.add(trial.rounds())
+        if len(results) > 1:
+            return False
+    return True
 
 
 def between(messages: Messages, start: int, stop: int) -> Messages:
@@ -164,7 +197,8 @@ def tasks(source: Source, selection: Selection, since: Moment | None = None,
 
     If one publisher reports all joints, its latest messages determine the state. If several do,
     when a state is due depends on all messages before: then the recording is read once here, and
-    each task contains what the collector knows at its begin.
+    each task contains what the collector knows at its begin. Further publishers that are not seen
+    here, since they send seldom, are found by ``states``, which reads what is before if needed.
 
     Parameters
     ----------

@@ -60,3 +60,11 @@ def slowly(folder, count, number):
 
 def pid(count, number):
     return os.getpid()
+
+
+def count_states(part):
+    return len(part)
+
+
+def sum_of_squares(part):
+    return (part.q ** 2).sum(axis=0)

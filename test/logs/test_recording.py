@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings as arrays, and in parts."""
 import datetime
+import functools
+import itertools
 import pickle
 from pathlib import Path
 
@@ -9,9 +11,9 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.logs import mcap_file
+from dyn_ros.logs import mcap_file, part
 from dyn_ros.logs import plan as plans
-from dyn_ros.logs.decode import Decoder, Messages
+from dyn_ros.logs.decode import Messages
 from dyn_ros.logs.files import open_source
 from dyn_ros.logs.part import states, tasks
 from dyn_ros.logs.recording import read, recording_of, thinned
@@ -204,8 +206,8 @@ def test_an_interval(tmp_path, arm):
                          (START // SECOND + 1, START / SECOND + 1.5), (start, "+1.5"),
                          (start.replace(tzinfo=None).isoformat(), "+1.5"),
                          (start.isoformat().replace("+00:00", "Z"), "+1.5")):
-        part = read(path, arm, since=since, until=until)
-        np.testing.assert_array_equal(part.stamp, whole.stamp[1000:1500])
+        found = read(path, arm, since=since, until=until)
+        np.testing.assert_array_equal(found.stamp, whole.stamp[1000:1500])
     assert len(read(path, arm, since="+5")) == 0
     assert len(read(path, arm, until="+0.0105")) == 11
     with pytest.raises(ValueError, match="since: expected seconds .* got 'noon'"):
@@ -270,8 +272,8 @@ def test_tables(tmp_path, arm):
     elbow = arm.joint_names[3]
     np.testing.assert_array_equal(frame[f"effort.{elbow}"], found.effort[:, 3])
     np.testing.assert_array_equal(table["stamp"].to_numpy(), found.stamp)
-    part = found.take(slice(10, 20))
-    assert len(part) == 10 and part.q.base is not None
+    some = found.take(slice(10, 20))
+    assert len(some) == 10 and some.q.base is not None
     assert len(found.take(found.time > found.time[10])) == 19
 
 
@@ -308,7 +310,7 @@ def in_tasks(path, selection, size, **options):
     selection = pickle.loads(pickle.dumps(selection))
     found = pickle.loads(pickle.dumps(tasks(source, selection, size=size, **options)))
     parts = [states(task, selection) for task in found]
-    return found, parts, [recording_of(part, selection) for part in parts]
+    return found, parts, [recording_of(each, selection) for each in parts]
 
 
 def require_whole(path, robot, size, expected_parts, **options):
@@ -321,12 +323,12 @@ def require_whole(path, robot, size, expected_parts, **options):
         np.testing.assert_array_equal(
             np.concatenate([getattr(each, name) for each in recordings]), getattr(whole, name))
     counted = {}
-    for part in parts:
-        for reason, note in part.rejected.items():
+    for each in parts:
+        for reason, note in each.rejected.items():
             counted[reason] = counted.get(reason, 0) + note.messages
     everything = states(tasks(source, selection, size=np.inf)[0], selection)
     assert counted == {reason: note.messages for reason, note in everything.rejected.items()}
-    assert sum(part.messages for part in parts) == everything.messages
+    assert sum(each.messages for each in parts) == everything.messages
     return found, parts
 
 
@@ -341,9 +343,9 @@ def test_parts_are_the_whole(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
     found, parts = require_whole(path, arm, 100_000, 15)
     assert not any(task.memory for task in found)
-    assert all(part.warm > 900 for part in parts[6:])
+    assert all(each.warm > 900 for each in parts[6:])
     assert [task.number for task in found] == list(range(len(found)))
-    assert all(one.stop == other.start for one, other in zip(found, found[1:]))
+    assert all(one.stop == other.start for one, other in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize("late", [100_000, 400_000, 700_000])
@@ -356,6 +358,25 @@ def test_parts_of_two_publishers_are_the_whole(tmp_path, arm, late):
     found, _ = require_whole(path, arm, 90_000, 10)
     assert all(task.memory for task in found[1:])
     require_same(read(path, arm), as_node(arm, messages))
+
+
+def test_publishers_that_the_plan_does_not_see(tmp_path, arm, monkeypatch):
+    messages = both(motion(arm.joint_names[3:], 4000, late=300_000),
+                    motion(arm.joint_names[:3], 4000, late=600_000))
+    path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
+    monkeypatch.setattr(part, "_forms_rounds", lambda *of: False)
+    found, _ = require_whole(path, arm, 200_000, 5)
+    assert not any(task.memory for task in found)
+
+
+def test_a_seldom_publisher_does_not_cause_reading_from_the_start(tmp_path, arm, monkeypatch):
+    """Rounds do not remember it, as the other publisher reports every joint."""
+    messages = both(motion(arm.joint_names, 6000, late=300_000),
+                    motion(arm.joint_names[:3], 60, period=97 * MS, late=600_000))
+    path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
+    monkeypatch.setattr(part, "_forms_rounds", lambda *of: False)
+    monkeypatch.setattr(part, "_with_memory", lambda *of: pytest.fail("read from the start"))
+    require_whole(path, arm, 200_000, 5)
 
 
 def test_parts_with_odometry_are_the_whole(tmp_path):
@@ -375,9 +396,9 @@ def test_an_interval_is_a_part_of_the_whole(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
     whole = read(path, arm)
     for since in ("+2.0001", "+2.0004", "+2.0007"):
-        part = read(path, arm, since=since, until="+3")
-        first = np.searchsorted(whole.stamp, part.stamp[0])
-        np.testing.assert_array_equal(part.q, whole.q[first:first + len(part)])
+        found = read(path, arm, since=since, until="+3")
+        first = np.searchsorted(whole.stamp, found.stamp[0])
+        np.testing.assert_array_equal(found.q, whole.q[first:first + len(found)])
 
 
 def test_states_after_a_task(tmp_path, arm):
@@ -387,12 +408,12 @@ def test_states_after_a_task(tmp_path, arm):
     source = open_source(path)
     selection = select(source, arm)
     task = tasks(source, selection, size=300_000, overlap=(0.2, 0.1))[2]
-    part = states(task, selection)
-    assert part.after == 100 and part.warm == 1000      # twice the staleness
-    first = int(np.searchsorted(whole.stamp, part.own.stamp[0]))
-    np.testing.assert_array_equal(part.states.stamp,
-                                  whole.stamp[first - 1000:first + len(part.own.stamp) + 100])
-    assert len(recording_of(part, selection, whole=True)) == len(part.states.stamp)
+    found = states(task, selection)
+    assert found.after == 100 and found.warm == 1000        # twice the staleness
+    first = int(np.searchsorted(whole.stamp, found.own.stamp[0]))
+    np.testing.assert_array_equal(found.states.stamp,
+                                  whole.stamp[first - 1000:first + len(found.own.stamp) + 100])
+    assert len(recording_of(found, selection, whole=True)) == len(found.states.stamp)
 
 
 def test_thinned_parts_are_the_thinned_whole(tmp_path, arm):
@@ -428,8 +449,8 @@ def test_a_plan_cuts_at_the_starts_of_spans():
     assert len(plans.plan(Spans(*same), size=10)) == 1
 
 
-def of_times(times, decoder):
-    times = np.array(times, np.int64)
+def of_part(parts, span):
+    times = np.array(parts[span.place[0]], np.int64)
     count = len(times)
     return Messages(np.zeros(count, np.int32), np.zeros(count, np.int32), times, times,
                     np.tile(np.array([1, 0, 0], np.int32), (count, 1)), np.arange(count),
@@ -443,7 +464,8 @@ def test_messages_of_overlapping_spans_are_in_order():
                  for k in range(6)]
         parts.sort(key=lambda times: times[0])
         spans = [Span(int(times[0]), int(times[-1]), 1, (k,)) for k, times in enumerate(parts)]
-        blocks = list(plans.in_order(spans, lambda span: of_times(parts[span.place[0]], Decoder())))
+        read_part = functools.partial(of_part, parts)
+        blocks = list(plans.in_order(spans, read_part))
         found = np.concatenate([block.log_time for block in blocks])
         np.testing.assert_array_equal(found, np.sort(np.concatenate(parts)))
         numbers = np.concatenate([block.numbers[block.start] for block in blocks])
@@ -456,3 +478,45 @@ def test_thinned(rate, kept):
     stamps = 5 * SECOND + np.arange(100) * MS
     assert thinned(stamps, rate).sum() == kept
     assert thinned(stamps, None).all()
+
+
+# --- what is damaged, empty or in tables
+
+def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
+    messages = list(motion(arm.joint_names, 2000))
+    path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
+    whole, content = read(path, arm), path.read_bytes()
+    rng = np.random.default_rng(0)
+    for size in rng.integers(len(content) // 10, int(0.9 * len(content)), size=10):
+        cut = tmp_path / "cut.mcap"
+        cut.write_bytes(content[:size])
+        found = read(cut, arm)
+        assert 0 < len(found) < 2000
+        np.testing.assert_array_equal(found.q, whole.q[:len(found)])
+        assert any("can be read" in text for text in found.warnings)
+
+
+def test_a_robot_without_joints(tmp_path):
+    model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>')
+    found = read(recorded.write_mcap(tmp_path / "a.mcap", motion(["x"], 5)), model)
+    assert len(found) == 0 and found.q.shape == (0, 0)
+
+
+def test_a_base_alone(tmp_path):
+    model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>', "floating")
+    messages = both(motion(["x"], 5), [Sent("/odom", START + k * MS, Odometry(
+        POSE, [0.1] * 6, START + k * MS, child="a")) for k in range(9)])
+    found = read(recorded.write_mcap(tmp_path / "a.mcap", messages), model)
+    assert len(found) == 9 and found.position_names == model.position_names
+
+
+def test_columns_are_a_table_that_can_be_read(tmp_path, arm):
+    pandas = pytest.importorskip("pandas")
+    whole = read(recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 500)), arm)
+    frame = pandas.DataFrame(whole.columns())
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    found = read(tmp_path / "table.csv", arm)
+    assert len(found) == 500
+    np.testing.assert_array_equal(found.q, whole.q)
+    np.testing.assert_array_equal(found.effort, whole.effort)
+    np.testing.assert_allclose(found.stamp, whole.stamp, atol=300, rtol=0)
