@@ -70,7 +70,7 @@ def replay(robot, settings, messages, odometry=()):
 
 def messages_of(states, names, rng, faults=True):
     """Messages with these states: of all joints, or of two publishers in turn."""
-    for k, (stamp, q, v, tau) in enumerate(zip(states.stamp, states.q, states.v, states.tau)):
+    for stamp, q, v, tau in zip(states.stamp, states.q, states.v, states.tau):
         chance = rng.random() if faults else 1.0
         if chance < 2e-3:
             v = []                                  # velocities are missing
