@@ -14,20 +14,18 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from ..algorithms import joint_friction, nonlinear_effects
 from ..model import Data, Model
 from ..observer import LowPass, MomentumObserver
-from ..observer.constants import ADAPTION, KALMAN_NOISE, LOST, SETTLED, SHORTEST_GAP
+from ..observer.constants import KALMAN_NOISE, SETTLED
 from ..observer.delay import Blend
 from ..observer.momentum_observer import METHODS
 from ..observer.recording import compiled
-from ..spatial.compiler import Entry
 from ..spatial.types import Array
+from .runs_kernel import BEGINS, RUNS, find_runs
 
-_NO_RUN, _CONTINUES, _BEGINS = 0, 1, 2
 _FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows
 _PERIOD = 0.01          # s: an assumption, by which the bandwidth of "kalman" is estimated
 _POSITIVE = ("gain", "max_gap", "cutoff", "joint_gains", "noise_torque", "noise_velocity",
@@ -197,38 +195,6 @@ def row_values(model: Model, settings: Settings, name: str, default: float) -> A
 
 # --- runs
 
-def find_runs(stamp, usable, max_gap, kind):
-    """Whether each state begins a run, continues it or belongs to none, in ``kind``.
-
-    A state whose stamp is that of the one before belongs to none, but does not end a run.
-    """
-    running, last, usual = False, np.int64(0), 0.0
-    for k in range(stamp.shape[0]):
-        kind[k] = _NO_RUN
-        if not usable[k]:
-            running = False
-            continue
-        if running:
-            dt = 1e-9 * np.float64(stamp[k] - last)
-            period = dt if usual == 0.0 else usual
-            if dt < 0.0 or dt > max_gap or dt > max(LOST * period, SHORTEST_GAP):
-                running = False
-            else:
-                usual = period + ADAPTION * (dt - period)
-                if stamp[k] == last:
-                    continue
-        kind[k] = _CONTINUES
-        if not running:
-            running, usual, kind[k] = True, 0.0, _BEGINS
-        last = stamp[k]
-    return 0
-
-
-_STAMPS, _FLAGS = types.Array(types.int64, 1, "C"), types.Array(types.int8, 1, "C")
-RUNS = Entry("logs-runs", find_runs, types.int64(_STAMPS, _FLAGS, types.float64, _FLAGS),
-             nogil=True)
-
-
 def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> Iterator[Index]:
     """Yield the rows of each run of states that an observer can process without a restart.
 
@@ -245,7 +211,7 @@ def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> Iterator[In
     find = compiled(RUNS, find_runs)
     find(np.ascontiguousarray(stamp), usable.astype(np.int8), max_gap, kind)
     rows = np.flatnonzero(kind)
-    starts = np.flatnonzero(kind[rows] == _BEGINS)
+    starts = np.flatnonzero(kind[rows] == BEGINS)
     for start, stop in zip(starts, [*starts[1:], len(rows)]):
         yield rows[start:stop]
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 _LEFT_OUT = "time", "stamp"
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True)
+class Column:
     """What is known about the numbers of a column, without those that are NaN.
 
     Attributes

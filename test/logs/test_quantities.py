@@ -70,7 +70,7 @@ def replay(robot, settings, messages, odometry=()):
 
 def messages_of(states, names, rng, faults=True):
     """Messages with these states: of all joints, or of two publishers in turn."""
-    for k, (stamp, q, v, tau) in enumerate(zip(states.stamp, states.q, states.v, states.tau)):
+    for stamp, q, v, tau in zip(states.stamp, states.q, states.v, states.tau):
         chance = rng.random() if faults else 1.0
         if chance < 2e-3:
             v = []                                  # velocities are missing
@@ -129,6 +129,43 @@ def test_observer_as_the_node(settings):
     assert list(table.columns)[2:] == [f"residual.{name}" for name in robot.names]
     assert (np.stack(list(table.columns.values())[2:], axis=1)[100:] == found["residual"][100:]
             ).all(where=~np.isnan(found["residual"][100:]))
+
+
+@pytest.mark.parametrize("publishers", [1, 2])
+def test_parts_of_a_recording_as_the_node(publishers, tmp_path):
+    """From the file to the columns, in several tasks."""
+    pytest.importorskip("mcap", reason="no packages for recordings: run `make test`")
+    from logs.recorded import JointState, Sent, write_mcap
+
+    from dyn_ros.logs.files import open_source
+    from dyn_ros.logs.part import states as states_of
+    from dyn_ros.logs.part import tasks
+    from dyn_ros.logs.selection import select as select_topics
+    robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
+    planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)
+    whole = list(messages_of(planned, robot.names, rng))
+    messages = whole if publishers == 1 else [
+        (names[part], q[part], v[part], tau[part], stamp)
+        for names, q, v, tau, stamp in whole for part in (slice(0, 3), slice(3, 7))]
+    sent = [Sent("/joint_states", START + k * 1_000_000 // publishers, JointState(*message))
+            for k, message in enumerate(messages)]
+    path = write_mcap(tmp_path / "a.mcap", sent, chunk_size=1 << 16)
+    states, residual, external = replay(robot, settings, messages)
+
+    source = open_source(path)
+    selection = select_topics(source, robot.model)
+    wanted = ["gravity", "residual", "external"]
+    parts = tasks(source, selection, size=2e5, overlap=overlap(wanted, settings))
+    assert len(parts) > 4
+    tables = []
+    for task in parts:
+        part = states_of(task, selection)
+        tables.append(compute(robot.model, part.states, part.warm, wanted, settings, part.after))
+    found = {name: np.concatenate([table.columns[name] for table in tables])
+             for name in tables[0].columns}
+    assert (found["stamp"] == states.stamp).all()
+    for quantity, expected in (("residual", residual), ("external", external)):
+        agree(np.stack([found[f"{quantity}.{name}"] for name in robot.names], axis=1), expected)
 
 
 def test_joints_of_two_publishers_one_of_which_lags():

@@ -272,7 +272,8 @@ def test_a_summary_of_parts_is_that_of_the_whole(states):
     for name, one in whole.columns.items():
         assert found.columns[name].count == one.count
         assert np.isclose(found.columns[name].rms, one.rms, rtol=1e-14)
-        assert found.columns[name][2:] == one[2:]
+        assert (found.columns[name].lowest, found.columns[name].highest, one.unit) == (
+            one.lowest, one.highest, found.columns[name].unit)
     assert whole.columns["power.total"].count == 998
     values = compute(model, states, 0, ["gravity"]).columns["gravity.elbow_pitch"]
     assert np.isclose(whole.columns["gravity.elbow_pitch"].rms, np.sqrt(np.mean(values ** 2)))
