@@ -1,19 +1,24 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A Dask cluster on loopback: a scheduler and two workers, one of which is killed."""
+import json
 import operator
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 
+import numpy as np
 import pytest
 from logs import part_functions as functions
 from logs.test_jobs import parts, run
 
+import dyn_ros
+from dyn_ros import cli, logs
 from dyn_ros.logs.jobs import Done, Jobs
 
 pytest.importorskip("distributed", reason="distributed is not installed: run `make test`")
@@ -114,6 +119,47 @@ def test_a_worker_is_killed_and_each_result_is_there_once(cluster, workers, tmp_
     assert workers.value(jobs.total) == 40
     assert {file.name for file in tmp_path.iterdir()} == {f"40-{n}" for n in range(40)}
     cluster.workers.append(cluster.start_worker())
+
+
+def test_the_log_command_and_map(cluster, tmp_path, capsys):
+    """On a cluster the same results as on this machine, each part once, though a worker dies."""
+    pytest.importorskip("mcap")
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    from logs import recorded
+    robot = "dyn_ros/robots/arm7.urdf"
+    bag = recorded.synthetic_mcap(tmp_path / "run.mcap", dyn_ros.Model.from_urdf_file(robot),
+                                  600_000)
+    arguments = [bag, "--robot", os.path.abspath(robot), "--compute", "residual", "--out"]
+    killer = Killer(cluster, tmp_path / "cluster" / "recording=run")
+    killer.start()
+    for out, where in ((tmp_path / "cluster", ["--scheduler", cluster.address]),
+                       (tmp_path / "local", ["--workers", "2"])):
+        assert cli.main(["log", *map(str, (*arguments, out, *where))]) == 0
+    killer.join()
+    cluster.workers.append(cluster.start_worker())
+    found = [pyarrow.read_table(tmp_path / name) for name in ("cluster", "local")]
+    assert len(found[0]) == 600_000 and found[0].column_names == found[1].column_names
+    for name in found[0].column_names[:-1]:
+        np.testing.assert_array_equal(found[0][name], found[1][name])
+    lines = (tmp_path / "cluster" / "recording=run" / "_parts.jsonl").read_text().splitlines()
+    numbers = sorted(json.loads(line)["part"] for line in lines)
+    assert numbers == list(range(len(numbers))) and len(numbers) > 5
+    count = logs.map(functions.count_states, bag, robot=robot, scheduler=cluster.address,
+                     reduce=operator.add)
+    assert count == 600_000
+
+
+class Killer(threading.Thread):
+    """Kills a worker of a cluster when the first part is there."""
+
+    def __init__(self, cluster, folder):
+        super().__init__(daemon=True)
+        self.cluster, self.folder = cluster, folder
+
+    def run(self):
+        while not list(self.folder.glob("part-*")):
+            time.sleep(0.01)
+        self.cluster.workers.pop().kill()
 
 
 def test_a_scheduler_that_ends(tmp_path):
