@@ -122,8 +122,8 @@ $(VENV)/.made-for:
 	$(PYTHON) -m venv $(VENV)
 	echo "$(CURDIR) $(PYTHON)" >$@
 
-$(VENV)/.wheels: requirements.txt requirements-identification.txt requirements-viewer.txt \
-    requirements-$(ROS).txt $(VENV)/.made-for
+$(VENV)/.wheels: requirements.txt requirements-identification.txt requirements-logs.txt \
+    requirements-viewer.txt requirements-$(ROS).txt $(VENV)/.made-for
 	@echo "== Fetching ROS 2 $(ROS) and the other dependencies of dyn_ros"
 	$(pip_install)
 	touch $@

@@ -15,6 +15,7 @@ _ON_FIRST_USE = ("BaseEstimate", "BaseParameters", "Excitation", "Identification
                  "identify_payload")
 
 if TYPE_CHECKING:
+    from . import logs as logs
     from .identification import *  # noqa: F403
 else:                               # a type checker reads the lines above
     from .algorithms import __all__ as _algorithms
@@ -24,7 +25,9 @@ else:                               # a type checker reads the lines above
     __all__ = [*_model, *_algorithms, *_observer, *_values, *_ON_FIRST_USE]
 
     def __getattr__(name: str) -> Any:
-        """Import the identification when it is first used: it takes time, and few need it."""
+        """Import what takes time and few need when it is first used."""
+        if name == "logs":
+            return importlib.import_module(".logs", __name__)
         if name not in _ON_FIRST_USE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(importlib.import_module(".identification", __name__), name)

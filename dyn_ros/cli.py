@@ -7,22 +7,26 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from . import algorithms
+from .cli_arguments import (
+    Commands,
+    UsageError,
+    add_root_joint,
+    folder,
+    page,
+    port,
+    positive,
+    read_robot,
+)
+from .cli_identify import add_identify
+from .cli_logs import add_log
 from .model import Model
 from .model.check import Examination, examine_urdf
 from .model.model import RootJoint
-from .model.urdf import read_description
 from .spatial.cache import cache_folder
 
-if TYPE_CHECKING:
-    from .identification import Samples
-
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-Read = TypeVar("Read")
 _POOR = 1000.0      # condition number of a motion
 
 
@@ -67,10 +71,6 @@ def precompile() -> int:
     return main(["precompile", *sys.argv[1:]])
 
 
-class UsageError(Exception):
-    """The user's input cannot be used; the message names a remedy."""
-
-
 def _own_arguments(argv: Sequence[str]) -> list[str]:
     """Remove ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
     own: list[str] = []
@@ -93,8 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_info(commands)
     _add_torque(commands)
     _add_check(commands)
-    _add_identify(commands)
+    add_identify(commands)
     _add_excite(commands)
+    add_log(commands)
     _add_precompile(commands)
     return parser
 
@@ -105,14 +106,14 @@ def _add_demo(commands: Commands) -> None:
     command.set_defaults(run=_demo)
     command.add_argument("--robot", type=Path, metavar="FILE.urdf",
                          help="description of another robot (default: arm7, part of this package)")
-    _add_root_joint(command)
-    command.add_argument("--rate", type=_positive, default=500.0, metavar="HZ",
+    add_root_joint(command)
+    command.add_argument("--rate", type=positive, default=500.0, metavar="HZ",
                          help="joint states per second (default: 500)")
-    command.add_argument("--duration", type=_positive, metavar="SECONDS",
+    command.add_argument("--duration", type=positive, metavar="SECONDS",
                          help="stop after this time (default: run until Ctrl-C)")
     command.add_argument("--snapshot", type=Path, metavar="FILE.svg",
                          help="save the last table as an image")
-    command.add_argument("--port", type=_port, default=8080,
+    command.add_argument("--port", type=port, default=8080,
                          help="port of the page with the robot; if it is in use, the next free "
                               "one (default: 8080)")
     command.add_argument("--no-browser", action="store_true", help="show only the table, no page")
@@ -127,14 +128,9 @@ def _demo(options: argparse.Namespace) -> None:
         raise UsageError(error) from error
 
 
-def _add_root_joint(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
-                         help="how the root link is attached to the world (default: fixed)")
-
-
 def _add_robot(command: argparse.ArgumentParser) -> None:
     command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
-    _add_root_joint(command)
+    add_root_joint(command)
 
 
 def _add_info(commands: Commands) -> None:
@@ -146,7 +142,7 @@ def _add_info(commands: Commands) -> None:
 
 def _info(options: argparse.Namespace) -> None:
     from . import tables
-    tables.show_info(_read(options, Model.from_urdf))
+    tables.show_info(read_robot(options, Model.from_urdf))
 
 
 def _add_torque(commands: Commands) -> None:
@@ -166,7 +162,7 @@ def _add_torque(commands: Commands) -> None:
 
 def _torque(options: argparse.Namespace) -> None:
     from . import tables
-    model = _read(options, Model.from_urdf)
+    model = read_robot(options, Model.from_urdf)
     try:
         model.gravity = options.gravity
         tables.show_torques(model, options.q, options.v, options.a)
@@ -180,12 +176,12 @@ def _add_check(commands: Commands) -> None:
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
     _add_robot(command)
-    command.add_argument("--mesh-path", type=_folder, action="append", default=[], metavar="FOLDER",
+    command.add_argument("--mesh-path", type=folder, action="append", default=[], metavar="FOLDER",
                          help="folder with packages that contain meshes, in addition to sourced "
                               "workspaces and to the folders above the robot's file; repeatable")
     command.add_argument("--json", action="store_true",
                          help="print the findings as JSON; what was not examined goes to stderr")
-    command.add_argument("--picture", type=_page, metavar="FILE.html",
+    command.add_argument("--picture", type=page, metavar="FILE.html",
                          help="save a picture of the links' shapes and inertias, those with "
                               "findings in red")
 
@@ -198,7 +194,7 @@ def _check(options: argparse.Namespace) -> int:
         with _progress() as show:
             return examine_urdf(xml, root_joint, folders, show)
 
-    examined = _read(options, read)
+    examined = read_robot(options, read)
     if options.picture is not None:
         _save_picture(options, examined)
     show = tables.print_findings if options.json else tables.show_findings
@@ -228,87 +224,6 @@ def _progress() -> Iterator[Callable[[int, int, str], None]]:
                                                    description=name)
 
 
-def _add_identify(commands: Commands) -> None:
-    text = "Estimate a robot's inertias and friction from recordings of its torques."
-    command = commands.add_parser("identify", help=text, description=text)
-    command.set_defaults(run=_identify)
-    command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
-    command.add_argument("recordings", type=Path, nargs="+", metavar="RECORDING",
-                         help="table (.parquet, .csv) with the columns time, position.JOINT and "
-                              "effort.JOINT")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
-                         help="write the description with the identified parameters")
-    command.add_argument("--report", type=_page, metavar="FILE.html",
-                         help="write a page with plots of the result")
-    _add_root_joint(command)
-    command.add_argument("--cutoff", type=_positive, metavar="HZ",
-                         help="of the filter of the positions (default: from their spectra)")
-    command.add_argument("--no-friction", action="store_true",
-                         help="do not estimate friction and offsets")
-    command.add_argument("--no-armature", action="store_true",
-                         help="do not estimate rotor inertias")
-    command.add_argument("--stribeck", type=_positive, metavar="VELOCITY",
-                         help="also estimate friction that decreases up to this velocity "
-                              "[rad/s, m/s]")
-    command.add_argument("--contact-dimension", type=int, choices=(3, 6), default=3,
-                         help="what the frames of the columns in_contact.FRAME transmit: 3, a "
-                              "force; 6, also a moment (default: 3)")
-    command.add_argument("--threads", type=_count, default=1, metavar="N",
-                         help="number of threads (default: 1)")
-
-
-def _identify(options: argparse.Namespace) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from . import tables
-    from .identification import Samples, identify
-    model = _read(options, Model.from_urdf)
-    for path in filter(None, (options.output, options.report)):
-        if not path.absolute().parent.is_dir():
-            raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
-    if options.report and not find_spec("plotly"):
-        raise UsageError("reports require plotly: pip install dyn_ros[identification]")
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-        samples = [_recording(path, model, options.cutoff) for path in options.recordings]
-
-        def show(done: float, what: str) -> None:
-            bar.update(task, completed=done, description=what)
-
-        try:
-            result = identify(model, Samples.concatenate(samples), armature=not options.no_armature,
-                              friction=not options.no_friction, stribeck=options.stribeck,
-                              threads=options.threads, progress=show,
-                              contact_dimension=options.contact_dimension)
-        except ValueError as error:
-            raise UsageError(error) from error
-    try:
-        if options.output:
-            result.write_urdf(options.robot, options.output)
-            print(f"wrote {options.output}")
-        if options.report:
-            from .identification.report import write_report
-            write_report(result, options.report)
-            print(f"wrote {options.report}")
-    except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from error
-    except ImportError as error:
-        raise UsageError(error) from error
-    tables.show_identification(result, options.report)
-
-
-def _recording(path: Path, model: Model, cutoff: float | None) -> "Samples":
-    from .identification import Samples
-    try:
-        return Samples.from_table(model, path, cutoff=cutoff)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except (ImportError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
-
-
 def _add_excite(commands: Commands) -> None:
     text = "Compute a motion whose recording determines a robot's parameters well."
     command = commands.add_parser("excite", help=text, description=text)
@@ -317,13 +232,13 @@ def _add_excite(commands: Commands) -> None:
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                          help="trajectory to write: .yaml or .json, a "
                               "trajectory_msgs/JointTrajectory; or .csv")
-    command.add_argument("--duration", type=_positive, default=20.0, metavar="SECONDS",
+    command.add_argument("--duration", type=positive, default=20.0, metavar="SECONDS",
                          help="of the motion (default: 20)")
-    command.add_argument("--period", type=_positive, default=10.0, metavar="SECONDS",
+    command.add_argument("--period", type=positive, default=10.0, metavar="SECONDS",
                          help="of the motion, which repeats (default: 10)")
-    command.add_argument("--rate", type=_positive, default=10.0, metavar="HZ",
+    command.add_argument("--rate", type=positive, default=10.0, metavar="HZ",
                          help="points per second of a JointTrajectory (default: 10)")
-    command.add_argument("--margin", type=_positive, default=0.9, metavar="FRACTION",
+    command.add_argument("--margin", type=positive, default=0.9, metavar="FRACTION",
                          help="of the limits that is used (default: 0.9)")
     command.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
 
@@ -334,7 +249,7 @@ def _excite(options: argparse.Namespace) -> None:
 
     from .identification import excite
     from .identification.trajectory_file import suffix
-    model = _read(options, Model.from_urdf)
+    model = read_robot(options, Model.from_urdf)
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                   console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("searching", total=None)
@@ -356,17 +271,6 @@ def _excite(options: argparse.Namespace) -> None:
     if found.condition > _POOR:
         print(f"warning: a condition number above {_POOR:g} means that some parameters will hardly "
               "be determined; use a longer --period, or wider limits", file=sys.stderr)
-
-
-def _read(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:
-    """Read the robot's file with a function; errors name the file."""
-    root_joint = None if options.root_joint == "fixed" else options.root_joint
-    try:
-        return read(read_description(options.robot), root_joint)
-    except OSError as error:
-        raise UsageError(f"{options.robot}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{options.robot}: {error}") from error
 
 
 def _add_precompile(commands: Commands) -> None:
@@ -391,45 +295,6 @@ def _precompile(options: argparse.Namespace) -> None:
             raise UsageError(error) from error
     state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"
     print(f"{state}; cache: {cache_folder()}")
-
-
-def _port(text: str) -> int:
-    """Convert a port number, for argparse."""
-    if not (text.isdecimal() and int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
-    return int(text)
-
-
-def _page(text: str) -> Path:
-    """Convert the name of an HTML file, for argparse."""
-    if Path(text).suffix.lower() not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a file that ends with .html")
-    return Path(text)
-
-
-def _folder(text: str) -> Path:
-    """Convert the name of a folder that exists, for argparse."""
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
-    return Path(text)
-
-
-def _count(text: str) -> int:
-    """Convert a number of at least 1, for argparse."""
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def _positive(text: str) -> float:
-    """Convert a positive number, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return value
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def show_identification(result: "Identification", report: Path | None = None) ->
                   "difference from the model before and after.")
     known = sum(each != "not" for each in result.base.excitation)
     console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
-                  f"{len(result.samples)} samples, {result.seconds:.1f} s.")
+                  f"{result.size} samples, {result.seconds:.1f} s.")
     for text in result.warnings:
         console.print(f"warning: {text}", style="yellow", markup=False)
     for text in result.undetermined[:_MOST]:

@@ -164,8 +164,9 @@ def test_pip_builds_with_the_pinned_wheels():
 
 @pytest.mark.parametrize("distribution", ["jazzy", "kilted"])
 def test_everything_is_pinned(distribution):
-    names = ("requirements.txt", "requirements-identification.txt", "requirements-viewer.txt",
-             f"requirements-{distribution}.txt", "requirements-test.txt")
+    names = ("requirements.txt", "requirements-identification.txt", "requirements-logs.txt",
+             "requirements-viewer.txt", f"requirements-{distribution}.txt",
+             "requirements-test.txt")
     lines = [line for name in names for line in (ROOT / name).read_text().splitlines()
              if line and not line.startswith("#")]
     assert [line for line in lines if "==" not in line] == []
@@ -184,8 +185,8 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "viewer", "nodes",
-          "demo")  # upward
+LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "logs",
+          "viewer", "nodes", "demo")  # upward
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -211,8 +211,13 @@ class Algorithm:
 
     def announce(self):
         """Log the start of a compilation."""
-        _log.warning("dyn_ros: compiling %s, once for this machine; run `dyn_ros precompile` to "
-                     "compile everything in advance", self.name)
+        announce_compilation(self.name)
+
+
+def announce_compilation(name):
+    """Log the start of the compilation of a function."""
+    _log.warning("dyn_ros: compiling %s, once for this machine; run `dyn_ros precompile` to "
+                 "compile everything in advance", name)
 
 
 def _declared(name, what, items, kind):

@@ -38,6 +38,7 @@ from ..spatial.lanes import (
 from .algorithm import Algorithm
 from .disturbance_filter import FILTER as KALMAN_FILTER
 from .friction import friction_effort
+from .low_pass import FILTER as LOW_PASS
 from .momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
 from .rnea import NLE, nonlinear_effects_kernel
 
@@ -186,7 +187,7 @@ step = Algorithm(
     "momentum_observer_step", momentum_observer_step_kernel,
     (Q, V, TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
      OBSERVED_BEFORE, KNOWN_BEFORE), (EXTERNAL, OBSERVED, KNOWN), options=(DIRECT,),
-    others=(FILTER, KALMAN_FILTER)).caller()
+    others=(FILTER, KALMAN_FILTER, LOW_PASS)).caller()
 """The call of one step: (model, data, threads, direct, *inputs)."""
 
 

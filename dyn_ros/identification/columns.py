@@ -24,7 +24,7 @@ Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 """Path of a file, or columns by name."""
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
-_TIMES = ("time", "__time")
+TIMES = ("time", "__time")
 _DOTTED = re.compile(rf"({'|'.join(SIGNALS)})\.(.+)", re.DOTALL)
 _SLASHED = re.compile(rf"/?(.+)/({'|'.join(SIGNALS)})", re.DOTALL)
 _ROWS = 20000                   # of a CSV file that are read at a time
@@ -55,10 +55,10 @@ class Columns:
 
     def time(self) -> Array:
         """Request the time stamps; return the array that ``load`` fills."""
-        for name in _TIMES:
+        for name in TIMES:
             if name in self.names:
                 return self._request({name: 0}, 1)[:, 0]
-        raise ValueError(f"time: there is no column {' or '.join(map(repr, _TIMES))}, in s; the "
+        raise ValueError(f"time: there is no column {' or '.join(map(repr, TIMES))}, in s; the "
                          f"columns are {_listed(self.names)}")
 
     def _request(self, places: Mapping[str, int], count: int) -> Array:
@@ -114,7 +114,7 @@ class Columns:
 
     def owners(self, signal: str) -> list[str]:
         """Return what the columns of a signal belong to, in their order."""
-        return [owner for name in self.names for kind, owner in [_parsed(name)] if kind == signal]
+        return [owner for name in self.names for kind, owner in [parsed(name)] if kind == signal]
 
     def _column(self, signal: str, owner: str) -> str | None:
         if f"{signal}.{owner}" in self.names:
@@ -176,7 +176,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 40} more" if len(names) > 40 else shown or "none"
 
 
-def _parsed(name: str) -> tuple[str, str]:
+def parsed(name: str) -> tuple[str, str]:
     """Signal and owner of a column, or empty strings."""
     if match := _DOTTED.fullmatch(name):
         return match[1], match[2]

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,6 +67,13 @@ class Equations:
     yy: Array
     count: Array
 
+    @classmethod
+    def nothing(cls, local: np.ndarray) -> Equations:
+        """The sums of no samples."""
+        rows, width = local.shape
+        return cls(local, np.zeros((rows, width, width)), np.zeros((rows, width)), np.zeros(rows),
+                   np.zeros(rows))
+
     def add(self, other: Equations) -> None:
         """Add the sums of other samples in place."""
         for mine, others in zip(self._all(), other._all()):
@@ -78,6 +86,27 @@ class Equations:
 
     def _all(self) -> tuple[Array, ...]:
         return self.WW, self.Wy, self.yy, self.count
+
+
+class Conditions(NamedTuple):
+    """Which equations of a recording count, and how; found from samples of all of it.
+
+    Attributes
+    ----------
+    threshold : (nv,) ndarray
+        Speeds below which a joint counts as at rest [rad/s, m/s].
+    measured : (nv,) ndarray of bool
+        Whether the efforts are measured; true for a base.
+    nearest : int
+        Samples that are closer to a reversal, by number of samples, do not count.
+    scale : (nv,) ndarray
+        The noise of each row, for the elimination of contact forces.
+    """
+
+    threshold: Array
+    measured: np.ndarray
+    nearest: int
+    scale: Array
 
 
 class Recording:
@@ -96,11 +125,13 @@ class Recording:
         Called with the fraction of the estimation that is done, and what is being done.
     contact_dimension : int
         3: contacts transmit forces; 6: also moments.
+    conditions : Conditions, optional
+        Those of the recording that these samples are a part of.
     """
 
     def __init__(self, unknowns: Unknowns, samples: Samples, rows: np.ndarray,
                  stribeck: Array, threads: int, progress: Progress,
-                 contact_dimension: int) -> None:
+                 contact_dimension: int, conditions: Conditions | None = None) -> None:
         self._unknowns, self._samples, self._rows = unknowns, samples, rows
         self._stribeck, self._threads, self._progress = stribeck, threads, progress
         self._model = copy.copy(unknowns.model)      # its parameters are set by each estimate
@@ -108,16 +139,33 @@ class Recording:
         self._data = Data(self._model)
         self._assigned: list[Array | None] = [None]
         self._actuated = is_actuated(self._model)
-        self._measured = is_measured(samples) | ~self._actuated
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
-        self.threshold = np.where(self._actuated, _AT_REST * _fastest(samples), 0.0)
-        self._distance = distances(samples.v, self.threshold,
-                                   np.flatnonzero(self._actuated & self._has_friction))
         self._dimension = contact_dimension
-        self._local = unknowns.local
-        if samples.contacts:
-            self._scale = self._torque_scale()
-            self._local = np.tile(np.arange(len(unknowns)), (self._model.nv, 1))
+        self.conditions = conditions or self._own_conditions()
+        self._distance = distances(samples.v, self.conditions.threshold,
+                                   np.flatnonzero(self._actuated & self._has_friction))
+        self._drop_near_reversals()
+        self._local = columns(unknowns, bool(samples.contacts))
+
+    def _own_conditions(self) -> Conditions:
+        """Those of the samples, before it is known how far reversals matter."""
+        threshold = np.where(self._actuated, _AT_REST * _fastest(self._samples), 0.0)
+        return Conditions(threshold, is_measured(self._samples) | ~self._actuated, 0,
+                          self._torque_scale() if self._samples.contacts else np.ones(self.nv))
+
+    def _drop_near_reversals(self) -> None:
+        weight = np.where(self._distance >= self.conditions.nearest, self._samples.weight, 0.0)
+        self._samples = dataclasses.replace(self._samples, weight=weight)
+
+    @property
+    def nv(self) -> int:
+        """Number of rows of a sample."""
+        return self._model.nv
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Of the samples that are used."""
+        return self._rows
 
     @property
     def size(self) -> int:
@@ -139,7 +187,7 @@ class Recording:
         """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
         a, v = samples.a, samples.v
         found = np.empty((len(samples), self._model.nv, len(FEATURES)))
-        direction = np.sign(v) * (np.abs(v) > self.threshold)
+        direction = np.sign(v) * (np.abs(v) > self.conditions.threshold)
         found[..., 0], found[..., 1], found[..., 2], found[..., 3] = a, v, direction, 1.0
         found[..., 4] = direction * np.exp(-(v / self._stribeck) ** 2)
         found[:, ~self._actuated] = 0.0
@@ -156,8 +204,9 @@ class Recording:
     def _is_known(self, samples: Samples) -> np.ndarray:
         """Whether each row's torque and its friction's direction are known, (B, nv) of bool."""
         if not self._has_friction:
-            return np.broadcast_to(self._measured, samples.v.shape)
-        return ((np.abs(samples.v) > self.threshold) & self._measured) | ~self._actuated
+            return np.broadcast_to(self.conditions.measured, samples.v.shape)
+        moves = np.abs(samples.v) > self.conditions.threshold
+        return (moves & self.conditions.measured) | ~self._actuated
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
@@ -186,15 +235,18 @@ class Recording:
 
     def equations(self, start: float, stop: float) -> Equations:
         """The normal equations; progress goes from start to stop."""
-        sums = self._nothing()
+        sums = Equations.nothing(self._local)
         for done, samples in self._parts(_SUMMED):
             sums.add(self._of(samples, self.weights(samples)))
             self._progress(start + done * (stop - start), "equations")
         return sums
 
-    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, float]:
-        """What residuals above the limit of their row contribute too much, and their fraction."""
-        sums, outliers, rows, first = self._nothing(), 0, 0, 0
+    def excess(self, parameters: Array, limit: Array) -> tuple[Equations, int, int]:
+        """What residuals above the limit of their row contribute too much.
+
+        Also returns their number, and that of all residuals that count.
+        """
+        sums, outliers, rows, first = Equations.nothing(self._local), 0, 0, 0
         found: list[np.ndarray] = []
         excesses: list[Array] = []
         for _, samples in self._parts():
@@ -211,7 +263,7 @@ class Recording:
                 sums.add(self._of(self._samples.take(np.concatenate(found)),
                                   np.concatenate(excesses)))
                 found, excesses = [], []
-        return sums, outliers / max(rows, 1)
+        return sums, outliers, rows
 
     def scores(self, parameters: Array, limit: Array, noise: Array, length: int) -> Array:
         """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""
@@ -230,11 +282,17 @@ class Recording:
                 self._model, self._data, samples.q, samples.v, samples.a, r,
                 threads=self._threads)
             own = np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(samples), -1)
-            starts = np.arange(0, len(samples), length)
+            starts = np.arange(0, len(samples), length)    # as in block_sizes
             found.append(np.hstack([np.add.reduceat(bodies, starts),
                                     np.add.reduceat(own, starts)]))
             self._progress(0.75 + 0.25 * done, "intervals")
         return np.concatenate(found)
+
+    def block_sizes(self, length: int) -> Array:
+        """Number of samples of each block of ``scores``."""
+        parts = [min(PART, self.size - first) for first in range(0, self.size, PART)]
+        return np.array([min(length, part - start) for part in parts
+                         for start in range(0, part, length)], float)
 
     def some_residuals(self, parameters: Array, count: int) -> Array:
         """Residuals of about ``count`` samples, (B, nv), before the elimination of contact forces.
@@ -272,7 +330,7 @@ class Recording:
 
     def _of(self, samples: Samples, weights: Array) -> Equations:
         if not len(samples):
-            return self._nothing()
+            return Equations.nothing(self._local)
         if samples.contacts:
             return self._without_contact_forces(samples, weights)
         WW, Wy, yy = normal_equations(
@@ -282,7 +340,7 @@ class Recording:
 
     def _without_contact_forces(self, samples: Samples, weights: Array) -> Equations:
         """The equations multiplied by matrices that eliminate the contact forces."""
-        sums = self._nothing()
+        sums = Equations.nothing(self._local)
         for first in range(0, len(samples), _DENSE):
             part, w = samples.take(slice(first, first + _DENSE)), weights[first:first + _DENSE]
             E = self._eliminations(part)
@@ -310,12 +368,12 @@ class Recording:
         if samples.in_contact is not None:
             J *= samples.in_contact[:, :, None, None]
         at_rest = np.eye(self._model.nv) * ~self._is_known(samples)[:, None]
-        A = np.concatenate([J.reshape(len(samples), -1, self._model.nv) / self._scale, at_rest],
-                           axis=1)
+        scale = self.conditions.scale
+        A = np.concatenate([J.reshape(len(samples), -1, self._model.nv) / scale, at_rest], axis=1)
         A /= np.maximum(np.linalg.norm(A, axis=2, keepdims=True), 1e-300)
         squares, vectors = np.linalg.eigh(A.swapaxes(1, 2) @ A)
         left = vectors * (squares < _DEPENDENT)[:, None]
-        return self._scale[:, None] * (left @ left.swapaxes(1, 2)) / self._scale
+        return scale[:, None] * (left @ left.swapaxes(1, 2)) / scale
 
     def leave_out_reversals(self, parameters: Array) -> bool:
         """Leave out samples near reversals if their residuals are larger than those of others.
@@ -342,13 +400,13 @@ class Recording:
         spread = min(_SPREAD / (step * self._samples.cutoff), np.quantile(distance, _LEFT_OUT))
         nearest = max(nearest, int(spread))
         before = np.count_nonzero(self._samples.weight)
-        weight = np.where(self._distance >= nearest, self._samples.weight, 0.0)
-        self._samples = dataclasses.replace(self._samples, weight=weight)
-        return bool(np.count_nonzero(weight) < before)
+        self.conditions = self.conditions._replace(nearest=max(nearest, self.conditions.nearest))
+        self._drop_near_reversals()
+        return bool(np.count_nonzero(self._samples.weight) < before)
 
     def scale_by(self, noise: Array) -> None:
         """Eliminate contact forces by projections that are orthogonal for this noise."""
-        self._scale = noise
+        self.conditions = self.conditions._replace(scale=noise)
 
     def correlations(self, parameters: Array) -> Array:
         """Number of consecutive samples over which the residuals of each row are correlated.
@@ -378,10 +436,12 @@ class Recording:
         forced = rnea(self._model, self._data, *state, samples.f_ext, threads=self._threads)
         return samples.tau + (free - forced)
 
-    def _nothing(self) -> Equations:
-        rows, width = self._local.shape
-        return Equations(self._local, np.zeros((rows, width, width)), np.zeros((rows, width)),
-                         np.zeros(rows), np.zeros(rows))
+
+def columns(unknowns: Unknowns, are_combined: bool) -> np.ndarray:
+    """The columns of each row, (nv, c): all of them where contact forces are eliminated."""
+    if not are_combined:
+        return unknowns.local
+    return np.tile(np.arange(len(unknowns)), (unknowns.model.nv, 1))
 
 
 def _left(eliminations: Array) -> Array:

@@ -116,6 +116,23 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     """
     began = time.perf_counter()
     progress = progress or (lambda done, what: None)
+    found = solution(model, samples, armature=armature, friction=friction, stribeck=stribeck,
+                     motor_constants=motor_constants, noise=noise, regularization=regularization,
+                     huber=huber, held_out=held_out, seed=seed, threads=threads,
+                     contact_dimension=contact_dimension, progress=progress)
+    fitted = found.fitted
+    spread, count = covariance(found.problem.base, found.recording, fitted.estimate,
+                               fitted.correlations, huber)
+    result = found.identification(spread, count, len(found.samples), time.perf_counter() - began)
+    progress(1.0, "done")
+    return result
+
+
+def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bool, friction: bool,
+             stribeck: ArrayLike | None, motor_constants: ArrayLike | None,
+             noise: ArrayLike | None, regularization: float, huber: float | None, held_out: float,
+             seed: int, threads: int, contact_dimension: int, progress: Progress) -> Solution:
+    """Estimate the parameters; the arguments are those of ``identify``."""
     samples = _joined(model, samples)
     if motor_constants is not None:
         constants = _positive("motor_constants", motor_constants, model.nv)
@@ -138,42 +155,100 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     rows = np.concatenate([np.arange(each.start, each.stop, dtype=np.int32) for each in training])
     recording = Recording(unknowns, samples, rows, velocity, threads, progress, contact_dimension)
     warnings = [*samples.warnings, *_warnings(model, reference)]
-    problem = _Problem(unknowns, base, reference, scale, given, huber, regularization)
+    problem = Problem(unknowns, base, reference, scale, given, huber, regularization)
 
     first = problem.first_estimate(recording)
     fitted = problem.fit(recording, first, None, 0.3, 0.4)
-    joints = _joints(model, recording, held, described, fitted.parameters)
+    squares, differences = _comparison(recording, held, described, fitted.parameters)
+    joints = joint_results(model, squares, _noise(differences))
     warnings += _poor(joints, is_actuated(model))
     every = recording.of_all()
     fitted = problem.fit(every, fitted.estimate, fitted.parameters, 0.4, 0.75)
-    if fitted.outliers > _MANY:
-        warnings.append(f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
-                        f"more than {huber:g} times the noise; the model lacks something, or "
-                        "something touched the robot")
-    spread, count = covariance(base, every, fitted.estimate, fitted.correlations, huber)
-    values = base_estimate(base, fitted.estimate, spread,
-                           float(stdtrit(max(count - 1, 1), 0.975)), scale.typical, described,
-                           fitted.parameters)
-    own = fitted.parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
-    progress(1.0, "done")
-    return Identification(
-        model=model, identified=_identified(model, unknowns, chosen, fitted.parameters),
-        offset=own[3], stribeck=own[4], stribeck_velocity=velocity, joints=joints, base=values,
-        samples=samples, held_out=tuple(held), contact_dimension=contact_dimension,
-        undetermined=undetermined(unknowns, base, values, samples), warnings=tuple(warnings),
-        seconds=time.perf_counter() - began)
+    return Solution(problem, samples, chosen, velocity, contact_dimension, described, tuple(held),
+                    every, fitted, joints, tuple(warnings))
 
 
-class _Fit(NamedTuple):
-    """Both estimates from some samples."""
+class Solution(NamedTuple):
+    """An estimate, and what it was computed from.
 
-    estimate: Estimate      # of the base parameters
-    parameters: Array       # (p,), physical
-    outliers: float         # as a fraction of the torques
-    correlations: Array     # (nv,) number of samples over which the noise is correlated
+    Attributes
+    ----------
+    problem : Problem
+    samples : Samples
+    chosen : tuple of str
+        The features that are estimated.
+    velocity : (nv,) ndarray
+        Of Stribeck friction.
+    contact_dimension : int
+    described : (p,) ndarray
+        All parameters of the description.
+    held_out : tuple of slice
+    recording : Recording
+        All samples.
+    fitted : Fit
+        Of them.
+    joints : tuple of JointResult
+        On the samples that were held out of a first estimate.
+    warnings : tuple of str
+        But for those about outliers.
+    """
+
+    problem: Problem
+    samples: Samples
+    chosen: tuple[str, ...]
+    velocity: Array
+    contact_dimension: int
+    described: Array
+    held_out: tuple[slice, ...]
+    recording: Recording
+    fitted: Fit
+    joints: tuple[JointResult, ...]
+    warnings: tuple[str, ...]
+
+    def identification(self, spread: Array, count: int, size: int,
+                       seconds: float) -> Identification:
+        """The result, with the covariance (b, b) of the estimate, from ``count`` blocks."""
+        unknowns, base, fitted = self.problem.unknowns, self.problem.base, self.fitted
+        model, warnings = unknowns.model, self.warnings
+        if fitted.outliers > _MANY:
+            warnings += (f"{100.0 * fitted.outliers:.1f} % of the torques differ from the model by "
+                         f"more than {self.problem.huber:g} times the noise; the model lacks "
+                         "something, or something touched the robot",)
+        values = base_estimate(base, fitted.estimate, spread,
+                               float(stdtrit(max(count - 1, 1), 0.975)),
+                               self.problem.scale.typical, self.described, fitted.parameters)
+        own = fitted.parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
+        return Identification(
+            model=model, identified=_identified(model, unknowns, self.chosen, fitted.parameters),
+            offset=own[3], stribeck=own[4], stribeck_velocity=self.velocity, joints=self.joints,
+            base=values, samples=self.samples, size=size, held_out=self.held_out,
+            contact_dimension=self.contact_dimension,
+            undetermined=undetermined(unknowns, base, values, self.samples), warnings=warnings,
+            seconds=seconds)
 
 
-class _Problem(NamedTuple):
+class Fit(NamedTuple):
+    """Both estimates from some samples.
+
+    Attributes
+    ----------
+    estimate : Estimate
+        Of the base parameters.
+    parameters : (p,) ndarray
+        Physical ones.
+    outliers : float
+        As a fraction of the torques.
+    correlations : (nv,) ndarray
+        Number of samples over which the noise is correlated.
+    """
+
+    estimate: Estimate
+    parameters: Array
+    outliers: float
+    correlations: Array
+
+
+class Problem(NamedTuple):
     """What the estimates from different samples share."""
 
     unknowns: Unknowns
@@ -199,7 +274,7 @@ class _Problem(NamedTuple):
         return found
 
     def fit(self, recording: Recording, found: Estimate, near: Array | None, start: float,
-            stop: float) -> _Fit:
+            stop: float) -> Fit:
         """Estimate from all samples of a recording; outliers and correlated noise count less.
 
         The search for physical parameters starts near others, if they are known.
@@ -213,7 +288,7 @@ class _Problem(NamedTuple):
                 found, self.huber)
         parameters = physical_parameters(self.unknowns, sums, found.noise, self.reference,
                                          self.regularization, near)
-        return _Fit(found, parameters, outliers, correlations)
+        return Fit(found, parameters, outliers, correlations)
 
     def _estimate(self, sums: Equations, correlations: Array | float = 1.0) -> Estimate:
         return estimate(self.unknowns, self.base, self.scale, sums, self.noise, correlations)
@@ -356,19 +431,47 @@ def _identified(model: Model, unknowns: Unknowns, chosen: Sequence[str],
     return identified
 
 
-def _joints(model: Model, recording: Recording, held: Sequence[slice], described: Array,
-            parameters: Array) -> tuple[JointResult, ...]:
-    """How well the models before and after explain the samples that were held out."""
-    squares, count, differences = np.zeros((3, model.nv)), np.zeros((3, model.nv)), []
+def _comparison(recording: Recording, held: Sequence[slice], described: Array,
+                parameters: Array) -> tuple[Squares, Array]:
+    """How well the models before and after explain the samples that were held out.
+
+    Also returns differences of consecutive residuals.
+    """
+    found, differences = Squares.nothing(recording.nv), []
     rows = np.concatenate([np.arange(each.start, each.stop) for each in held])
     for part in recording.comparison(rows, (described, parameters)):
-        squares += [np.nansum(each ** 2, axis=0) for each in part]
-        count += [np.isfinite(each).sum(axis=0) for each in part]
+        found = found.plus(part)
         differences.append(np.diff(part[2][:max(3, _DIFFERENCES * len(part[2]) // len(rows))], 2,
                                    axis=0))
-    rms = np.sqrt(squares / np.where(count > 0.0, count, np.nan))
-    # second differences of white noise are larger than it; jumps of friction are too rare to count
-    noise = median_deviation(np.concatenate(differences)) / np.sqrt(6.0)
+    return found, np.concatenate(differences)
+
+
+def _noise(differences: Array) -> Array:
+    """Noise of each row, (nv,), from second differences of its residuals."""
+    # of white noise they are larger than it; jumps of friction are too rare to count
+    return median_deviation(differences) / np.sqrt(6.0)
+
+
+class Squares(NamedTuple):
+    """Sums of squares: of measured torques, and of what two models leave of them, (3, nv)."""
+
+    squares: Array
+    counts: Array
+
+    @classmethod
+    def nothing(cls, nv: int) -> Squares:
+        """The sums of no samples."""
+        return cls(np.zeros((3, nv)), np.zeros((3, nv)))
+
+    def plus(self, part: Sequence[Array]) -> Squares:
+        """The sums with further samples: torques and residuals, (B, nv) each; NaN is missing."""
+        return Squares(self.squares + [np.nansum(each ** 2, axis=0) for each in part],
+                       self.counts + [np.isfinite(each).sum(axis=0) for each in part])
+
+
+def joint_results(model: Model, found: Squares, noise: Array) -> tuple[JointResult, ...]:
+    """How well the models before and after explain samples that were not used."""
+    rms = np.sqrt(found.squares / np.where(found.counts > 0.0, found.counts, np.nan))
     linear, actuated = is_linear(model), is_actuated(model)
     return tuple(JointResult(
         name=name, unit="N" if linear[k] else "N m", before=float(rms[1, k]),

@@ -126,7 +126,8 @@ def without_outliers(unknowns: Unknowns, base: BaseParameters, scale: Scale, sum
     found, share, every = first, 0.0, sums
     for _ in range(_WEIGHTINGS):
         noise = given if given is not None else _spread(recording, found)
-        excess, share = recording.excess(found.parameters, huber * noise)
+        excess, outliers, rows = recording.excess(found.parameters, huber * noise)
+        share = outliers / max(rows, 1)
         every = sums.minus(excess)
         before, found = found, estimate(unknowns, base, scale, every,
                                        noise * np.sqrt(correlations))
@@ -155,14 +156,18 @@ def covariance(base: BaseParameters, recording: Recording, found: Estimate, corr
     Holds for noise that depends on the motion or is correlated over a few samples (White 1980;
     Liang and Zeger 1986). Also returns the number of blocks.
     """
-    length = max(int(_LENGTHS * correlations.max()),
-                 recording.size // (_SCORES * max(len(base), 1)), 1)
+    length = block_length(base, recording.size, correlations)
     limit = found.noise * (huber or np.inf)
     scores = recording.scores(found.parameters, limit, found.noise, length)[:, base.independent]
     half = found.inverse @ scores.T
-    return half @ half.T * _small_sample(len(scores), len(base), len(found.noise)), len(scores)
+    return half @ half.T * small_sample(len(scores), len(base), len(found.noise)), len(scores)
 
 
-def _small_sample(blocks: int, parameters: int, rows: int) -> float:
+def block_length(base: BaseParameters, size: int, correlations: Array) -> int:
+    """Number of samples of each block of a recording of ``size`` samples."""
+    return max(int(_LENGTHS * correlations.max()), size // (_SCORES * max(len(base), 1)), 1)
+
+
+def small_sample(blocks: int, parameters: int, rows: int) -> float:
     """How much fitted residuals underestimate the scatter of that many blocks of rows."""
     return blocks / max(blocks - 1, 1) / max(1.0 - parameters / (blocks * rows), 0.1)

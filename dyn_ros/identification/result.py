@@ -109,7 +109,10 @@ class Identification:
     joints : tuple of JointResult, length nv
     base : BaseEstimate
     samples : Samples
-        The recording, or several; efforts times the motor constants, if these were given.
+        The recording, or several; efforts times the motor constants, if these were given. Of long
+        recordings, ``dyn_ros.logs.identify`` keeps some parts.
+    size : int
+        Number of samples that the parameters were estimated from.
     held_out : tuple of slice
         The blocks of samples on which ``joints`` compares torques.
     contact_dimension : int
@@ -129,6 +132,7 @@ class Identification:
     joints: tuple[JointResult, ...]
     base: BaseEstimate
     samples: Samples
+    size: int
     held_out: tuple[slice, ...]
     contact_dimension: int
     undetermined: tuple[str, ...]
@@ -138,7 +142,7 @@ class Identification:
     def __repr__(self) -> str:
         """Return the number of joints, samples and base parameters."""
         return (f"Identification({self.model.name!r}, {len(self.joints)} joints, "
-                f"{len(self.samples)} samples, {len(self.base.names)} base parameters)")
+                f"{self.size} samples, {len(self.base.names)} base parameters)")
 
     @property
     def validation(self) -> Samples:

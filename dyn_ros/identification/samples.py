@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +46,28 @@ _FASTEST = 0.4                  # largest cutoff that can be chosen, relative to
 _CHUNK = 65536
 
 
+class States(Protocol):
+    """What is read of a ``dyn_ros.logs.Recording``."""
+
+    @property
+    def position_names(self) -> tuple[str, ...]: ...
+    @property
+    def velocity_names(self) -> tuple[str, ...]: ...
+    @property
+    def stamp(self) -> NDArray[np.int64]: ...
+    @property
+    def q(self) -> Array: ...
+    @property
+    def effort(self) -> Array: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Samples:
     """A recording of a robot: motions and the torques that were measured.
 
-    Created with ``from_arrays`` or ``from_table``.
+    Created with ``from_arrays``, ``from_table`` or ``from_recording``.
 
     Attributes
     ----------
@@ -282,6 +299,51 @@ class Samples:
                            _known_contacts(model, frames, state), cutoff)
         return dataclasses.replace(samples, warnings=(*_ignored(model, source),
                                                       *samples.warnings))
+
+    @classmethod
+    def from_recording(cls, model: Model, recording: States, *,
+                       cutoff: float | None = None) -> Samples:
+        """Prepare a recording that was read by ``dyn_ros.logs.read``.
+
+        States without the efforts of all joints are dropped, with a warning.
+
+        Parameters
+        ----------
+        model : Model
+        recording : dyn_ros.logs.Recording
+        cutoff : float, optional
+            See ``from_arrays``.
+
+        Returns
+        -------
+        Samples
+
+        Raises
+        ------
+        ValueError
+            The recording has not the coordinates of the model, or an effort is never known; and
+            as for ``from_arrays``.
+        """
+        require_model(model)
+        for what, names, own in (
+                ("positions", recording.position_names, model.position_names),
+                ("velocities", recording.velocity_names, model.velocity_names)):
+            if tuple(names) != own:
+                raise ValueError(f"recording: expected the {what} {', '.join(own)}, got "
+                                 f"{', '.join(names)}; read it with this robot and all joints")
+        known: NDArray[np.bool_] = np.isfinite(recording.effort)
+        for name, column in zip(model.velocity_names, known.T):
+            if len(column) and not column.any():
+                raise ValueError(f"recording: the effort of {name!r} is never known")
+        rows = np.flatnonzero(known.all(axis=1))
+        stamp = recording.stamp[rows]
+        time = 1e-9 * (stamp - stamp[:1].sum())     # from 0, as floats resolve dates to 0.2 us
+        samples = cls.from_arrays(model, time, recording.q[rows], recording.effort[rows],
+                                  cutoff=cutoff)
+        unknown = len(known) - len(rows)
+        dropped = [f"dropped {unknown} states without the efforts of all joints"] if unknown else []
+        return dataclasses.replace(samples, warnings=(
+            *recording.warnings, *dropped, *samples.warnings))
 
     def to_table(self, model: Model, path: str | PathLike[str]) -> None:
         """Write the samples to a file that ``from_table`` reads.

@@ -14,6 +14,7 @@ from rclpy.parameter import Parameter
 from visualization_msgs.msg import MarkerArray
 
 import dyn_ros
+from dyn_ros.model.joint_states import STALENESS, check_child_frame, check_lengths
 
 from . import conversions, description, lifecycle
 from .cdr import JointStateFields
@@ -28,7 +29,7 @@ from .parameters import Spec
 from .process import run as run
 from .robot import RobotContext, SettingError, UnknownPosition
 from .services import Service, defer, service_callback
-from .state import LARGEST, MAX_LAYOUTS, Rejected, State, abbreviated, check_lengths
+from .state import LARGEST, MAX_LAYOUTS, State, abbreviated
 
 SPECS = (
     *lifecycle.SPECS,
@@ -55,7 +56,7 @@ SPECS = (
     Spec("world_frame", "",
          "frame_id of quantities expressed in the world, for a floating or planar base; empty: the "
          "frame_id of odom, or world.", robot=True),
-    Spec("staleness", 0.5,
+    Spec("staleness", STALENESS,
          "Largest difference between stamps within one state, and largest age of the state used "
          "by a service [s].", limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",
@@ -336,10 +337,7 @@ class RobotNode(BaseNode):
         robot = self.robot
         if robot is None or not robot.state.needs_odometry:
             return
-        child = message.child_frame_id
-        if child and child != robot.root_link and not child.endswith("/" + robot.root_link):
-            raise Rejected(f"child_frame_id is '{child}', expected the root link "
-                           f"'{robot.root_link}', whose pose and twist are needed")
+        check_child_frame(message.child_frame_id, robot.root_link)
         due = robot.state.odometry(
             conversions.pose_numbers(message.pose.pose),
             conversions.twist_numbers(message.twist.twist), self.stamp(message))

@@ -11,6 +11,7 @@ import numpy as np
 from geometry_msgs.msg import PointStamped
 
 import dyn_ros
+from dyn_ros.model.bodies import moved
 from dyn_ros.model.types import Array
 from dyn_ros.msg import CentroidalState
 
@@ -28,7 +29,7 @@ from .parameters import Spec
 from .robot import RobotContext
 from .services import Service
 from .state import Rejected, State, abbreviated
-from .whole import TOO_LARGE, Whole, moved, whole_robot
+from .whole import TOO_LARGE, Whole, whole_robot
 
 UNKNOWN = (math.nan,) * 6
 

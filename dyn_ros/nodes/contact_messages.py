@@ -15,6 +15,7 @@ import dyn_ros
 from dyn_ros import Contact, ContactForces, ReferenceFrame
 from dyn_ros.algorithms.contacts import MAX_CONTACTS
 from dyn_ros.model.frames import frame_number
+from dyn_ros.model.joint_states import QUATERNION_TOLERANCE, duplicates
 from dyn_ros.model.types import Array
 from dyn_ros.msg import Contact as ContactMessage
 from dyn_ros.msg import ContactForce
@@ -23,7 +24,7 @@ from dyn_ros.spatial import SE3
 from . import conversions
 from .frames import reference_frame_id
 from .robot import RobotContext
-from .state import QUATERNION_TOLERANCE, Rejected, duplicates
+from .state import Rejected
 
 
 class _Place(NamedTuple):

@@ -6,9 +6,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dyn_ros.model.joint_states import NEVER
 from dyn_ros.model.types import Array
-
-NEVER = -(1 << 62)      # stamp of a value that has not been received yet
 
 
 class Differences:

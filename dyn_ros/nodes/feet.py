@@ -13,6 +13,7 @@ from rclpy.parameter import Parameter
 import dyn_ros
 from dyn_ros import Contact, ReferenceFrame
 from dyn_ros.algorithms.contacts import Dimension, contact_table
+from dyn_ros.model.joint_states import duplicates
 from dyn_ros.model.types import Array
 from dyn_ros.msg import ContactForce, ContactForces, ContactStates
 
@@ -22,7 +23,7 @@ from .ground import moment_about_origin, zero_moment_point
 from .inputs import SENSOR_QOS
 from .parameters import Spec
 from .robot import RobotContext
-from .state import Rejected, State, abbreviated, duplicates
+from .state import Rejected, State, abbreviated
 from .whole import TOO_LARGE, WHOLE
 
 if TYPE_CHECKING:

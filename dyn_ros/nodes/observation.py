@@ -11,19 +11,15 @@ import numpy as np
 
 import dyn_ros
 from dyn_ros.model.types import Array
+from dyn_ros.observer.constants import ADAPTION, KALMAN_NOISE, LOST, SETTLED, SHORTEST_GAP
 from dyn_ros.observer.delay import DelayLine, Sample
 from dyn_ros.observer.faults import EffortMonitor, Kind
 
 from .robot import RobotContext, SettingError
 from .state import Rejected, State, abbreviated
 
-SETTLED = 4.0       # time constants after which an observer has settled: 98 %
-LOST = 5.0          # usual periods without a state after which the motion between is unknown
-SHORTEST_GAP = 0.01     # s: of a gap, however short the period
-ADAPTION = 0.05     # of the usual period to the latest one
 NONE = 1e12         # threshold of rows that have none
 _LEAST = 1e-6       # threshold and standard deviation [N m, N]
-KALMAN_NOISE = {"torque": 0.5, "velocity": 1e-3, "disturbance": 1.0}
 
 
 def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
@@ -143,8 +139,8 @@ class Observation:
             model, gains, method="direct", friction=friction,
             friction_velocity=values["friction_velocity"]) for friction in (True, False)]
         self._monitor = EffortMonitor(model, gains)
-        self._line = DelayLine(model, values["effort_delay"])
-        self._origin, self._time, self._usual_period = 0, 0.0, 0.0
+        self._line = DelayLine(model, round(1e9 * values["effort_delay"]))   # in ns
+        self._usual_period = 0.0
         self.measured: Measurement | None = None
         self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
         self.external = np.zeros(model.nv)
@@ -220,24 +216,24 @@ class Observation:
             return
         if not self._running:
             self._begin(state.stamp)
+        dt = 1e-9 * (state.stamp - self._stamp) if self._started >= 0 else 1.0  # the first: unused
         self._stamp, self.problem = state.stamp, ""
         tau = self._constant * state.effort
-        sample = self._line.push(1e-9 * (state.stamp - self._origin), state.q, state.v, tau)
+        sample = self._line.push(state.stamp, state.q, state.v, tau)
         if sample is not None:
             self.measured = Measurement(state.q, tau, sample)
-            self._process(state.stamp, sample, residual)
+            self._process(state.stamp, sample, dt, residual)
 
     def _begin(self, stamp: int) -> None:
-        self._running, self._origin, self._started = True, stamp, -1
+        self._running, self._started = True, -1
         self._usual_period = 0.0
         self._payload_changes = self.robot.payload_changes
         self._line.reset()
         self._monitor.reset()
 
-    def _process(self, stamp: int, sample: Any, residual: bool) -> None:
+    def _process(self, stamp: int, sample: Sample, dt: float, residual: bool) -> None:
         """Process efforts and the state in which the motors exerted them."""
-        dt = sample.time - self._time if self._started >= 0 else 1.0    # the first is not used
-        self._time, self.q, self.v, self.tau = sample
+        _, self.q, self.v, self.tau = sample
         if self._started < 0:
             self._started = stamp
             self._observer.reset(self._without_acceleration(self._friction))

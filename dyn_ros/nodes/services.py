@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dyn_ros.model.joint_states import duplicates
 from dyn_ros.model.types import Array
 from dyn_ros.msg import Matrix, RobotState, Tensor3
 
 from . import conversions
 from .requested_state import requested_state
 from .robot import RobotContext
-from .state import STATE_HINT, Rejected, State, abbreviated, duplicates
+from .state import STATE_HINT, Rejected, State, abbreviated
 
 if TYPE_CHECKING:
     from .base import RobotNode

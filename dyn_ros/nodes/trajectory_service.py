@@ -11,11 +11,12 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 import dyn_ros
 from dyn_ros import Model
+from dyn_ros.model.joint_states import duplicates
 from dyn_ros.model.types import Array
 
 from .robot import RobotContext
 from .services import set_matrix
-from .state import LARGEST, Rejected, State, abbreviated, duplicates
+from .state import LARGEST, Rejected, State, abbreviated
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:

@@ -23,6 +23,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 from visualization_msgs.msg import MarkerArray
 
+from dyn_ros.model.joint_states import check_pose
 from dyn_ros.model.types import Array
 from dyn_ros.model.urdf import read_urdf
 
@@ -34,7 +35,7 @@ from .lifecycle import BaseNode
 from .parameters import Spec
 from .process import run
 from .rate_limiter import RateLimiter
-from .state import abbreviated, check_pose
+from .state import abbreviated
 from .viewer_touch import PAYLOAD, Touch
 
 if TYPE_CHECKING:

@@ -7,25 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
+from dyn_ros.model.bodies import Body, joined, moved
 from dyn_ros.model.types import Array
 
 from .dispatch import Terms
 from .robot import RobotContext
 from .state import Rejected, State
 
-_EYE = np.eye(3)
 WHOLE = "com", "Ig", "hg"       # the terms that `whole_robot` reads
 TOO_LARGE = "the numbers in the state are too large to compute with"
-
-
-class Body(NamedTuple):
-    """Mass [kg], center of mass [m], and rotational inertia about it [kg m2]."""
-
-    mass: float
-    com: Array
-    rotational: Array
 
 
 class Whole(NamedTuple):
@@ -58,25 +48,3 @@ def _whole(robot: RobotContext, state: State, terms: Terms) -> Whole:
     base = robot.model.base_inertia
     whole, lever = joined(moving, base.mass, base.com, base.rotational)
     return Whole(whole, None if state.v is None else moved(lever, terms.hg), lever)
-
-
-def joined(body: Body, mass: float, com: Array, rotational: Array) -> tuple[Body, Array]:
-    """Join a body and another one, by the parallel axis theorem.
-
-    Also returns the position of the first one's center of mass relative to the common one.
-    """
-    if not mass > 0.0:
-        return body, np.zeros(3)
-    share = mass / (body.mass + mass)
-    between = body.com - com
-    lever = share * between
-    reduced = body.mass * share
-    spread = reduced * (between.dot(between) * _EYE - np.multiply.outer(between, between))
-    return Body(body.mass + mass, body.com - lever, body.rotational + rotational + spread), lever
-
-
-def moved(lever: Array, force: Array) -> Sequence[float]:
-    """Shift a momentum or its rate to the point at -`lever` from its own; returns six numbers."""
-    x, y, z = lever.tolist()
-    fx, fy, fz, mx, my, mz = force.tolist()
-    return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx

@@ -300,12 +300,7 @@ class DelayLine:
 
     def __init__(self, model: Model, delay: float) -> None:
         self.delay = float(finite_array("delay", delay, ()))
-        self._wraps = np.flatnonzero([
-            joint.kind == "continuous" for joint, nq in zip(
-                require_model(model).tree.joints, model.nqs) for _ in range(nq)])
-        self._model = model
-        self._is_flat = model.nq == model.nv and all(
-            kind != "planar" for kind in (joint.kind for joint in model.tree.joints))
+        self._blend = Blend(model)
         self._samples: deque[Sample] = deque()
 
     def reset(self) -> None:
@@ -339,25 +334,48 @@ class DelayLine:
             raise ValueError(f"time: expected more than {samples[-1].time:.9f} s, the time of the "
                              f"sample before, got {time!r}; call reset after a jump")
         samples.append(Sample(time, np.array(q), np.array(v), np.array(tau)))
-        wanted = time - abs(self.delay)
-        while len(samples) > 2 and samples[1].time <= wanted:
+        lag = abs(self.delay)           # differences of times only: exact for integers as well
+        while len(samples) > 2 and time - samples[1].time >= lag:
             samples.popleft()
-        if len(samples) < 2 or wanted < samples[0].time:
+        if len(samples) < 2 or time - samples[0].time < lag:
             return None
         before, after = samples[0], samples[1]
-        share = (wanted - before.time) / (after.time - before.time)
+        share = (time - before.time - lag) / (after.time - before.time)
         if self.delay < 0.0:
             return Sample(time, q, v, before.tau + share * (after.tau - before.tau))
-        return Sample(wanted, self._between(before.q, after.q, share),
+        return Sample(time - lag, self._blend(before.q, after.q, share),
                       before.v + share * (after.v - before.v), tau)
 
-    def _between(self, q0: Array, q1: Array, share: float) -> Array:
-        """A configuration between two; angles of continuous joints may have jumped by a turn."""
+
+class Blend:
+    """Configurations between two others; angles of continuous joints may have jumped by a turn.
+
+    Parameters
+    ----------
+    model : Model
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = require_model(model)
+        self._wraps = np.flatnonzero([
+            joint.kind == "continuous" for joint, nq in zip(model.tree.joints, model.nqs)
+            for _ in range(nq)])
+        self._is_flat = model.nq == model.nv and all(
+            joint.kind != "planar" for joint in model.tree.joints)
+
+    def __call__(self, q0: Array, q1: Array, share: float | Array) -> Array:
+        """The configuration at a share of the way, (nq,) or (B, nq).
+
+        Parameters
+        ----------
+        q0, q1 : (nq,) or (B, nq) ndarray
+        share : float or (B,) ndarray
+        """
         if not self._is_flat:
             return self._model.interpolate(q0, q1, share)
         step = q1 - q0
         if self._wraps.size:
-            turns = step[self._wraps] / (2.0 * math.pi)
-            step[self._wraps] -= 2.0 * math.pi * np.round(turns)
-        found: Array = q0 + share * step
+            turns = step[..., self._wraps] / (2.0 * math.pi)
+            step[..., self._wraps] -= 2.0 * math.pi * np.round(turns)
+        found: Array = q0 + np.asarray(share)[..., None] * step
         return found

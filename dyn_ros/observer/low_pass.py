@@ -3,12 +3,12 @@
 """A low pass of the first order, for samples at any times."""
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from ..algorithms import low_pass
 from ..spatial.types import Array, ArrayLike
 from .noise import positive
+from .recording import compiled
 
 
 class LowPass:
@@ -40,7 +40,7 @@ class LowPass:
         ----------
         value : (n,) array_like, optional
         """
-        self._value = None if value is None else np.array(value, float)
+        self._value = None if value is None else np.array(value, float).reshape(-1)
 
     def update(self, x: ArrayLike, dt: float) -> Array:
         """The filtered signal after one more sample, a new array.
@@ -59,15 +59,12 @@ class LowPass:
         Raises
         ------
         ValueError
-            A negative dt.
+            A negative dt, or another number of values than before.
         """
         if not dt >= 0.0:
             raise ValueError(f"dt: expected at least 0 s, got {dt!r:.80}")
-        value = self._value
-        value = np.array(x, float) if value is None else (
-            value - math.expm1(-self._bandwidth * dt) * (x - value))
-        self._value = value
-        return value.copy()
+        sample = np.array(x, float)
+        return self._filter(sample.reshape(1, -1), np.array([dt], float)).reshape(sample.shape)
 
     def run(self, x: ArrayLike, dt: float | ArrayLike) -> Array:
         """The filtered signal after each of many samples, as from as many updates.
@@ -81,8 +78,33 @@ class LowPass:
         Returns
         -------
         (N, n) ndarray
+
+        Raises
+        ------
+        ValueError
+            As ``update``; then the filter is unchanged.
         """
-        samples = np.asarray(x, float)
-        steps = np.broadcast_to(np.asarray(dt, float), (len(samples),))
-        return np.array([self.update(*each) for each in zip(samples, steps.tolist())],
-                        float).reshape(samples.shape)
+        samples, steps = np.array(x, float), np.array(dt, float).reshape(-1)
+        wrong = np.flatnonzero(~(steps >= 0.0))
+        if wrong.size:
+            raise ValueError(f"dt: expected at least 0 s, got {steps[wrong[0]]}")
+        if len(steps) not in (1, len(samples)):
+            raise ValueError(f"dt: expected one number, or {len(samples)}: one for each sample; "
+                             f"got {len(steps)}")
+        if not len(samples):
+            return samples
+        found = self._filter(samples.reshape(len(samples), -1), steps)
+        return found.reshape(samples.shape)
+
+    def _filter(self, x: Array, dt: Array) -> Array:
+        """The signal after each of at least one sample, (N, n)."""
+        if self._value is None:
+            self._value = x[0].copy()
+        value = self._value
+        if len(value) != x.shape[1]:
+            raise ValueError(f"x: expected {len(value)} numbers as before, got {x.shape[1]}; call "
+                             "reset before another signal")
+        filtered = np.empty(x.shape)
+        call = compiled(low_pass.FILTER, low_pass.filter_samples)
+        call(x, -np.expm1(-self._bandwidth * dt), int(len(dt) > 1), value, filtered)
+        return filtered

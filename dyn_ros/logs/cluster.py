@@ -1,0 +1,125 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of a Dask cluster that work on recordings."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from .workers import Failure, Job, Workers, combined, failure_of
+
+_CONNECT = 10.0         # s
+_FIRST_WORKER = 60.0    # s
+_COUNT = 5.0            # s between counts of workers
+_LOST = "cancelled", "lost"
+
+
+class JobError(Exception):
+    """A job failed; its argument is the Failure."""
+
+
+class ClusterWorkers(Workers):
+    """Processes of a Dask cluster.
+
+    Values stay on the processes that computed them until they are needed. If a process dies, the
+    scheduler repeats its jobs elsewhere; how often is its setting
+    ``distributed.scheduler.allowed-failures``.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler, such as "tcp://192.168.1.10:8786".
+
+    Raises
+    ------
+    ImportError
+        ``distributed`` is not installed.
+    ValueError
+        There is no scheduler at the address, or it has no workers.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise ImportError("a cluster requires distributed: pip install dyn_ros[logs,cluster], "
+                              "here and on each worker") from None
+        self._address = address
+        try:
+            self._client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"scheduler: no connection to {address!r}: {error or 'no answer'}; "
+                             "start `dask scheduler`, and pass the address that it "
+                             "prints") from None
+        self._completed = distributed.as_completed(loop=self._client.loop)
+        self._jobs: dict[Any, Job] = {}
+        self._slots, self._counted = 1, -_COUNT
+        try:
+            self._client.wait_for_workers(1, timeout=_FIRST_WORKER)
+        except TimeoutError:
+            self._client.close()
+            raise ValueError(f"scheduler: {address!r} has no workers; start `dask worker "
+                             f"{address} --nthreads 1` on each machine") from None
+
+    @property
+    def slots(self) -> int:     # type: ignore[override]
+        """Number of jobs to submit at a time: two for each thread of the workers."""
+        if time.monotonic() > self._counted + _COUNT:
+            with suppress(OSError):             # next_done reports a connection that is lost
+                self._slots = 2 * max(1, sum(self._client.nthreads().values()))
+            self._counted = time.monotonic()
+        return self._slots
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        """Make a call in one of the processes."""
+        return self._submit(run, function, arguments)
+
+    def combine(self, reduce: Callable[[Any, Any], Any], jobs: Sequence[Job]) -> Job:
+        """Combine the values of jobs that are done, from left to right, where they are."""
+        return self._submit(combined, reduce, *(job.call for job in jobs))
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        future = self._client.submit(function, *arguments, pure=False)
+        job = self._jobs[future.key] = Job(future)
+        self._completed.add(future)
+        return job
+
+    def next_done(self) -> Job:
+        """Wait for the next job that is done; return it."""
+        future = next(self._completed)
+        job = self._jobs.pop(future.key)
+        if future.status in _LOST:
+            raise ConnectionError(f"the scheduler {self._address!r} ended, or cancelled the jobs; "
+                                  "start it and run the same again")
+        if future.status == "error":
+            job.failure = _failure(future.exception())
+        return job
+
+    def value(self, job: Job) -> Any:
+        """Return the value of a job that is done and has not failed."""
+        return job.call.result()
+
+    def close(self) -> None:
+        """End the connection; jobs that are not done are cancelled."""
+        self._client.cancel([job.call for job in self._jobs.values()])
+        self._client.close()
+
+
+def run(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Make a call in a worker; its exception becomes one that each process can read."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise JobError(failure_of(error)) from None
+
+
+def _failure(error: BaseException) -> Failure:
+    if isinstance(error, JobError):
+        found: Failure = error.args[0]
+        return found
+    if type(error).__name__ == "KilledWorker":
+        return Failure("Died", "the workers that worked on it died, one after the other: they ran "
+                       "out of memory, or the file crashes a library")
+    return failure_of(error)

@@ -1,0 +1,237 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities of many recordings, written to files: what the command ``dyn_ros log`` does."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import __version__
+from . import write_bag, write_parquet
+from .jobs import Done, Jobs, Part, Progress
+from .observed import Settings
+from .part import states
+from .plan import Task
+from .prepare import Prepared, Request, prepare
+from .quantities import Table, compute
+from .recording import thinned
+from .results import Folder, Origin, folders
+from .selection import Selection
+from .summary import Summary
+from .workers import Failure, Workers
+
+_MOST_REASONS = 20      # that are kept of a recording
+Value = TypeVar("Value")
+
+
+class NotWritten(Exception):
+    """Results cannot be written: a full disk, for example."""
+
+
+# -- in the workers
+
+@dataclass(frozen=True)
+class Write:
+    """Computes and writes a part of a recording.
+
+    Attributes
+    ----------
+    quantities : tuple of str
+    settings : Settings
+    kind : str
+        "parquet" or "mcap".
+    rate : float or None
+        Rows per second, at most.
+    """
+
+    quantities: tuple[str, ...]
+    settings: Settings
+    kind: str
+    rate: float | None
+
+    def __call__(self, file: Path, selection: Selection, task: Task) -> dict[str, Any]:
+        """Do it; return what is known of the part, as JSON has it."""
+        part = states(task, selection)
+        model = selection.model
+        if model is None:
+            raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
+        table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
+        if self.rate is not None:
+            kept = thinned(part.states.stamp, self.rate)
+            table = _rows(table, kept[part.warm:len(kept) - part.after])
+        if len(table):
+            self._write(table, file)
+        rejected = {reason: [note.messages, note.example]
+                    for reason, note in part.rejected.items()}
+        return {"file": file.name if len(table) else None, "messages": part.messages,
+                "states": len(table), "rejected": rejected, "problems": list(part.problems),
+                "summary": Summary.of(table).to_dict()}
+
+    def _write(self, table: Table, file: Path) -> None:
+        module = write_parquet if self.kind == "parquet" else write_bag
+        try:
+            module.write(table, file)
+        except OSError as error:
+            raise NotWritten(f"{file}: {error.strerror or error}") from error
+
+
+def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
+    columns = {name: values[kept] for name, values in table.columns.items()}
+    return replace(table, columns=columns, log_time=table.log_time[kept])
+
+
+# -- here
+
+@dataclass
+class Recorded:
+    """A recording, and what became of it.
+
+    Attributes
+    ----------
+    path : Path
+    folder : Folder
+        Of its results.
+    waiting : int
+        Number of parts that are not finished.
+    reasons : dict of str to int
+        What could not be read or computed, and in how many parts.
+    """
+
+    path: Path
+    folder: Folder
+    waiting: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def note(self, reason: str) -> None:
+        """Note what could not be read or computed."""
+        if reason in self.reasons or len(self.reasons) < _MOST_REASONS:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def __str__(self) -> str:
+        """Return the reasons, the first of them first."""
+        return "; ".join(reason if count == 1 else f"{reason} ({count} parts)"
+                         for reason, count in self.reasons.items())
+
+
+class Log:
+    """Computes quantities of recordings; results that are finished are kept.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    request : Request
+    write : Write
+    out : Path
+        The folder of the results.
+    options : dict
+        What the results depend on, as JSON has it.
+    overwrite : bool
+        Replace what is there.
+
+    Attributes
+    ----------
+    recordings : list of Recorded
+    messages : int
+        That were read in this run.
+    states : int
+        Rows of all results.
+    rejected : dict of str to (int, str)
+        Number of messages that were not used, and an example, by reason.
+    summary : Summary
+        Of all results.
+    """
+
+    def __init__(self, paths: Sequence[Path], request: Request, write: Write, out: Path,
+                 options: dict[str, Any], overwrite: bool) -> None:
+        self._request, self._write, self._overwrite = request, write, overwrite
+        self.recordings = [Recorded(path, Folder(folder, Origin.of(path), options))
+                           for path, folder in zip(paths, folders(paths, out, write.kind))]
+        self.messages = self.states = 0
+        self.rejected: dict[str, tuple[int, str]] = {}
+        self.summary = Summary()
+
+    def run(self, workers: Workers, progress: Progress) -> None:
+        """Do everything that is not finished.
+
+        Raises
+        ------
+        ValueError
+            The folder contains results of other options.
+        NotWritten
+            Results cannot be written; what is finished remains.
+        """
+        jobs = Jobs(workers, partial(prepare, self._request), self._parts, self._write,
+                    [each.path for each in self.recordings],
+                    [float(each.folder.origin.size) for each in self.recordings],
+                    progress=progress)
+        for event in jobs:
+            each = self.recordings[event.recording]
+            if event.failure is not None:
+                self._fail(each, event.failure)
+            elif isinstance(event, Done):
+                self.messages += event.value["messages"]
+                self._add(each, event.value)
+                _written(partial(each.folder.add, event.number, event.value))
+            elif event.value.damage:
+                each.note(event.value.damage)
+            if isinstance(event, Done):
+                each.waiting -= 1
+            if not each.waiting and self._write.kind == "mcap":
+                _written(partial(write_bag.write_metadata, each.folder.path))
+
+    def _parts(self, index: int, prepared: Prepared) -> tuple[list[Part], float]:
+        """The parts that are not finished, and the size of those that are."""
+        each = self.recordings[index]
+        finished = _written(partial(each.folder.open, self._overwrite))
+        numbers = set()
+        for number, facts in finished:
+            numbers.add(number)
+            self._add(each, facts)
+        left = [Part(task.number, (each.folder.file(task.number, self._write.kind),
+                                   prepared.selection, task), task.size)
+                for task in prepared.tasks if task.number not in numbers]
+        each.waiting = len(left)
+        return left, sum(task.size for task in prepared.tasks if task.number in numbers)
+
+    def _fail(self, each: Recorded, failure: Failure) -> None:
+        if failure.kind == NotWritten.__name__:
+            raise NotWritten(failure.message)
+        each.note(str(failure))
+
+    def _add(self, each: Recorded, facts: dict[str, Any]) -> None:
+        """Add what is known of a part to the totals."""
+        self.states += facts["states"]
+        for reason, (count, example) in facts["rejected"].items():
+            before = self.rejected.get(reason, (0, example))
+            self.rejected[reason] = before[0] + count, before[1]
+        for problem in facts["problems"]:
+            each.note(problem)
+        self.summary += Summary.from_dict(facts["summary"])
+
+    @property
+    def damaged(self) -> list[Recorded]:
+        """Recordings of which something could not be read or computed."""
+        return [each for each in self.recordings if each.reasons]
+
+
+def _written(write: Callable[[], Value]) -> Value:
+    try:
+        return write()
+    except OSError as error:
+        raise NotWritten(f"{error.filename or ''}: {error.strerror or error}") from error
+
+
+def described(request: Request, write: Write, robot: str | None) -> dict[str, Any]:
+    """What results depend on, as JSON has it: the names are those of the options."""
+    settings = asdict(write.settings)
+    return {"version": __version__, "robot": robot, "compute": list(write.quantities),
+            "format": write.kind, "rate": write.rate,
+            **{name: getattr(request, name) for name in (
+                "topics", "odometry", "since", "until", "staleness", "root_joint", "base")},
+            **settings}

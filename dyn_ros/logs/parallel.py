@@ -1,0 +1,208 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A function of each part of many recordings, on this machine or a cluster."""
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..model.joint_states import STALENESS
+from ..model.model import RootJoint
+from .files import discover
+from .jobs import Jobs, Part, Progress
+from .part import states
+from .plan import Moment, Task
+from .prepare import Prepared, Request, prepare, robot_of
+from .recording import Recording, recording_of, thinned
+from .results import Origin
+from .selection import Base, Robot, Selection
+from .workers import LocalWorkers, Workers
+
+_LISTED = 5             # failures in a warning
+
+
+class Result(NamedTuple):
+    """The value of a function for a part of a recording.
+
+    Attributes
+    ----------
+    path : str
+        Of the recording.
+    number : int or None
+        Of the part, in order of time from 0; None if the recording cannot be read.
+    value : object
+        What the function returned.
+    error : str or None
+        Why there is no value.
+    """
+
+    path: str
+    number: int | None
+    value: Any
+    error: str | None
+
+
+def map(function: Callable[[Recording], Any],
+        recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *, robot: Robot = None,
+        workers: int | None = None, scheduler: str | None = None,
+        reduce: Callable[[Any, Any], Any] | None = None, progress: Progress | None = None,
+        retries: int = 2, topics: str | Iterable[str] | None = None, odometry: str | None = None,
+        since: Moment | None = None, until: Moment | None = None, joints: Sequence[str] = (),
+        rate: float | None = None, staleness: float = STALENESS, root_joint: RootJoint = None,
+        base: Base | None = None) -> Any:
+    """Call a function for each part of recordings, in several processes.
+
+    A part contains some 100,000 states that follow each other. Where parts begin depends on the
+    recording alone. Each state is in one part.
+
+    Parameters
+    ----------
+    function : callable
+        Called with a Recording, the part. Locally it has to be importable, such as a function of a
+        module, and a script calls ``map`` below ``if __name__ == "__main__":``.
+    recordings : str, PathLike, or iterable of them
+        Files, folders and patterns.
+    robot : Model, or path of a URDF, optional
+        Default: the description in each recording.
+    workers : int, optional
+        Number of processes. Default: one for each core.
+    scheduler : str, optional
+        Address of the scheduler of a Dask cluster, which is used instead. Its workers read the
+        recordings under the same paths.
+    reduce : callable, optional
+        Combines two values, as ``operator.add``. They are combined in order of time, eight at a
+        time: the result does not depend on the number of processes.
+    progress : callable, optional
+        Called with the fraction that is done, and the recording that is being read.
+    retries : int
+        How often a part is repeated that ends its process. A cluster has its own setting.
+    topics, odometry, since, until, joints, rate, staleness, root_joint, base
+        As for ``read``.
+
+    Returns
+    -------
+    iterator of Result, or the combined value
+        Without ``reduce``: as soon as each is finished; closing the iterator ends the processes.
+        With ``reduce``: parts that failed are left out, with a warning that names them.
+
+    Raises
+    ------
+    ValueError
+        No recordings, a function that cannot be sent to other processes, no scheduler at the
+        address, or with ``reduce`` no value at all.
+    """
+    given = [recordings] if isinstance(recordings, (str, PathLike)) else recordings
+    paths = discover(given)
+    thinned(np.zeros(0, np.int64), rate)
+    _require_sendable(function, reduce, scheduler)
+    request = Request(
+        robot=robot_of(robot, root_joint), odometry=odometry, since=since, until=until,
+        topics=(topics,) if isinstance(topics, str) else None if topics is None else tuple(topics),
+        joints=tuple(joints), staleness=staleness, root_joint=root_joint, base=base)
+    run = functools.partial(_Run, paths, request, functools.partial(_call, function, rate),
+                            functools.partial(open_workers, workers, scheduler, retries), progress)
+    return run(None).results() if reduce is None else run(reduce).total()
+
+
+def open_workers(workers: int | None, scheduler: str | None, retries: int = 2) -> Workers:
+    """Start processes on this machine, or connect to a cluster.
+
+    Raises
+    ------
+    ValueError
+        Both are given, or not a number of at least 1; and as ``ClusterWorkers``.
+    ImportError
+        ``distributed`` is not installed.
+    """
+    if scheduler is not None:
+        if workers is not None:
+            raise ValueError("workers: expected None with a scheduler, which knows its workers, "
+                             f"got {workers!r}")
+        from .cluster import ClusterWorkers
+        return ClusterWorkers(scheduler)
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers: expected at least 1, got {workers!r}")
+    return LocalWorkers(workers or _cores(), retries)
+
+
+def _cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _call(function: Callable[[Recording], Any], rate: float | None, selection: Selection,
+          task: Task) -> Any:
+    """Call the function for a part, in a worker."""
+    return function(recording_of(states(task, selection), selection, task.path, rate=rate))
+
+
+def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None:
+    if not callable(function):
+        raise ValueError(f"function: expected a function of a Recording, got {function!r:.80}")
+    if scheduler is not None:               # which sends functions by their code
+        return
+    for name, each in (("function", function), ("reduce", reduce)):
+        try:
+            pickle.dumps(each)
+        except Exception as error:
+            raise ValueError(f"{name}: cannot be sent to other processes: {error}; define it in a "
+                             "module, not in another function") from None
+
+
+class _Run:
+    """A call of ``map``."""
+
+    def __init__(self, paths: Sequence[Path], request: Request, call: Callable[..., Any],
+                 start: Callable[[], Workers], progress: Progress | None,
+                 reduce: Callable[[Any, Any], Any] | None) -> None:
+        self._paths, self._start = paths, start
+        self._jobs = functools.partial(
+            Jobs, plan=functools.partial(prepare, request), parts=_parts, work=call,
+            recordings=paths, sizes=[float(Origin.of(path).size) for path in paths],
+            reduce=reduce, progress=progress)
+
+    def results(self) -> Iterator[Result]:
+        """Each value."""
+        workers = self._start()
+        try:
+            for event in self._jobs(workers):
+                if event.failure is not None or event.number is not None:
+                    yield self._result(event)
+        finally:
+            workers.close()
+
+    def total(self) -> Any:
+        """The combined value."""
+        workers = self._start()
+        try:
+            jobs = self._jobs(workers)
+            failed = [self._result(event) for event in jobs if event.failure is not None]
+            if jobs.total is None:
+                reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
+                raise ValueError(f"recordings: there is no value to combine{reason}")
+            if failed:
+                names = "; ".join(f"{each.path}: {each.error}" for each in failed[:_LISTED])
+                warnings.warn(f"{len(failed)} parts or recordings are left out: {names}",
+                              RuntimeWarning, stacklevel=3)
+            return workers.value(jobs.total)
+        finally:
+            workers.close()
+
+    def _result(self, event: Any) -> Result:
+        error = None if event.failure is None else str(event.failure)
+        return Result(str(self._paths[event.recording]), event.number, event.value, error)
+
+
+def _parts(index: int, prepared: Prepared) -> tuple[list[Part], float]:
+    return [Part(task.number, (prepared.selection, task), task.size)
+            for task in prepared.tasks], 0.0

@@ -1,0 +1,300 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What can be computed from the states of a recording, as columns of a table.
+
+Gravity, nonlinear effects, the center of mass and the results of the observer are those that the
+nodes publish for the same states. A number that is unknown, or that a node would not publish, is
+NaN.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..algorithms import all_terms, rnea
+from ..identification.filtering import derivatives, settling_samples
+from ..model import Data, Model
+from ..model.bodies import Body, joined, moved
+from ..spatial.types import Array
+from .observed import (
+    Index,
+    Selection,
+    Settings,
+    is_moving_known,
+    observe,
+    row_values,
+    runs,
+    select,
+)
+
+QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
+              "power")
+"""The names of all quantities, in the order of their columns."""
+
+_CHUNK = 1 << 13        # states: their intermediate results remain in the caches
+_SETTLED = 16.0         # periods of the cutoff after which the ends of the states no longer matter
+_FEWEST = 4             # samples of a run that is differentiated
+_INERTIA = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2),
+            ("izz", 2, 2))
+_OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg"),
+             "energy": ("kinetic_energy", "potential_energy")}
+_NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of numbers, a row for each state.
+
+    Attributes
+    ----------
+    columns : dict of str to (n,) ndarray
+        "time" [s] and "stamp" [ns], since 1970, then a column for each number.
+    log_time : (n,) ndarray of int64
+        When the message was recorded that completed the state [ns].
+    units : dict of str to str
+        The unit of each column.
+    names, position_names : list of str
+        The coordinates of the selected joints: of velocities and efforts, and of positions.
+    frame, world : str
+        In which frame torques and positions in the world are expressed, as in messages.
+    base : str
+        The kind of a base that moves and is selected, "floating" or "planar"; empty: none.
+    """
+
+    columns: dict[str, Any]
+    log_time: Index
+    units: dict[str, str] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    position_names: list[str] = field(default_factory=list)
+    frame: str = ""
+    world: str = ""
+    base: str = ""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.log_time)
+
+
+def known_quantities(names: Iterable[str]) -> tuple[str, ...]:
+    """The quantities in the order of their columns, each once.
+
+    Raises
+    ------
+    ValueError
+        An unknown name, or none at all.
+    """
+    wanted = list(names)
+    unknown = [name for name in wanted if name not in QUANTITIES]
+    if unknown or not wanted:
+        raise ValueError(f"quantities: expected some of {', '.join(QUANTITIES)}; got "
+                         + (", ".join(map(repr, unknown)) or "none"))
+    return tuple(name for name in QUANTITIES if name in wanted)
+
+
+def overlap(quantities: Collection[str], settings: Settings) -> tuple[float, float]:
+    """Seconds of states before and after others that their quantities depend on."""
+    before = after = 0.0
+    if {"residual", "external"} & set(quantities):
+        before = settings.warm_up
+    if "torque" in quantities:
+        after = _SETTLED / settings.cutoff
+    return max(before, after), after
+
+
+def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
+            settings: Settings | None = None, after: int = 0) -> Table:
+    """Compute quantities of states.
+
+    Parameters
+    ----------
+    model : Model
+    states : States
+        In order of the times at which they were recorded.
+    warm : int
+        Number of states at the beginning that only prepare for the others: see ``overlap``.
+    quantities : sequence of str
+        Some of ``QUANTITIES``.
+    settings : Settings, optional
+    after : int
+        Number of states at the end that belong to others.
+
+    Returns
+    -------
+    Table
+        Without the first ``warm`` and the last ``after`` states.
+
+    Raises
+    ------
+    ValueError
+        An unknown quantity, or a setting that does not fit the model.
+    """
+    settings = settings or Settings()
+    wanted = known_quantities(quantities)
+    selected = select(model, settings.joints)
+    own = slice(warm, len(states.stamp) - after)
+    made = _Maker(model, states, own, settings, selected)
+    made.add("time", 1e-9 * made.stamp, "s")
+    made.add("stamp", made.stamp, "ns")
+    terms = made.terms([term for name in wanted for term in _OF_TERMS.get(name, ())])
+    observed = observe(model, states, settings,
+                       [name for name in wanted if name in ("residual", "external")])
+    for name in wanted:
+        if name in observed:
+            made.add_rows(name, observed[name][own])
+        else:
+            getattr(made, name)(terms)
+    frame = next(frame.name for frame in model.tree.frames if frame.kind == "body")
+    base = model.tree.joints[0].kind if model.njoints else ""
+    moves = base in ("floating", "planar")
+    return Table(made.columns, states.log_time[own], made.units, selected.names,
+                 selected.position_names, frame, "world" if moves else frame,
+                 base if moves and 0 in selected.rows else "")
+
+
+class _Maker:
+    """Makes the columns of quantities, one method for each of them."""
+
+    def __init__(self, model: Model, states: Any, own: slice, settings: Settings,
+                 selected: Selection) -> None:
+        self._model, self._data, self._settings = model, Data(model), settings
+        self._states, self._own, self._selected = states, own, selected
+        self.stamp = states.stamp[own]
+        self._q, self._v, self._tau = states.q[own], states.v[own], states.tau[own]
+        self._is_known = np.isfinite(self._v).all(axis=1)
+        self._all_known = bool(self._is_known.all())
+        self.columns: dict[str, Any] = {}
+        self.units: dict[str, str] = {}
+
+    def add(self, column: str, values: Any, unit: str) -> None:
+        """Add a column."""
+        self.columns[column], self.units[column] = np.ascontiguousarray(values), unit
+
+    def add_rows(self, quantity: str, values: Array) -> None:
+        """Add a column for each selected joint, of efforts, from those of all, (n, nv)."""
+        for name, row in zip(self._selected.names, self._selected.rows):
+            self.add(f"{quantity}.{name}", values[:, row], self._effort_unit(int(row)))
+
+    def _effort_unit(self, row: int) -> str:
+        return "N" if self._is_length(row) else "N m"
+
+    def _is_length(self, row: int) -> bool:
+        model = self._model
+        joint = int(np.searchsorted(model.idx_v, row, side="right")) - 1
+        while not model.nvs[joint]:
+            joint -= 1
+        kind, first = model.tree.joints[joint].kind, row - int(model.idx_v[joint])
+        return kind == "prismatic" or first < {"floating": 3, "planar": 2}.get(kind, 0)
+
+    def _unless_unknown(self, values: Array) -> Array:
+        """Values that depend on the velocities: NaN where one is unknown."""
+        if not self._all_known:
+            values[~self._is_known] = math.nan
+        return values
+
+    def terms(self, names: Sequence[str]) -> dict[str, Array]:
+        """Results of ``all_terms`` for all states; as if at rest where a velocity is unknown."""
+        if not names:
+            return {}
+        v = self._v if self._all_known else np.where(self._is_known[:, None], self._v, 0.0)
+        found: dict[str, Array] = {}
+        for start in range(0, len(self._q), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            parts = all_terms(self._model, self._data, self._q[rows], v[rows], only=names)
+            for name, part in zip(names, parts if len(names) > 1 else [parts]):
+                if name not in found:
+                    found[name] = np.empty((len(self._q), *part.shape[1:]))
+                found[name][rows] = part
+        if not found:                       # no states
+            shapes = {"Ig": (6, 6), "com": (3,), "hg": (6,)}
+            return {name: np.empty((0, *((self._model.nv,) if name in ("g", "nle")
+                                         else shapes.get(name, ())))) for name in names}
+        for name in _NEED_VELOCITY:
+            if name in found:
+                self._unless_unknown(found[name])
+        return found
+
+    # -- quantities
+
+    def state(self, terms: dict[str, Array]) -> None:
+        """Positions, velocities and efforts as recorded."""
+        selected = self._selected
+        for name, row in zip(selected.position_names, selected.position_rows):
+            self.add(f"position.{name}", self._q[:, row], self._position_unit(name))
+        for name, row in zip(selected.names, selected.rows):
+            self.add(f"velocity.{name}", self._v[:, row],
+                     "m/s" if self._is_length(int(row)) else "rad/s")
+        self.add_rows("effort", self._tau)
+
+    def _position_unit(self, name: str) -> str:
+        if name in self._selected.names:
+            row = self._selected.rows[self._selected.names.index(name)]
+            return "m" if self._is_length(int(row)) else "rad"
+        last = name.rpartition("/")[2]
+        return "m" if last in ("x", "y", "z") else "rad" if last in ("yaw", "theta") else ""
+
+    def gravity(self, terms: dict[str, Array]) -> None:
+        """Torques that hold the robot still."""
+        self.add_rows("gravity", terms["g"])
+
+    def nle(self, terms: dict[str, Array]) -> None:
+        """Gravity, Coriolis and centrifugal torques."""
+        self.add_rows("nle", terms["nle"])
+
+    def torque(self, terms: dict[str, Array]) -> None:
+        """Inverse dynamics of the filtered acceleration."""
+        states, settings = self._states, self._settings
+        found = np.full(states.v.shape, np.nan)
+        for rows in runs(states.stamp, is_moving_known(states, settings.max_gap),
+                         settings.max_gap):
+            time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
+            if len(rows) < _FEWEST:
+                continue
+            margin = settling_samples((len(rows) - 1) / time[-1], settings.cutoff)
+            inner = slice(margin, len(rows) - margin)
+            if len(rows) <= 2 * margin:
+                continue
+            v = states.v[rows]
+            a = np.stack([derivatives(time, np.ascontiguousarray(column), settings.cutoff, 1)[1]
+                          for column in v.T], axis=1)
+            found[rows[inner]] = rnea(self._model, self._data, states.q[rows[inner]], v[inner],
+                                      a[inner])
+        self.add_rows("torque", found[self._own])
+
+    def centroidal(self, terms: dict[str, Array]) -> None:
+        """The robot as one body: center of mass, momentum and locked inertia."""
+        Ig, base = terms["Ig"], self._model.base_inertia
+        moving = Body(np.ascontiguousarray(Ig[:, 0, 0]), terms["com"], Ig[:, 3:, 3:])
+        body, lever = joined(moving, base.mass, base.com, base.rotational)
+        fx, fy, fz, mx, my, mz = moved(lever, terms["hg"])
+        self.add("mass", body.mass, "kg")
+        self._add_vector("com", body.com.T, "m")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            speed = np.where(body.mass > 0.0, [fx, fy, fz] / body.mass, math.nan)
+        self._add_vector("com_velocity", speed, "m/s")
+        self._add_vector("linear_momentum", (fx, fy, fz), "kg m/s")
+        self._add_vector("angular_momentum", (mx, my, mz), "kg m2/s")
+        for name, i, j in _INERTIA:
+            self.add(f"locked_inertia.{name}", body.rotational[:, i, j], "kg m2")
+
+    def _add_vector(self, name: str, numbers: Any, unit: str) -> None:
+        for axis, values in zip("xyz", numbers):
+            self.add(f"{name}.{axis}", values, unit)
+
+    def energy(self, terms: dict[str, Array]) -> None:
+        """Energy of the moving links."""
+        kinetic, potential = terms["kinetic_energy"], terms["potential_energy"]
+        self.add("energy.kinetic", kinetic, "J")
+        self.add("energy.potential", potential, "J")
+        self.add("energy.total", kinetic + potential, "J")
+
+    def power(self, terms: dict[str, Array]) -> None:
+        """Mechanical power of the motors; the total is that of all joints."""
+        constant = row_values(self._model, self._settings, "effort_constant", 1.0)
+        found = self._tau * constant * self._v
+        for name, row in zip(self._selected.names, self._selected.rows):
+            self.add(f"power.{name}", found[:, row], "W")
+        self.add("power.total", found.sum(axis=1), "W")

@@ -1,0 +1,349 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A recording as arrays: positions, velocities and efforts over time."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..identification.filtering import parts_of
+from ..identification.samples import GAP, Samples
+from ..model.joint_states import STALENESS, abbreviated
+from ..model.model import Model, RootJoint
+from ..model.types import Array
+from .collect import Note, States
+from .files import open_source
+from .part import Part, Progress, states, tasks
+from .plan import Moment
+from .selection import Base, Robot, Selection, select
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recording:
+    """The states of a robot, in the order in which they were recorded.
+
+    Returned by ``read``, and passed to the function of ``map``.
+
+    Attributes
+    ----------
+    name : str
+        Of the file without its suffix, or of the folder.
+    path : str
+    position_names : tuple of str, length nq
+        Of the columns of q: joints; for a base that moves, such as ``root_joint/qw``.
+    velocity_names : tuple of str, length nv
+        Of the columns of v and effort.
+    stamp : (n,) ndarray of int64
+        The newest stamp in each state [ns], since 1970 or the start of a simulation.
+    q : (n, nq) ndarray
+        Positions [rad, m].
+    v, effort : (n, nv) ndarray
+        Velocities [rad/s, m/s] and efforts [N m, N]; NaN where they are unknown.
+    model : Model or None
+        The robot; None if the recording has no description and none was passed.
+    gaps : tuple of (float, float)
+        Times of the states before and after each gap, or jump back, of the stamps [s].
+    warnings : tuple of str
+        What is wrong with the recording but does not make it unusable.
+    """
+
+    name: str
+    path: str
+    position_names: tuple[str, ...]
+    velocity_names: tuple[str, ...]
+    stamp: NDArray[np.int64]
+    q: Array
+    v: Array
+    effort: Array
+    model: Model | None = None
+    gaps: tuple[tuple[float, float], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.stamp)
+
+    def __repr__(self) -> str:
+        duration = 1e-9 * int(self.stamp[-1] - self.stamp[0]) if len(self) else 0.0
+        return (f"Recording({self.name!r}, {len(self)} states, {duration:.6g} s, "
+                f"nq={len(self.position_names)}, nv={len(self.velocity_names)})")
+
+    @property
+    def time(self) -> Array:
+        """The stamps as a new array, (n,) [s]."""
+        return np.multiply(1e-9, self.stamp, dtype=float)
+
+    def take(self, rows: slice | NDArray[Any] | Sequence[int]) -> Recording:
+        """Return some of the states.
+
+        Parameters
+        ----------
+        rows : slice, or ndarray of int or bool
+            A slice returns views of the same arrays.
+
+        Returns
+        -------
+        Recording
+        """
+        arrays: dict[str, Any] = {
+            each.name: value[rows] for each in fields(self)
+            if isinstance(value := getattr(self, each.name), np.ndarray)}
+        return replace(self, **arrays, gaps=gaps_of(arrays["stamp"]))
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return all columns by name.
+
+        Returns
+        -------
+        dict of str to (n,) ndarray
+            ``time`` [s], ``stamp`` [ns], ``position.NAME``, ``velocity.NAME`` and ``effort.NAME``:
+            a table that ``Samples.from_table`` reads.
+        """
+        found: dict[str, NDArray[Any]] = {"time": self.time, "stamp": self.stamp}
+        for signal, names, values in (("position", self.position_names, self.q),
+                                      ("velocity", self.velocity_names, self.v),
+                                      ("effort", self.velocity_names, self.effort)):
+            found |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
+        return found
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the columns as a table of Arrow.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        ImportError
+            pyarrow is not installed.
+        """
+        try:
+            import pyarrow
+        except ImportError:
+            raise ImportError("to_arrow requires pyarrow: pip install dyn_ros[logs]") from None
+        return pyarrow.table(self.columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the columns as a table of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_pandas requires pandas: pip install pandas") from None
+        return pandas.DataFrame(self.columns())
+
+    def to_samples(self, model: Model | None = None, cutoff: float | None = None) -> Samples:
+        """Prepare the recording for identification.
+
+        Parameters
+        ----------
+        model : Model, optional
+            With the same coordinates; default: that of the recording.
+        cutoff : float, optional
+            See ``Samples.from_arrays``.
+
+        Returns
+        -------
+        Samples
+
+        Raises
+        ------
+        ValueError
+            Without a model, columns of it are missing, an effort is never known, or as for
+            ``Samples.from_arrays``.
+        """
+        model = model or self.model
+        if model is None:
+            raise ValueError(f"{self.name}: expected a model, as the recording has no description")
+        return Samples.from_recording(model, self, cutoff=cutoff)
+
+
+def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
+    """Times before and after each gap or jump back [s]."""
+    if len(stamp) < 2:
+        return ()
+    parts, _ = parts_of(1e-9 * (stamp - stamp[0]), GAP)
+    starts = np.array([part.start for part in parts[1:]], np.intp)
+    return tuple(zip((1e-9 * stamp[starts - 1]).tolist(), (1e-9 * stamp[starts]).tolist()))
+
+
+def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
+    """Whether each state is kept, at most so many a second: the first in each period of the clock.
+
+    What is kept depends on the stamps alone, and on the state before the first one.
+
+    Parameters
+    ----------
+    stamp : (n,) ndarray of int64
+        [ns].
+    rate : float or None
+        States a second, more than 0; None keeps all.
+
+    Returns
+    -------
+    (n,) ndarray of bool
+
+    Raises
+    ------
+    ValueError
+        The rate is not positive.
+    """
+    if rate is None:
+        return np.ones(len(stamp), bool)
+    if not 0.0 < rate <= 1e9:
+        raise ValueError("rate: expected states a second, more than 0 and at most 1e9, got "
+                         f"{rate!r}")
+    period = stamp // max(round(1e9 / rate), 1)
+    return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
+
+
+def recording_of(part: Part, selection: Selection, path: str = "", *, whole: bool = False,
+                 rate: float | None = None, warnings: Iterable[str] = ()) -> Recording:
+    """Return the states of a part of a recording.
+
+    Parameters
+    ----------
+    part : Part
+    selection : Selection
+        That it was read with.
+    path : str
+        Of the recording.
+    whole : bool
+        Include the states that belong to other parts.
+    rate : float, optional
+        See ``thinned``.
+    warnings : iterable of str
+        Added to those of the part.
+
+    Returns
+    -------
+    Recording
+    """
+    rows = np.ones(len(part.states.stamp), bool)
+    if not whole:
+        rows[:part.warm] = False
+        rows[len(rows) - part.after:] = False
+    kept = rows & thinned(part.states.stamp, rate)
+    found = part.states if kept.all() else part.states.take(
+        kept if rate is not None else slice(part.warm, len(rows) - part.after))
+    positions, velocities = selection.columns()
+    return Recording(
+        selection.name, path,
+        tuple(selection.position_names[k] for k in positions),
+        tuple(selection.velocity_names[k] for k in velocities),
+        found.stamp, _columns(found.q, positions), _columns(found.v, velocities),
+        _columns(found.tau, velocities), selection.model, gaps_of(found.stamp),
+        (*warnings, *warnings_of(part)))
+
+
+def _columns(values: Array, chosen: list[int]) -> Array:
+    return values if chosen == list(range(values.shape[1])) else values[:, chosen]
+
+
+def warnings_of(part: Part) -> list[str]:
+    """What is wrong with a part, for a person."""
+    found = list(part.problems)
+    found += [_text(f"rejected because of {reason}", note)
+              for reason, note in part.rejected.items()]
+    if part.resets:
+        found.append(_text("with stamps that jumped back", part.resets))
+    if part.unknown:
+        found.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
+    if not len(part.own.stamp) and part.messages and part.missing:
+        found.append(f"no complete state: the position of {abbreviated(part.missing)} is unknown, "
+                     "or older than the others by more than the staleness")
+    return found
+
+
+def _text(what: str, note: Note) -> str:
+    return (f"{note.messages} messages {what}, the first at {1e-9 * note.first:.6f} s: "
+            f"{note.example}")
+
+
+def read(path: str | PathLike[str], robot: Robot = None, *,
+         topics: str | Iterable[str] | None = None, odometry: str | None = None,
+         since: Moment | None = None, until: Moment | None = None, joints: Sequence[str] = (),
+         rate: float | None = None, staleness: float = STALENESS, root_joint: RootJoint = None,
+         base: Base | None = None, progress: Progress | None = None) -> Recording:
+    """Read a recording into memory.
+
+    Messages become states by the rules of the nodes: joints are matched by name, several
+    publishers are merged, a state is complete if no joint is more than the staleness behind the
+    newest. What the nodes reject is left out, and mentioned in the warnings.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        A file ``.mcap``, ``.db3``, ``.bag``, ``.csv`` or ``.parquet``, or the folder of a rosbag2.
+    robot : Model, or path of a URDF, optional
+        Default: the description in the recording; without one, the columns have the names in the
+        messages.
+    topics : str or iterable of str, optional
+        Of joint states. Default: all whose last part is ``joint_states``.
+    odometry : str, optional
+        Of a floating or planar base. Default: the topic whose last part is ``odom`` or
+        ``odometry``.
+    since, until : float, str or datetime, optional
+        Read this interval: seconds since 1970, an ISO date, in UTC unless it states its zone, or
+        ``"+S"``: seconds after the start of the recording.
+    joints : sequence of str
+        Return only the columns of these joints, in this order.
+    rate : float, optional
+        Return at most so many states a second, without resampling.
+    staleness : float
+        Largest difference between stamps within one state [s].
+    root_joint : None, "floating" or "planar"
+        How the root link of a URDF moves in the world.
+    base : tuple of two sequences, optional
+        Constant pose (x y z qx qy qz qw) and twist of a base that moves, instead of odometry.
+    progress : callable, optional
+        Called as ``progress(read, total)`` with numbers of bytes.
+
+    Returns
+    -------
+    Recording
+
+    Raises
+    ------
+    ValueError
+        No recording, no topic of joint states, no joint of the robot in it (names the joints of
+        both), two topics that report the same joint, or an argument that is not understood.
+    OSError
+        The file cannot be read.
+    ImportError
+        A package for this kind of file is missing.
+    """
+    thinned(np.zeros(0, np.int64), rate)
+    source = open_source(path)
+    selection = select(source, robot, topics=topics, odometry=odometry, joints=joints,
+                       staleness=staleness, root_joint=root_joint, base=base)
+    found = tasks(source, selection, since, until, size=float("inf"))
+    damage = [source.damage] if source.damage else []
+    if not found:
+        return recording_of(empty(selection), selection, str(path), warnings=damage)
+    return recording_of(states(found[0], selection, progress), selection, str(path), rate=rate,
+                        warnings=damage)
+
+
+def empty(selection: Selection) -> Part:
+    """Return a part without states."""
+    collector = selection.collector()
+    return Part(States.empty(0, collector.nq, collector.nv), 0, 0, 0, {})

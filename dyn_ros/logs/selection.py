@@ -1,0 +1,307 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which robot and which topics of a recording are read."""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from ..model.joint_states import STALENESS, abbreviated, base_kind, check_base
+from ..model.model import Model, RootJoint
+from .collect import Collector
+from .decode import Decoder, Messages
+from .source import CDR, JOINT_STATE, ODOMETRY, ROS1, TABLE, Span, Topic
+
+Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
+Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
+_READABLE = (CDR, ROS1, TABLE)
+_SAMPLED = 100          # spans that are searched for topics without messages
+
+
+class Described(Protocol):
+    """What is read of a `Source`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def topics(self) -> Sequence[Topic]: ...
+    @property
+    def spans(self) -> Sequence[Span]: ...
+    def description(self) -> str | None: ...
+    def messages(self, span: Span, topics: Sequence[str], decoder: Decoder) -> Messages: ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is read of a recording; it can be sent to other processes.
+
+    Attributes
+    ----------
+    model : Model or None
+        The robot.
+    topics, odometry : tuple of str
+        Of joint states, and of the odometry of a base that moves: one or none.
+    names : tuple of str
+        Names of the joints that are read; without a model, the order of the columns.
+    staleness : float
+        Largest difference between stamps within one state [s].
+    base : tuple of two sequences, or None
+        Constant pose and twist of a base that moves.
+    exclusive : bool
+        Whether two topics that report the same joint are an error.
+    name : str
+        Of the recording.
+    joints : tuple of str
+        Those that a `Recording` contains; empty: all.
+    """
+
+    model: Model | None
+    topics: tuple[str, ...]
+    odometry: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    staleness: float = STALENESS
+    base: Base | None = None
+    exclusive: bool = True
+    name: str = ""
+    joints: tuple[str, ...] = ()
+
+    def collector(self) -> Collector:
+        """Return a new collector of the states of this robot."""
+        if self.model is None:
+            return Collector.of_names(self.names, self.staleness)
+        return Collector(self.model, self.staleness, self.base)
+
+    @property
+    def read_topics(self) -> tuple[str, ...]:
+        """All topics that are read."""
+        return (*self.topics, *self.odometry)
+
+    def columns(self) -> tuple[list[int], list[int]]:
+        """Return the columns of q and of v that belong to ``joints``."""
+        model = self.model
+        if model is None or not self.joints:
+            return list(range(len(self.position_names))), list(range(len(self.velocity_names)))
+        chosen = [model.joint_index(name) for name in self.joints]
+        return ([k for i in chosen for k in range(model.idx_q[i], model.idx_q[i] + model.nqs[i])],
+                [k for i in chosen for k in range(model.idx_v[i], model.idx_v[i] + model.nvs[i])])
+
+    @property
+    def position_names(self) -> tuple[str, ...]:
+        """Names of the numbers in q."""
+        return self.names if self.model is None else self.model.position_names
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        """Names of the numbers in v and in efforts."""
+        return self.names if self.model is None else self.model.velocity_names
+
+
+def select(source: Described, robot: Robot = None, *, topics: str | Iterable[str] | None = None,
+           odometry: str | None = None, joints: Sequence[str] = (),
+           staleness: float = STALENESS, root_joint: RootJoint = None,
+           base: Base | None = None) -> Selection:
+    """Choose the robot and the topics of a recording.
+
+    Parameters
+    ----------
+    source : Source
+    robot : Model, path of a URDF, or None
+        None: the description in the recording; without one, the names are columns.
+    topics : str or iterable of str, optional
+        Of joint states. Default: all whose last part is ``joint_states``.
+    odometry : str, optional
+        Default: the one whose last part is ``odom`` or ``odometry``. Read only if the base moves.
+    joints : sequence of str
+        Those whose columns a `Recording` contains, in this order; empty: all.
+    staleness : float
+        Largest difference between stamps within one state [s].
+    root_joint : None, "floating" or "planar"
+        As for ``Model.from_urdf``; not for a Model.
+    base : tuple of two sequences, optional
+        Constant pose (x y z qx qy qz qw) and twist of a base that moves, instead of odometry.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    ValueError
+        A topic that is not there or not readable, topics that report the same joint, no joint of
+        the robot, several odometries or none, or a description or base that cannot be used.
+    """
+    if not staleness > 0.0:
+        raise ValueError(f"staleness: expected more than 0 s, got {staleness!r}")
+    model = _model(source, robot, root_joint)
+    chosen = _joint_topics(source, topics)
+    moving = model is not None and base_kind(model) is not None
+    if moving and base is not None:
+        check_base(*base)
+    wanted = _odometry(source, odometry) if moving and base is None else ()
+    selection = Selection(model, chosen, wanted, (), float(staleness), base if moving else None,
+                          topics is None, source.name)
+    return _with_joints(_with_names(source, selection), tuple(joints or ()))
+
+
+# --- the robot
+
+def _model(source: Described, robot: Robot, root_joint: RootJoint) -> Model | None:
+    if isinstance(robot, Model):
+        if root_joint is not None:
+            raise ValueError(f"root_joint: expected None for a Model, got {root_joint!r}")
+        return robot
+    if robot is not None:
+        return Model.from_urdf_file(robot, root_joint)
+    text = source.description()
+    if text is None:
+        if root_joint is not None:
+            raise ValueError(f"{source.name}: root_joint requires a robot, and the recording "
+                             "contains no description; pass robot=")
+        return None
+    try:
+        return Model.from_urdf(text, root_joint)
+    except ValueError as error:
+        raise ValueError(f"{source.name}: the description in the recording cannot be used: "
+                         f"{error}; pass robot=") from None
+
+
+# --- topics
+
+def _joint_topics(source: Described, given: str | Iterable[str] | None) -> tuple[str, ...]:
+    available = _readable(source, JOINT_STATE)
+    if given is not None:
+        return _require(source, "topics", [given] if isinstance(given, str) else list(given),
+                        available)
+    found = [name for name in available if name.rpartition("/")[2] == "joint_states"]
+    if not found:
+        others = f"; it has {abbreviated(available)}: pass topics=" if available else ""
+        raise ValueError(f"{source.name}: no readable topic named joint_states of "
+                         f"{JOINT_STATE}{others}{_unreadable(source)}")
+    return tuple(found)
+
+
+def _odometry(source: Described, given: str | None) -> tuple[str, ...]:
+    available = _readable(source, ODOMETRY)
+    if given is not None:
+        return _require(source, "odometry", [given], available)
+    found = [name for name in available if name.rpartition("/")[2] in ("odom", "odometry")]
+    found = found or available
+    if len(found) > 1:
+        raise ValueError(f"{source.name}: several odometries, {', '.join(found)}; pass odometry=")
+    if not found:
+        raise ValueError(f"{source.name}: no odometry, which the moving base of the robot needs; "
+                         "pass base=, its constant pose and twist")
+    return tuple(found)
+
+
+def _readable(source: Described, kind: str) -> list[str]:
+    return list(dict.fromkeys(topic.name for topic in source.topics
+                              if topic.type == kind and topic.encoding in _READABLE))
+
+
+def _unreadable(source: Described) -> str:
+    found = [f"{topic.name} ({topic.encoding})" for topic in source.topics
+             if topic.type == JOINT_STATE and topic.encoding not in _READABLE]
+    return f"; encodings that cannot be read: {abbreviated(found)}" if found else ""
+
+
+def _require(source: Described, what: str, names: list[str], available: list[str]
+             ) -> tuple[str, ...]:
+    for name in names:
+        if name not in available:
+            raise ValueError(f"{source.name}: {what}: no readable topic {name!r}; available: "
+                             f"{abbreviated(available) or 'none'}{_unreadable(source)}")
+    if not names:
+        raise ValueError(f"{what}: expected at least one topic; available: "
+                         f"{abbreviated(available) or 'none'}")
+    return tuple(dict.fromkeys(names))
+
+
+# --- names
+
+class Owners:
+    """Which topic reports which joints of a robot.
+
+    Parameters
+    ----------
+    name : str
+        Of the recording.
+    selection : Selection
+    """
+
+    def __init__(self, name: str, selection: Selection) -> None:
+        self._name, self._selection = name, selection
+        self._known = None if selection.model is None else set(selection.collector().names)
+        self._seen: set[tuple[int, int]] = set()
+        self.topics: set[str] = set()
+        self.joints: dict[str, str] = {}            # name: topic
+        self.others: dict[str, None] = {}
+
+    def take(self, messages: Messages, decoder: Decoder) -> None:
+        """Record who reports what; raise a ValueError if two topics report the same joint."""
+        chosen = messages.layout >= 0
+        if not chosen.any():
+            return
+        pairs = np.unique(np.stack([messages.topic[chosen], messages.layout[chosen]]), axis=1)
+        for topic, layout in pairs.T.tolist():
+            if (topic, layout) not in self._seen:
+                self._seen.add((topic, layout))
+                self._add(decoder.topics[topic], decoder.layouts[layout])
+
+    def _add(self, topic: str, names: tuple[str, ...]) -> None:
+        self.topics.add(topic)
+        for name in names:
+            if self._known is not None and name not in self._known:
+                self.others[name] = None
+                continue
+            owner = self.joints.setdefault(name, topic)
+            if owner != topic and self._selection.exclusive:
+                raise ValueError(
+                    f"{self._name}: the topics {owner} and {topic} both report the joint {name!r}; "
+                    "pass topics=, those that belong to the robot")
+
+    def is_complete(self) -> bool:
+        """Whether every topic was seen, and a joint of the robot."""
+        return bool(self.joints) and self.topics >= set(self._selection.topics)
+
+    def require_joints(self) -> None:
+        """Raise a ValueError if there are joint states, and no joint of the robot is in them."""
+        if self.others and not self.joints and self._known:
+            raise ValueError(
+                f"{self._name}: no joint of the robot is in the recording; the robot has "
+                f"{abbreviated(sorted(self._known or ()))}; the recording has "
+                f"{abbreviated(list(self.others))}")
+
+
+def _with_names(source: Described, selection: Selection) -> Selection:
+    """Add the names of the joints; without a model, all those in the recording."""
+    owners, decoder = Owners(source.name, selection), Decoder()
+    for number, span in enumerate(source.spans):
+        owners.take(source.messages(span, selection.topics, decoder), decoder)
+        if selection.model is not None and (
+                owners.is_complete() or owners.joints and number >= _SAMPLED):
+            break
+    if selection.model is None:
+        return replace(selection, names=tuple(owners.joints))
+    owners.require_joints()
+    return replace(selection, names=selection.collector().names)
+
+
+def _with_joints(selection: Selection, joints: tuple[str, ...]) -> Selection:
+    """Restrict the columns to some joints."""
+    model = selection.model
+    available = (list(selection.names) if model is None else
+                 [name for name, nv in zip(model.joint_names, model.nvs) if nv])
+    for name in joints:
+        if name not in available:
+            raise ValueError(f"joints: {selection.name} has no joint {name!r}; available: "
+                             f"{abbreviated(available) or 'none'}")
+    if len(set(joints)) < len(joints):
+        raise ValueError(f"joints: expected each once, got {', '.join(joints)}")
+    if model is None and joints:
+        return replace(selection, names=joints)
+    return replace(selection, joints=joints)

@@ -1,0 +1,70 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that the tests of jobs call in other processes."""
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def plan(count):
+    """Describe the parts of a recording, which is a number here."""
+    if count < 0:
+        raise ValueError(f"{count} is negative")
+    return list(range(count))
+
+
+def text(count, number):
+    return f"{count}:{number} "
+
+
+def die_on_two(count, number):
+    if (count, number) == (7, 2):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def die_once(folder, count, number):
+    """End the process in the first call with 3."""
+    mark = Path(folder) / "died"
+    if number == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def fail_on_two(count, number):
+    if number == 2:
+        raise OSError(28, "No space left on device", "part-2")
+    return float(number)
+
+
+class Unreadable(Exception):
+    """An exception that cannot be unpickled."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def raise_unreadable(count, number):
+    raise Unreadable(1, 2)
+
+
+def slowly(folder, count, number):
+    """Leave a mark that this part was worked on."""
+    time.sleep(0.2)
+    with (Path(folder) / f"{count}-{number}").open("a") as file:
+        file.write("x")
+    return 1
+
+
+def pid(count, number):
+    return os.getpid()
+
+
+def count_states(part):
+    return len(part)
+
+
+def sum_of_squares(part):
+    return (part.q ** 2).sum(axis=0)

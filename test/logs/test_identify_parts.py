@@ -1,0 +1,121 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Identification in parts agrees with that in memory."""
+import dataclasses
+
+import numpy as np
+import pytest
+from identification.recordings import perturbed, record, waves
+from identification.robots import load as load_robot
+from logs.part_samples import load, save
+
+import dyn_ros
+from dyn_ros.identification import Samples
+from dyn_ros.logs.identify import evenly, identify_parts
+from dyn_ros.logs.jobs import Part
+from dyn_ros.logs.workers import LocalWorkers
+
+OPTIONS = dict(armature=True, friction=True, stribeck=None, motor_constants=None, noise=None,
+               regularization=1.0, huber=3.0, held_out=0.2, seed=0, threads=1, contact_dimension=3)
+SIZE = 2000         # samples of a part
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    """Two minutes of an arm with other parameters."""
+    true = perturbed(load_robot("ur10"), seed=1)
+    motion = waves(np.zeros(6), 1.2, [0.1, 0.2, 0.4, 0.7])
+
+    def longer(time):
+        return motion(time)
+
+    longer.time = np.array([0.0, 120.0])
+    longer.at = motion
+    found = record(true, longer)
+    return saved(tmp_path_factory.mktemp("recording"), found)
+
+
+def saved(folder, recording):
+    save(folder, time=recording.time, q=recording.q, tau=recording.tau)
+    return folder, recording
+
+
+@pytest.fixture(scope="module")
+def pushed(recording, tmp_path_factory):
+    """The same; something pushes the arm for 0.2 s."""
+    tau = recording[1].tau.copy()
+    tau[20000:20100] += 30.0
+    return saved(tmp_path_factory.mktemp("pushed"), dataclasses.replace(recording[1], tau=tau))
+
+
+@pytest.fixture(scope="module")
+def workers():
+    found = LocalWorkers(2, retries=0)
+    yield found
+    found.close()
+
+
+def parts(folder, model, count):
+    return [Part(n, (folder, model, start, start + SIZE, 300), 1.0)
+            for n, start in enumerate(range(0, count, SIZE))]
+
+
+@pytest.mark.parametrize("name, changes", [
+    ("recording", {}), ("recording", dict(huber=None)), ("pushed", {}),
+    ("pushed", dict(stribeck=0.1, motor_constants=2.0))])
+def test_parts_give_what_memory_gives(request, workers, name, changes):
+    folder, found = request.getfixturevalue(name)
+    model, options = load_robot("ur10"), OPTIONS | changes
+    progress = []
+    result = identify_parts(model, parts(folder, model, len(found.time)), load, workers,
+                            cutoff=10.0, progress=lambda done, what: progress.append(done),
+                            **options)
+    whole = dyn_ros.identify(model, Samples.from_arrays(model, found.time, found.q, found.tau,
+                                                        cutoff=10.0), **options)
+    assert abs(result.size - whole.size) <= 4       # the last one of the filter, by rounding
+    deviations = (result.base.estimate - whole.base.estimate) / whole.base.deviation
+    assert np.abs(deviations).max() < 0.1
+    ratio = result.base.deviation / whole.base.deviation
+    assert ratio.min() > 0.7 and ratio.max() < 1.4
+    change = result.identified.inertial_parameters - whole.identified.inertial_parameters
+    size = np.abs(whole.identified.inertial_parameters).max()
+    assert np.abs(change).max() < 1e-2 * size
+    for one, other in zip(result.joints, whole.joints):
+        assert one.torque == pytest.approx(other.torque, rel=0.2)
+        assert one.after == pytest.approx(other.after, rel=0.2)
+    assert result.base.excitation == whole.base.excitation
+    assert progress == sorted(progress) and progress[-1] == 1.0
+
+
+def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
+    folder, found = recording
+    model = load_robot("ur10")
+    result = identify_parts(model, parts(folder, model, len(found.time)), load, workers,
+                            cutoff=None, progress=lambda done, what: None, **OPTIONS)
+    assert 1.0 < result.samples.cutoff <= 20.0
+
+
+def test_parts_that_are_too_short_are_reported(recording, workers):
+    folder, found = recording
+    model = load_robot("ur10")
+    some = parts(folder, model, len(found.time))
+    some.insert(5, Part(        # the last one has a single sample
+        0, (folder, model, 100, 110, 0), 1.0))
+    result = identify_parts(model, some, load, workers, cutoff=10.0,
+                            progress=lambda done, what: None, **OPTIONS)
+    assert any("2 of 32 parts of the recordings were not used" in text
+               for text in result.warnings)
+
+
+def test_no_part_can_be_used(recording, workers):
+    folder, _ = recording
+    model = load_robot("ur10")
+    with pytest.raises(ValueError, match="no part can be used: expected a segment"):
+        identify_parts(model, [Part(0, (folder, model, 100, 110, 0), 1.0)], load, workers,
+                       cutoff=10.0, progress=lambda done, what: None, **OPTIONS)
+
+
+def test_parts_are_chosen_evenly():
+    assert evenly(5, 16) == [0, 1, 2, 3, 4]
+    assert evenly(101, 3) == [0, 50, 100]
+    assert evenly(1, 3) == [0]

@@ -1,0 +1,110 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in processes of this machine: order, failures, processes that die."""
+import errno
+import operator
+import os
+import time
+from functools import partial
+
+import pytest
+from logs import part_functions as functions
+
+from dyn_ros.logs.jobs import Done, Jobs, Part, Planned
+from dyn_ros.logs.workers import LocalWorkers
+
+
+@pytest.fixture(scope="module")
+def workers():
+    found = LocalWorkers(2, retries=2)
+    yield found
+    found.close()
+
+
+def parts(counts):
+    return lambda index, described: ([Part(n, (counts[index], n), 1.0) for n in described], 0.0)
+
+
+def run(workers, function, counts, **options):
+    jobs = Jobs(workers, functions.plan, parts(counts), function, counts, [1.0] * len(counts),
+                **options)
+    return jobs, list(jobs)
+
+
+def test_each_part_is_done_once(workers):
+    counts, progress = [3, 0, 20], []
+    _, events = run(workers, functions.text, counts,
+                    progress=lambda done, what: progress.append((done, what)))
+    done = [event for event in events if isinstance(event, Done)]
+    assert sorted((event.recording, event.number) for event in done) == [
+        (index, n) for index, count in enumerate(counts) for n in range(count)]
+    assert all(event.value == f"{counts[event.recording]}:{event.number} " for event in done)
+    assert [event.recording for event in events if isinstance(event, Planned)] == [0, 1, 2]
+    fractions = [fraction for fraction, _ in progress]
+    assert fractions == sorted(fractions) and fractions[-1] == pytest.approx(1.0)
+    assert progress[-1][1] == "20"
+
+
+def test_values_are_combined_in_their_order(workers):
+    counts = [9, 0, 70, 1]
+    jobs, events = run(workers, functions.text, counts, reduce=operator.add)
+    assert all(event.value is None for event in events if isinstance(event, Done))
+    assert workers.value(jobs.total) == "".join(
+        f"{count}:{n} " for count in counts for n in range(count))
+
+
+def test_nothing_to_combine(workers):
+    jobs, _ = run(workers, functions.text, [0, -1, 0], reduce=operator.add)
+    assert jobs.total is None
+
+
+def test_failures_are_reported_and_the_rest_is_done(workers):
+    jobs, events = run(workers, functions.fail_on_two, [4, -1], reduce=operator.add)
+    failures = [event for event in events if event.failure is not None]
+    part, plan = sorted(failures, key=lambda event: event.recording)
+    assert (part.recording, part.number, part.failure.number) == (0, 2, errno.ENOSPC)
+    assert str(part.failure) == "part-2: No space left on device"
+    assert plan == Planned(1, None, plan.failure) and str(plan.failure) == "-1 is negative"
+    assert workers.value(jobs.total) == 0.0 + 1.0 + 3.0
+
+
+def test_an_exception_that_cannot_be_unpickled(workers):
+    _, events = run(workers, functions.raise_unreadable, [1])
+    assert str(events[-1].failure) == "Unreadable: 1 and 2"
+    assert "raise_unreadable" in events[-1].failure.details
+
+
+def test_a_part_that_ends_its_process_costs_that_part_alone(workers):
+    _, events = run(workers, functions.die_on_two, [5, 7, 6])
+    done = {(event.recording, event.number): event for event in events if isinstance(event, Done)}
+    assert len(done) == 18 == len([event for event in events if isinstance(event, Done)])
+    failed = [key for key, event in done.items() if event.failure is not None]
+    assert failed == [(1, 2)]
+    assert "died 3 times" in str(done[1, 2].failure)
+
+
+def test_a_process_that_dies_once(workers, tmp_path):
+    _, events = run(workers, partial(functions.die_once, tmp_path), [12])
+    done = [event for event in events if isinstance(event, Done)]
+    assert sorted(event.value for event in done) == list(range(12))
+    assert all(event.failure is None for event in done)
+
+
+def test_closing_ends_the_processes(tmp_path):
+    workers = LocalWorkers(2, retries=0)
+    jobs = iter(Jobs(workers, functions.plan, parts([50]), functions.pid, [50], [1.0]))
+    next(jobs)
+    found = {next(jobs).value for _ in range(10)}
+    workers.close()
+    deadline = time.monotonic() + 10.0
+    while any(is_alive(process) for process in found):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

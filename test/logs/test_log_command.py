@@ -1,0 +1,271 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``dyn_ros log``: results, what continues, what is broken, what stops it."""
+import json
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: run `make test`")
+pytest.importorskip("mcap", reason="mcap is not installed: run `make test`")
+
+import pyarrow.parquet
+from logs import recorded
+
+import dyn_ros
+from dyn_ros import cli, logs
+
+ARM = "dyn_ros/robots/arm7.urdf"
+MODEL = dyn_ros.Model.from_urdf_file(ARM)
+COUNT = 200_000         # messages: three parts
+
+
+@pytest.fixture(scope="module")
+def bag(tmp_path_factory):
+    """A recording of three parts."""
+    path = tmp_path_factory.mktemp("bag") / "run.mcap"
+    return recorded.synthetic_mcap(path, MODEL, COUNT)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A recording of one part, with the description of its robot."""
+    path = tmp_path_factory.mktemp("small") / "small.mcap"
+    with open(ARM) as file:
+        return recorded.synthetic_mcap(path, MODEL, 5000, description=file.read())
+
+
+def run(*arguments):
+    return cli.main(["log", *map(str, arguments)])
+
+
+def parts(folder):
+    return sorted(folder.glob("part-*"))
+
+
+def numbers(folder):
+    return [pyarrow.parquet.read_table(path) for path in parts(folder)]
+
+
+def test_results_are_a_dataset(bag, small, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run(bag, small, "--robot", ARM, "--compute", "gravity", "residual", "--out", out,
+               "--workers", "2") == 0
+    assert f"205,000 states of 2 recordings in {out}" in capsys.readouterr().out
+    assert len(parts(out / "recording=run")) == 3
+    table = pyarrow.parquet.read_table(out)         # as pandas reads it
+    assert set(table["recording"].to_pylist()) == {"run", "small"}
+    assert len(table) == COUNT + 5000
+    stamps = np.concatenate([part["stamp"] for part in numbers(out / "recording=run")])
+    recording = logs.read(bag, MODEL)
+    np.testing.assert_array_equal(stamps, recording.stamp)
+    found = np.concatenate([part["gravity.elbow_pitch"] for part in numbers(
+        out / "recording=run")])
+    expected = dyn_ros.generalized_gravity(MODEL, dyn_ros.Data(MODEL), recording.q)
+    k = MODEL.velocity_names.index("elbow_pitch")
+    np.testing.assert_allclose(found, expected[:, k], atol=1e-12)
+
+
+def test_parts_have_no_seam(bag, tmp_path):
+    """The residuals of a part are those of the whole recording."""
+    assert run(bag, "--robot", ARM, "--compute", "residual", "--out", tmp_path, "--workers",
+               "1") == 0
+    from dyn_ros.logs.files import open_source
+    from dyn_ros.logs.part import states, tasks
+    from dyn_ros.logs.quantities import compute
+    from dyn_ros.logs.selection import select
+    source = open_source(bag)
+    selection = select(source, MODEL)
+    whole = states(tasks(source, selection, size=float("inf"))[0], selection)
+    expected = compute(MODEL, whole.states, 0, ("residual",)).columns
+    for name in [f"residual.{name}" for name in MODEL.velocity_names]:
+        found = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])
+        np.testing.assert_allclose(found, expected[name], rtol=0.0, atol=1e-12)
+
+
+def test_finished_parts_are_kept(bag, tmp_path, capsys):
+    arguments = [bag, "--robot", ARM, "--out", tmp_path, "--rate", "10", "--workers", "1"]
+    assert run(*arguments) == 0
+    first = capsys.readouterr().out
+    folder = tmp_path / "recording=run"
+    before = {path.name: path.stat().st_mtime_ns for path in parts(folder)}
+    parts(folder)[1].unlink()
+    assert run(*arguments) == 0
+    assert capsys.readouterr().out == first
+    after = {path.name: path.stat().st_mtime_ns for path in parts(folder)}
+    assert set(after) == set(before)
+    assert [name for name in after if after[name] != before[name]] == ["part-000001.parquet"]
+    assert "2,000 states" in first
+
+
+def test_other_options_are_an_error(small, tmp_path, capsys):
+    arguments = [small, "--out", tmp_path, "--compute", "residual", "--workers", "1"]
+    assert run(*arguments) == 0
+    before = numbers(tmp_path / "recording=small")[0]
+    assert run(*arguments, "--gain", "50") == 2
+    error = capsys.readouterr().err
+    assert "computed with other options: gain was 100.0, now 50.0; pass another" in error
+    assert run(*arguments, "--gain", "50", "--overwrite") == 0
+    assert not numbers(tmp_path / "recording=small")[0].equals(before)
+
+
+def test_a_recording_that_changed_is_computed_again(small, tmp_path):
+    path = shutil.copy(small, tmp_path / "run.mcap")
+    out = tmp_path / "out"
+    assert run(path, "--out", out, "--workers", "1") == 0
+    assert len(numbers(out / "recording=run")[0]) == 5000
+    recorded.synthetic_mcap(path, MODEL, 3000)
+    assert run(path, "--robot", ARM, "--out", out, "--workers", "1") == 0
+    assert len(numbers(out / "recording=run")[0]) == 3000
+
+
+def test_recordings_of_one_name(small, tmp_path):
+    paths = []
+    for day in ("monday", "tuesday"):
+        (tmp_path / day).mkdir()
+        paths.append(shutil.copy(small, tmp_path / day / "run.mcap"))
+    out = tmp_path / "out"
+    assert run(paths[0], "--out", out, "--workers", "1") == 0
+    assert run(*paths, "--out", out, "--workers", "1") == 0
+    assert {path.name for path in out.iterdir()} == {"recording=run", "recording=tuesday_run"}
+    assert len(pyarrow.parquet.read_table(out)) == 10000
+
+
+def test_a_broken_file_costs_that_file_alone(bag, small, tmp_path, capsys):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    shutil.copy(small, folder / "good.mcap")
+    (folder / "broken.mcap").write_bytes(b"nothing of the kind" * 100)
+    recorded.synthetic_mcap(folder / "other.mcap", ["left", "right"], 1000)
+    cut = (folder / "cut.mcap").open("wb")
+    with cut:
+        cut.write(bag.read_bytes()[:bag.stat().st_size // 2])
+    assert run(folder, "--robot", ARM, "--out", tmp_path / "out", "--workers", "2") == 1
+    error = capsys.readouterr().err
+    lines = {line.split(":")[0].rpartition("/")[2]: line for line in error.splitlines()}
+    assert "no joint of the robot is in the recording" in lines["other.mcap"]
+    assert "can be read" in lines["cut.mcap"]
+    assert "broken.mcap" in lines and "good.mcap" not in lines
+    assert len(numbers(tmp_path / "out" / "recording=good")[0]) == 5000
+    rows = sum(map(len, numbers(tmp_path / "out" / "recording=cut")))
+    assert 0.4 * COUNT < rows < 0.6 * COUNT
+
+
+def test_the_description_is_missing(tmp_path, capsys):
+    path = recorded.synthetic_mcap(tmp_path / "run.mcap", MODEL, 1000)
+    assert run(path, "--compute", "gravity", "--workers", "1") == 1
+    assert "contains no robot description; pass --robot FILE.urdf" in capsys.readouterr().err
+
+
+def start(*arguments, **more):
+    return subprocess.Popen([sys.executable, "-m", "dyn_ros.cli", "log", *map(str, arguments)],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def limit_files():
+    """No file of this process and of those that it starts can have more than 20 kB."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+
+
+def test_a_disk_that_is_full(bag, small, tmp_path):
+    process = start(bag, small, "--robot", ARM, "--out", tmp_path, "--workers", "2",
+                    preexec_fn=limit_files)
+    error = process.communicate()[1]
+    assert process.returncode == 2, error
+    assert "File too large; what is finished remains: free some space" in error
+    assert "Traceback" not in error
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith((".", "part-"))]
+
+
+def test_ctrl_c(tmp_path):
+    path = recorded.synthetic_mcap(tmp_path / "run.mcap", MODEL, 1_000_000)
+    out = tmp_path / "out"
+    arguments = [path, "--robot", ARM, "--compute", "residual", "--out", out, "--workers", "1"]
+    process = start(*arguments)
+    deadline = time.monotonic() + 120.0
+    while not parts(out / "recording=run"):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    error = process.communicate(timeout=30.0)[1]
+    assert process.returncode == 130
+    assert error.splitlines()[-1] == "stopped; run the same command again to continue"
+    assert "Traceback" not in error
+    before = {each.name: each.stat().st_mtime_ns for each in parts(out / "recording=run")}
+    finished = (out / "recording=run" / "_parts.jsonl").read_text().count("\n")
+    assert 0 < len(before) < 10
+    assert run(*arguments) == 0
+    after = {each.name: each.stat().st_mtime_ns for each in parts(out / "recording=run")}
+    assert sum(after[name] == before[name] for name in before) >= finished
+    assert sum(map(len, numbers(out / "recording=run"))) == 1_000_000
+    assert not list(out.rglob(".*.tmp"))
+
+
+def test_a_line_that_was_cut(small, tmp_path):
+    arguments = [small, "--out", tmp_path, "--workers", "1"]
+    assert run(*arguments) == 0
+    lines = tmp_path / "recording=small" / "_parts.jsonl"
+    complete = lines.read_text()
+    lines.write_text(complete + complete[:40])
+    (tmp_path / "recording=small" / ".part-000001.parquet.0000.tmp").touch()
+    assert run(*arguments) == 0
+    assert lines.read_text() == complete
+    assert not list(tmp_path.rglob(".*.tmp"))
+    assert json.loads(complete)["states"] == 5000
+
+
+def test_joints_and_rate(small, tmp_path):
+    assert run(small, "--out", tmp_path, "--joints", "elbow_pitch", "--rate", "100", "--since",
+               "+1", "--until", "+3", "--compute", "state", "nle", "--workers", "1") == 0
+    table = numbers(tmp_path / "recording=small")[0]
+    assert [name for name in table.column_names if name not in ("time", "stamp")] == [
+        "position.elbow_pitch", "velocity.elbow_pitch", "effort.elbow_pitch", "nle.elbow_pitch"]
+    assert abs(len(table) - 200) <= 1
+
+
+def test_messages(small, tmp_path):
+    assert run(small, "--out", tmp_path, "--format", "mcap", "--compute", "gravity", "--workers",
+               "1") == 0
+    assert {path.name for path in (tmp_path / "small").iterdir()} >= {
+        "part-000000.mcap", "metadata.yaml"}
+    recording = logs.read(tmp_path / "small", MODEL, topics="/joint_states")
+    assert len(recording) == 5000
+
+
+@pytest.mark.parametrize("suffix", [".png", ".html"])
+def test_plot(small, tmp_path, capsys, suffix):
+    path = tmp_path / f"plot{suffix}"
+    assert run(small, "--compute", "residual", "--plot", path, "--workers", "1") == 0
+    assert f"wrote {path}" in capsys.readouterr().out
+    assert path.stat().st_size > 10000
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["missing.mcap"], "missing.mcap"),
+    (["small.mcap", "--since", "soon"], "since: expected seconds since the epoch"),
+    (["small.mcap", "--topic", "/other"], "no readable topic '/other'; available: /joint_states"),
+    (["small.mcap", "--gain", "-1"], "gain: expected more than 0, got -1.0"),
+    (["small.mcap", "--joints", "elbow"], "'elbow'"),
+    (["small.mcap", "--scheduler", "tcp://127.0.0.1:1"], "--scheduler: pass --out too"),
+    (["small.mcap", "--plot", "a.png", "--format", "mcap"], "use --format parquet"),
+    (["small.mcap", "--robot", "missing.urdf"], "missing.urdf: No such file or directory"),
+])
+def test_errors_name_the_value(small, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(small.parent)
+    assert run(*arguments) in (1, 2)
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--plot", "plot.pdf"], ["--compute", "speed"],
+                                       ["--workers", "0"], ["--rate", "0"]])
+def test_invalid_options(small, arguments, capsys):
+    with pytest.raises(SystemExit):
+        run(small, *arguments)
+    assert arguments[1] in capsys.readouterr().err
