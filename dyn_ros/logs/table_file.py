@@ -168,6 +168,8 @@ def _csv_blocks(path: Path) -> tuple[list[str], Iterator[tuple[tuple[int, ...], 
         is_whole = file.read() == b"\n"
     try:
         names = [name.strip() for row in csv.reader([head.decode("utf-8-sig")]) for name in row]
+    except csv.Error as error:
+        raise ValueError(f"{str(path)!r}: the line of names cannot be read: {error}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{str(path)!r}: expected text in UTF-8: {error}; save the table as CSV "
                          "in UTF-8, or as Parquet") from None

@@ -553,3 +553,11 @@ def test_damaged_tables(tmp_path):
     parquet.write_bytes(parquet.read_bytes()[:-100])
     with pytest.raises(ValueError, match="is cut, or no Parquet file"):
         files.open_source(parquet)
+
+
+def test_numbers_of_rows_far_apart(tmp_path):
+    path = write_bag2(tmp_path / "bag", recorded()) / "bag.db3"
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE messages SET id = 9000000000000000000 + id WHERE id > 100")
+    connection.close()
+    assert decoded(files.open_source(path))[0] == expected(recorded())
