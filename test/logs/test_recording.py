@@ -496,6 +496,17 @@ def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
         assert any("can be read" in text for text in found.warnings)
 
 
+def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
+    path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 100))
+    source = open_source(path)
+    (task,) = tasks(source, select(source, arm))
+    (span,) = task.spans
+    wrong = task._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
+    found = states(wrong, select(source, arm))
+    assert found.problems == ("messages outside of the times that the file states for their "
+                              "chunk, which may be lost (10 times)",)
+
+
 def test_a_robot_without_joints(tmp_path):
     model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>')
     found = read(recorded.write_mcap(tmp_path / "a.mcap", motion(["x"], 5)), model)
