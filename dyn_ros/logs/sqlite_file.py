@@ -109,7 +109,8 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         damage = f"is damaged: {error}"
     if first is None:
         return Scan(merged([Topic(*channel[1:], 0) for channel in channels]), ())
-    rows = _rows_of_span(path, first, last, is_end_known)
+    mean = _mean_size(path, last - first + 1) if is_end_known else _SPAN // _UNKNOWN
+    rows = min(max(_SPAN // mean, _FEWEST), _MOST)
     for start in range(first, last + 1, rows):
         found, problem = _examine(connection, start, start + rows)
         for number, count, *_ in found:
@@ -119,7 +120,8 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
             subset = tuple(channel for channel in channels if channel[0] in numbers)
             spans.append(Span(limited(min(each[2] for each in found)),
                               limited(max(each[3] for each in found)),
-                              sum(each[4] for each in found), (subset, start, start + rows)))
+                              mean * sum(each[1] for each in found),
+                              (subset, start, start + rows)))
         damage = damage or problem
         if not is_end_known and (problem or not found):       # nothing else limits the search
             break
@@ -129,27 +131,24 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     return Scan(topics, tuple(spans), damage)
 
 
-def _rows_of_span(path: Path, first: int, last: int, is_end_known: bool) -> int:
-    if not is_end_known:
-        return _UNKNOWN
-    mean = max(path.stat().st_size // (last - first + 1), 1)
-    return min(max(_SPAN // mean, _FEWEST), _MOST)
+def _mean_size(path: Path, count: int) -> int:
+    """Mean size of so many rows [bytes]."""
+    return max(path.stat().st_size // count, 1)
 
 
 def _examine(connection: sqlite3.Connection, start: int, stop: int
-             ) -> tuple[list[tuple[int, int, int, int, int]], str]:
-    """Of each topic in a range: number, count, earliest, latest, bytes; and what is damaged."""
+             ) -> tuple[list[tuple[int, int, int, int]], str]:
+    """Of each topic in a range: number, count, earliest, latest; and what is damaged."""
     try:
         return connection.execute(
-            "SELECT topic_id, count(*), min(timestamp), max(timestamp), sum(length(data)) "
-            f"{_WHERE} GROUP BY topic_id", (start, stop)).fetchall(), ""
+            f"SELECT topic_id, count(*), min(timestamp), max(timestamp) {_WHERE} "
+            "GROUP BY topic_id", (start, stop)).fetchall(), ""
     except sqlite3.Error:
         rows, error = _whole_rows(connection, start, stop)
-    found: dict[int, list[tuple[int, bytes]]] = {}
-    for number, time, data in rows:
-        found.setdefault(number, []).append((time, data))
-    return [(number, len(each), min(time for time, _ in each), max(time for time, _ in each),
-             sum(len(data) for _, data in each)) for number, each in found.items()], error
+    found: dict[int, list[int]] = {}
+    for number, time, _ in rows:
+        found.setdefault(number, []).append(time)
+    return [(number, len(times), min(times), max(times)) for number, times in found.items()], error
 
 
 def _whole_rows(connection: sqlite3.Connection, start: int, stop: int
