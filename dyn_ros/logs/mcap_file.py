@@ -17,8 +17,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import decode
 from .compression import Damaged, decompress
+from .decode import index_of
+from .decode_kernel import INDEX_MCAP
 from .source import (
     Channels,
     CodeOf,
@@ -97,7 +98,7 @@ class _Scanner:
 
     def _read_summary(self, position: int) -> None:
         content = np.frombuffer(self.read(position, self.end - position), np.uint8)
-        index, _ = decode.index_of(decode.INDEX_MCAP, content, None)
+        index, _ = index_of(INDEX_MCAP, content, None)
         self._define_all(content, index)
         self.has_summary = content[-len(MAGIC):].tobytes() == MAGIC
         if not self.has_summary:
@@ -138,7 +139,7 @@ class _Scanner:
     def _add_messages(self, offset: int, least: int) -> int:
         """Note messages outside chunks; return the offset behind them."""
         content = np.frombuffer(self.read(offset, max(_BLOCK, least)), np.uint8)
-        index, length = decode.index_of(decode.INDEX_MCAP, content, None)
+        index, length = index_of(INDEX_MCAP, content, None)
         self._define_all(content, index)
         self.parts.append(_examined(_Part(offset, length, 0, 0, length, None), index))
         return offset + length
@@ -155,7 +156,7 @@ class _Scanner:
             content, problem = _content(self.file, part.offset, part.length)
             if problem:
                 continue                    # it is reported when the chunk is read
-            index, _ = decode.index_of(decode.INDEX_MCAP, content, None)
+            index, _ = index_of(INDEX_MCAP, content, None)
             self._define_all(content, index)
             self.parts[k] = _examined(part, index)
 
@@ -283,7 +284,7 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
             for offset, length in parts:
                 content, problem = _content(file, offset, length)
                 problems += [problem] if problem else []
-                index, _ = decode.index_of(decode.INDEX_MCAP, content, codes)
+                index, _ = index_of(INDEX_MCAP, content, codes)
                 index[:, 2] += size
                 size += len(content)
                 contents.append(content)

@@ -14,8 +14,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import decode
 from .compression import Damaged, decompress
+from .decode import index_of
+from .decode_kernel import INDEX_ROS1
 from .source import (
     ROS1,
     Channels,
@@ -132,7 +133,7 @@ class _Scanner:
             if problem:
                 self.damage = "; ".join(filter(None, (self.damage, problem)))
                 continue
-            index, _ = decode.index_of(decode.INDEX_ROS1, content, None)
+            index, _ = index_of(INDEX_ROS1, content, None)
             for _, _, offset, length in index[index[:, 0] < 0].tolist():
                 self._define(content[offset:offset + length].tobytes())
             rows = index[index[:, 0] >= 0]
@@ -210,5 +211,5 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
     with open(path, "rb") as file:
         content, problem = _content(file, chunk)
-    index, _ = decode.index_of(decode.INDEX_ROS1, content, codes)
+    index, _ = index_of(INDEX_ROS1, content, codes)
     return Raw(content, index, (problem,) if problem else ())

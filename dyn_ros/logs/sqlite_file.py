@@ -19,6 +19,7 @@ import numpy as np
 
 from .compression import beginning_of_file
 from .source import (
+    LATEST,
     Channels,
     CodeOf,
     Raw,
@@ -35,6 +36,7 @@ MAGIC = b"SQLite format 3\0"
 _SPAN = 1 << 21             # bytes
 _FEWEST, _MOST = 64, 50_000  # rows of a span
 _BLOCK = 2000               # rows
+_FAILURES = 100             # damaged spans after which the rest is not searched
 _UNKNOWN = 5000             # rows of a span if the size of the table is unknown
 _WHERE = ("FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
           "AND typeof(timestamp) = 'integer' AND typeof(data) = 'blob'")
@@ -102,17 +104,22 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     total: Counter[int] = Counter()
     damage = ""
     try:
-        first, last = connection.execute("SELECT min(id), max(id) FROM messages").fetchone()
+        first, last, count = connection.execute(
+            "SELECT min(id), max(id), count(*) FROM messages").fetchone()
         is_end_known = True
     except sqlite3.Error as error:
-        first, last, is_end_known = 1, 1 << 62, False
+        first, last, count, is_end_known = 1, LATEST, 0, False
         damage = f"is damaged: {error}"
     if first is None:
         return Scan(merged([Topic(*channel[1:], 0) for channel in channels]), ())
-    mean = _mean_size(path, last - first + 1) if is_end_known else _SPAN // _UNKNOWN
+    if not isinstance(first, int) or not isinstance(last, int):
+        return Scan((), (), f"is damaged: its messages have the numbers {first!r} to {last!r}")
+    mean = max(path.stat().st_size // count, 1) if count else _SPAN // _UNKNOWN
     rows = min(max(_SPAN // mean, _FEWEST), _MOST)
-    for start in range(first, last + 1, rows):
-        found, problem = _examine(connection, start, start + rows)
+    start, failures = first, 0
+    while start <= last:
+        stop = min(start + rows, LATEST)
+        found, problem = _examine(connection, start, stop)
         for number, count, *_ in found:
             total[number] += count
         if found:
@@ -121,19 +128,26 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
             spans.append(Span(limited(min(each[2] for each in found)),
                               limited(max(each[3] for each in found)),
                               mean * sum(each[1] for each in found),
-                              (subset, start, start + rows)))
+                              (subset, start, stop)))
         damage = damage or problem
-        if not is_end_known and (problem or not found):       # nothing else limits the search
+        failures += bool(problem)
+        if failures > _FAILURES or not is_end_known and (problem or not found) or stop == LATEST:
             break
+        start = _next_row(connection, stop)
     topics = merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
     if damage:
         damage = f"{damage.rstrip('.')}: {sum(total.values()):,} messages can be read"
     return Scan(topics, tuple(spans), damage)
 
 
-def _mean_size(path: Path, count: int) -> int:
-    """Mean size of so many rows [bytes]."""
-    return max(path.stat().st_size // count, 1)
+def _next_row(connection: sqlite3.Connection, start: int) -> int:
+    """Number of the first row from a number on; a damaged database may have large gaps."""
+    try:
+        found, = connection.execute("SELECT min(id) FROM messages WHERE id >= ?", (start,)
+                                    ).fetchone()
+    except sqlite3.Error:
+        return start
+    return found if isinstance(found, int) else LATEST
 
 
 def _examine(connection: sqlite3.Connection, start: int, stop: int

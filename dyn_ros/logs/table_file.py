@@ -168,6 +168,8 @@ def _csv_blocks(path: Path) -> tuple[list[str], Iterator[tuple[tuple[int, ...], 
         is_whole = file.read() == b"\n"
     try:
         names = [name.strip() for row in csv.reader([head.decode("utf-8-sig")]) for name in row]
+    except csv.Error as error:
+        raise ValueError(f"{str(path)!r}: the line of names cannot be read: {error}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{str(path)!r}: expected text in UTF-8: {error}; save the table as CSV "
                          "in UTF-8, or as Parquet") from None
@@ -208,7 +210,9 @@ def _parquet(path: Path) -> Any:
     arrow = _pyarrow()
     try:
         return arrow.parquet.ParquetFile(path, pre_buffer=False)
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:
+        if getattr(error, "errno", None):       # such as a file that is not there
+            raise
         raise ValueError(f"{str(path)!r} is cut, or no Parquet file: {error}") from None
 
 
@@ -223,9 +227,11 @@ def _read(path: Path, names: Sequence[str], place: tuple[int, ...], columns: lis
         else:
             table = _groups.read(path, place, columns)
         return {name: _numbers(arrow, table.column(name)) for name in columns}, problems
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OSError) as error:
+        if getattr(error, "errno", None):
+            raise
         return ({name: np.zeros(0) for name in columns},
-                [*problems, f"expected numbers in all columns of joints: {error}"])
+                [*problems, f"the rows of a part cannot be read: {error}"])
 
 
 def _read_csv(arrow: Any, path: Path, names: Sequence[str], place: tuple[int, ...],
@@ -234,6 +240,8 @@ def _read_csv(arrow: Any, path: Path, names: Sequence[str], place: tuple[int, ..
     with open(path, "rb") as file:
         file.seek(start)
         block = file.read(length)
+    if not block.isascii():         # of text, which is not read
+        block = block.decode("ascii", "replace").encode("ascii", "replace")
     skipped: list[int] = []
 
     def skip(row: Any) -> str:
@@ -270,7 +278,9 @@ class _Groups:
             self._key, self._next = key, 0
         batch = None
         while self._next <= start:
-            batch = next(self._batches)
+            batch = next(self._batches, None)
+            if batch is None:
+                raise arrow.ArrowInvalid(f"row group {group} has fewer rows than the file states")
             self._next += len(batch)
         return arrow.Table.from_batches([batch])
 
