@@ -85,6 +85,7 @@ class _Reader:
             before = dict(self.decoder.problems)
             messages = self.read(span)
             if task.owns(span):
+                self._check_times(span, messages)
                 self._add_problems(before)
             if len(self.selection.topics) > 1:
                 self._owners.take(messages, self.decoder)
@@ -95,6 +96,14 @@ class _Reader:
 
         for messages in plans.in_order(task.spans, read):
             yield between(messages, task.begin, task.end)
+
+    def _check_times(self, span: Span, messages: Messages) -> None:
+        """Report messages outside of the times that a file states: plans rely on these."""
+        inside = (bisect_left(messages.log_time, span.stop + 1)
+                  - bisect_left(messages.log_time, span.start))
+        if inside < len(messages):
+            self.decoder.report("messages outside of the times that the file states for their "
+                                "chunk, which may be lost", len(messages) - inside)
 
     def _add_problems(self, before: dict[str, int]) -> None:
         for problem, count in self.decoder.problems.items():

@@ -23,6 +23,8 @@ from dyn_ros.nodes.state import Rejected, StateCollector
 
 from . import recorded
 from .recorded import JointState, Odometry, Sent
+from .test_collect import as_node as as_node_of_events
+from .test_collect import stream
 
 ROBOTS = Path(dyn_ros.__file__).parent / "robots"
 ARM7 = ROBOTS / "arm7.urdf"
@@ -496,6 +498,17 @@ def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
         assert any("can be read" in text for text in found.warnings)
 
 
+def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
+    path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 100))
+    source = open_source(path)
+    (task,) = tasks(source, select(source, arm))
+    (span,) = task.spans
+    wrong = task._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
+    found = states(wrong, select(source, arm))
+    assert found.problems == ("messages outside of the times that the file states for their "
+                              "chunk, which may be lost (10 times)",)
+
+
 def test_a_robot_without_joints(tmp_path):
     model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>')
     found = read(recorded.write_mcap(tmp_path / "a.mcap", motion(["x"], 5)), model)
@@ -520,3 +533,24 @@ def test_columns_are_a_table_that_can_be_read(tmp_path, arm):
     np.testing.assert_array_equal(found.q, whole.q)
     np.testing.assert_array_equal(found.effort, whole.effort)
     np.testing.assert_allclose(found.stamp, whole.stamp, atol=300, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in dot")
+@pytest.mark.parametrize("write, name", [
+    (recorded.write_mcap, "a.mcap"), (recorded.write_db3, "a"), (recorded.write_bag1, "a.bag")])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_streams_in_files(tmp_path, arm, write, name, seed):
+    """Late, repeated and jumping stamps, other lengths, names of other robots, NaN."""
+    rng = np.random.default_rng(seed)
+    events = stream(rng, arm.joint_names, 600, False)
+    path = write(tmp_path / name, [Sent("/joint_states", START + k, JointState(*event))
+                                   for k, event in enumerate(events)])
+    expected, rejected, notices = as_node_of_events(arm, events)
+    found = states(tasks(open_source(path), select(open_source(path), arm), size=np.inf)[0],
+                   select(open_source(path), arm))
+    np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)
+    for one, other in zip(found.states[1:], expected[1:]):
+        np.testing.assert_array_equal(one, other)
+    assert len(found.states.stamp) > 50
+    assert sum(note.messages for note in found.rejected.values()) == len(rejected)
+    assert (found.resets.messages if found.resets else 0) == len(notices)
