@@ -7,9 +7,9 @@ Rows are read in parts, so that the memory does not depend on their number.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,28 +158,24 @@ def read_curves(files: Mapping[str, Sequence[Path]], points: int,
     """
     pyarrow_module()
     from pyarrow import parquet
-    opened = {name: [parquet.ParquetFile(path) for path in paths] for name, paths in files.items()}
-    rows = sum(one.metadata.num_rows for each in opened.values() for one in each)
+    known = {name: [parquet.read_metadata(path) for path in paths]
+             for name, paths in files.items()}
+    rows = sum(one.num_rows for each in known.values() for one in each)
     if not rows:
         raise ValueError("plot: expected results with at least one state, got none")
-    schemas = [one.schema_arrow for each in opened.values() for one in each]
+    schemas = [one.schema.to_arrow_schema() for each in known.values() for one in each]
     units = {field.name: (field.metadata or {}).get(b"unit", b"").decode()
              for schema in schemas for field in schema if field.name not in ("time", "stamp")
              and (columns is None or field.name in columns)}
-    span = sum(_seconds(each) for each in opened.values())
+    span = sum(_seconds(each) for each in known.values())
     reader = _Reader(max(1, rows // points), span / points)
     pieces: list[Piece] = []
-    for name, each in opened.items():
+    for name, paths in files.items():
         start, stamp = reader.begin(_PAUSE * span if pieces else 0.0), -1
-        for one in each:
-            names = [column for column in units if column in one.schema_arrow.names]
-            for batch in one.iter_batches(_BATCH, columns=["stamp", *names]):
-                if not len(batch):
-                    continue
-                stamps = batch.column("stamp").to_numpy()
+        for path in paths:
+            for stamps, values in _batches(path, list(units)):
                 stamp = int(stamps[0]) if stamp < 0 else stamp
-                reader.add(stamps, {column: batch.column(column).to_numpy(zero_copy_only=False)
-                                    for column in names})
+                reader.add(stamps, values)
         if stamp >= 0:
             pieces.append(Piece(name, start, reader.time, stamp))
             reader.end()
@@ -189,11 +185,23 @@ def read_curves(files: Mapping[str, Sequence[Path]], points: int,
     return Curves(curves, units, pieces)
 
 
-def _seconds(files: Sequence[object]) -> float:
+def _batches(path: Path, columns: Sequence[str]
+             ) -> Iterator[tuple[NDArray[np.int64], dict[str, Array]]]:
+    """Yield the stamps and these columns of a file, some rows at a time."""
+    from pyarrow import parquet
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
+        names = [column for column in columns if column in file.schema_arrow.names]
+        for batch in file.iter_batches(_BATCH, columns=["stamp", *names]):
+            if len(batch):
+                yield batch.column("stamp").to_numpy(), {
+                    column: batch.column(column).to_numpy(zero_copy_only=False)
+                    for column in names}
+
+
+def _seconds(files: Sequence[Any]) -> float:
     """The time that the states of a recording span, from the metadata of its files [s]."""
     lows, highs = [], []
-    for file in files:
-        metadata = file.metadata        # type: ignore[attr-defined]
+    for metadata in files:
         for group in range(metadata.num_row_groups):
             row = metadata.row_group(group)
             found = next((row.column(k).statistics for k in range(row.num_columns)
