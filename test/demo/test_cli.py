@@ -121,7 +121,7 @@ def test_a_command_is_needed(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == 2
-    assert "{demo,info,torque,check,identify,excite,precompile}" in capsys.readouterr().err
+    assert "{demo,info,torque,check,identify,excite,log,precompile}" in capsys.readouterr().err
 
 
 # --- a robot's description, as tables
