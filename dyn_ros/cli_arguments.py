@@ -40,11 +40,11 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
                               "repeatable")
     command.add_argument("--odometry", metavar="TOPIC",
                          help="of a base that moves (default: the topic odom or odometry)")
-    command.add_argument("--since", metavar="TIME",
+    command.add_argument("--since", type=_moment, metavar="TIME",
                          help="when to begin: seconds since 1970, a date such as 2025-03-01T12:00 "
                               "(UTC unless it states its zone), or +S, seconds after the start of "
                               "each recording")
-    command.add_argument("--until", metavar="TIME", help="when to end")
+    command.add_argument("--until", type=_moment, metavar="TIME", help="when to end")
     command.add_argument("--staleness", type=positive, default=0.5, metavar="SECONDS",
                          help="largest difference between stamps within one state (default: 0.5)")
 
@@ -52,7 +52,7 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
 def add_workers(command: argparse.ArgumentParser, more: str) -> None:
     """Add the options about the processes that do the work."""
     command.add_argument("--workers", type=count, metavar="N",
-                         help=f"number of processes; {more}")
+                         help=f"number of processes{more}")
     command.add_argument("--scheduler", metavar="ADDRESS",
                          help="of a Dask cluster that does the work, such as "
                               "tcp://192.168.1.10:8786")
@@ -101,6 +101,16 @@ def folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
     return Path(text)
+
+
+def _moment(text: str) -> str:
+    """Check a moment, for argparse."""
+    from .logs.plan import moment
+    try:
+        moment(text, 0)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("time: ")) from None
+    return text
 
 
 def count(text: str) -> int:

@@ -55,7 +55,7 @@ def add_identify(commands: Commands) -> None:
                               "force; 6, also a moment (default: 3)")
     command.add_argument("--threads", type=count, default=1, metavar="N",
                          help="number of threads, if all samples fit in memory (default: 1)")
-    add_workers(command, "with this or --scheduler, the recordings are processed in parts; "
+    add_workers(command, "; with this or --scheduler, the recordings are processed in parts; "
                          "otherwise only if they do not fit in memory (default: the cores)")
 
 

@@ -62,7 +62,7 @@ def add_log(commands: Commands) -> None:
                          help="write the columns of these joints only")
     command.add_argument("--rate", type=positive, metavar="HZ",
                          help="write at most so many states per second")
-    add_workers(command, "(default: one for each core)")
+    add_workers(command, " (default: one for each core)")
     for name, default, what in (
             ("cutoff", 10.0, "of the filter of the accelerations, for torque [Hz]"),
             ("gain", 100.0, "bandwidth of the observer, for residual and external [1/s]"),
@@ -208,11 +208,11 @@ def _plot(options: argparse.Namespace, log: Log) -> None:
 
 def _show(log: Log, out: Path | None) -> None:
     """Print the table of the columns, and what could not be used."""
-    from rich.console import Console
+    from .tables import counted, terminal
     if log.states:
-        Console().print(log.summary.printed())
+        terminal().print(log.summary.printed())
     where = "" if out is None else f" in {out}"
-    print(f"{log.states:,} states of {len(log.recordings)} recordings{where}")
+    print(f"{log.states:,} states of {counted(len(log.recordings), 'recording')}{where}")
     for reason, (number, example) in log.rejected.items():
         print(f"warning: {number:,} messages were not used because of {reason}; for example: "
               f"{example}", file=sys.stderr)

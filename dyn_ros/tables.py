@@ -35,7 +35,7 @@ def show_info(model: Model) -> None:
         table.add_row(joint.name, _kind(model, joint), parent,
                       *map(_number, (joint.lower, joint.upper, joint.velocity, joint.effort,
                                      joint.inertia.mass)))
-    console = _console()
+    console = terminal()
     console.print(table)
     console.print(f"{model.name}: {model.njoints} joints, nq = {model.nq}, nv = {model.nv}, "
                   f"{len(model.frame_names)} frames, {model.total_mass:.6g} kg moving, "
@@ -66,14 +66,14 @@ def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[s
     for name, *numbers, torque, limit in columns:
         load = f"{100.0 * abs(torque) / limit:.1f} %" if 0.0 < limit < math.inf else ""
         table.add_row(name, *map(_number, (*numbers, torque, limit)), load)
-    console = _console()
+    console = terminal()
     console.print(table)
     console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
 
 
 def show_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
     """Print the findings with advice, and what was not examined; return their number."""
-    console = _console()
+    console = terminal()
     if found:
         table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
                       show_lines=True)
@@ -82,7 +82,7 @@ def show_findings(found: Sequence[Finding], unseen: Sequence[str] = ()) -> int:
         console.print(table)
     for line in unseen:
         console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
-    console.print(_counted(len(found), "finding"))
+    console.print(counted(len(found), "finding"))
     return len(found)
 
 
@@ -95,7 +95,7 @@ def show_identification(result: "Identification", report: Path | None = None) ->
         table.add_row(joint.name, *map(_number, (
             joint.torque, joint.before, joint.after, joint.noise, after.armature[k],
             after.damping[k], after.friction[k], result.offset[k])))
-    console = _console()
+    console = terminal()
     console.print(table)
     console.print("RMS in N m or N, on held-out samples: of the measured torque, and of its "
                   "difference from the model before and after.")
@@ -129,11 +129,12 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a number of things, such as "2 findings"."""
     return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
 
 
-def _console() -> Console:
+def terminal() -> Console:
     """Return the terminal; without one, a console wide enough for all columns."""
     console = Console()
     return console if console.is_terminal else Console(width=160)

@@ -37,6 +37,7 @@ _FORMATS = {".mcap": Format(mcap_file.scan, mcap_file.load),
             ".bag": Format(ros1_file.scan, ros1_file.load),
             ".bag.active": Format(ros1_file.scan, ros1_file.load)}
 _TABLES = (".csv", ".parquet")
+_ROSBAG2 = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 _PACKED = ".zstd"
 SUFFIXES = (".bag.active", ".mcap.zstd", ".db3.zstd", ".mcap", ".db3", ".bag", *_TABLES)
 """Ends of the names of recordings."""
@@ -248,9 +249,10 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
             names.append(existing[0])
     if not names:
         names = sorted(each.name for each in path.iterdir()
-                       if each.is_file() and _suffix(each) and _suffix(each) not in _TABLES)
+                       if each.is_file() and _suffix(each) in _ROSBAG2)
     if not names:
-        raise ValueError(f"{str(path)!r}: there is no file of a rosbag2 in this folder"
+        raise ValueError(f"{str(path)!r}: there is no file of a rosbag2 in this folder; expected "
+                         "one recording"
                          + "".join(f"; {text}" for text in damage))
     return names, damage
 

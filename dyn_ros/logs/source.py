@@ -131,8 +131,9 @@ def merged(topics: list[Topic]) -> tuple[Topic, ...]:
 
 def cut(path: Path, where: str, usable: int) -> str:
     """Description of a file that ends too early."""
+    more = ", and what precedes the cut in the chunk" if where == "a chunk" else ""
     return (f"ends in the middle of {where}: {usable:,} of {path.stat().st_size:,} bytes can be "
-            "read")
+            f"read{more}")
 
 
 def limited(time: int) -> int:

@@ -426,6 +426,23 @@ def test_what_is_no_recording(tmp_path):
         files.open_source(tmp_path / "none.mcap")
     with pytest.raises(ValueError, match="expected a file that ends with"):
         files.open_source(tmp_path / "a.txt")
+    with pytest.raises(ValueError, match="no file of a rosbag2 in this folder; expected one rec"):
+        files.open_source(recordings_of_other_kinds(tmp_path / "folder"))
+
+
+def recordings_of_other_kinds(folder):
+    """A folder with recordings that are not the files of a rosbag2."""
+    folder.mkdir()
+    for name in ("a.bag", "b.csv", "c.parquet"):
+        (folder / name).write_bytes(b"")
+    return folder
+
+
+def test_a_chunk_that_is_cut_is_said_to_be_read(written, tmp_path):
+    path, = written["mcap"].parent.glob("*.mcap") if written["mcap"].is_dir() else [written["mcap"]]
+    part = tmp_path / "part.mcap"
+    part.write_bytes(path.read_bytes()[:path.stat().st_size // 3])
+    assert "and what precedes the cut in the chunk" in files.open_source(part).damage
 
 
 def test_discovery(tmp_path):
