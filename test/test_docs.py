@@ -18,7 +18,7 @@ SNIPPETS = [pytest.param(page, code, id=f"{page.name}-{n}") for page in PAGES
 @pytest.mark.parametrize("page, code", SNIPPETS)
 def test_snippets_run(page, code, monkeypatch):
     monkeypatch.chdir(ROOT)
-    exec(compile(code, str(page), "exec"), {"__name__": page.stem})
+    exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
 
 
 def test_the_snippets_about_contacts_continue_each_other(monkeypatch):
