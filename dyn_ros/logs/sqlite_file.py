@@ -133,7 +133,10 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
                               mean * sum(each[1] for each in found),
                               (subset, start, stop)))
         damage = damage or problem
-        failures += bool(problem)
+        failures += bool(problem) or not found
+        if sum(total.values()) > count and is_end_known:
+            damage = damage or "is damaged: the same rows are found several times"
+            break
         if failures > _FAILURES or not is_end_known and (problem or not found) or stop == LATEST:
             break
         start = _next_row(connection, stop)
@@ -151,7 +154,7 @@ def _next_row(connection: sqlite3.Connection, start: int) -> int:
                                     ).fetchone()
     except sqlite3.Error:
         return start
-    return found if isinstance(found, int) else LATEST
+    return max(found, start) if isinstance(found, int) else LATEST
 
 
 def _limit(connection: sqlite3.Connection, rows: int) -> None:
