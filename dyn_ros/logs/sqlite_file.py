@@ -123,8 +123,8 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     while start <= last:
         stop = min(start + rows, LATEST)
         found, problem = _examine(connection, start, stop)
-        for number, count, *_ in found:
-            total[number] += count
+        for number, messages, *_ in found:
+            total[number] += messages
         if found:
             numbers = {number for number, *_ in found}
             subset = tuple(channel for channel in channels if channel[0] in numbers)
