@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the plot of `dyn_ros log` in docs/recordings.md: external efforts of a pushed arm.
+"""Draws docs/images/log.png, the plot of `dyn_ros log` in docs/recordings.md, of a pushed arm.
 
-    python docs/draw_recordings.py      writes docs/images/log.png
+    python docs/draw_recordings.py
 """
 import re
 import tempfile
