@@ -3,6 +3,8 @@
 """Draws docs/images/log.png, the plot of `dyn_ros log` in docs/recordings.md, of a pushed arm.
 
     python docs/draw_recordings.py
+
+The arm is that of draw_observer.py.
 """
 import re
 import tempfile
