@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures `dyn_ros log` on a large MCAP file: time, processor time and memory, with one worker and two.
+"""Measures `dyn_ros log` on a large MCAP file: time and memory, with one worker and with two.
 
     python benchmarks/recordings.py [--messages 10000000] [--folder FOLDER]
 
@@ -11,7 +11,6 @@ proportional set sizes of all processes of a command.
 """
 import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "test")]
 
+from logs.memory import largest_memory  # noqa: E402
 from logs.recorded import synthetic_mcap  # noqa: E402
 
 import dyn_ros  # noqa: E402
@@ -28,7 +28,6 @@ from dyn_ros.logs.files import open_source, read_span  # noqa: E402
 
 ARM = HERE.parent / "dyn_ros" / "robots" / "arm7.urdf"
 MEGABYTE = 1e6
-EVERY = 0.1         # s between two looks at the memory
 
 
 def decode(path: Path) -> float:
@@ -40,36 +39,12 @@ def decode(path: Path) -> float:
     return count / (time.process_time() - start)
 
 
-def proportional_size(pid: int) -> int:
-    """Memory of a process [bytes]; what it shares with others counts in part."""
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        return 1024 * int(next(line for line in text.splitlines() if line.startswith("Pss:")).split()[1])
-    except (OSError, StopIteration):
-        return 0
-
-
-def family(pid: int) -> list[int]:
-    """A process and its descendants."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        children = []
-    return [pid, *(each for child in children for each in family(int(child)))]
-
-
 def run(path: Path, out: Path, workers: int) -> tuple[float, float]:
     """Run the command; return its time [s] and the largest memory [bytes]."""
-    start, most = time.perf_counter(), 0
-    command = [sys.executable, "-m", "dyn_ros.cli", "log", str(path), "--compute", "residual",
-               "--out", str(out), "--workers", str(workers)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None:
-            most = max(most, sum(map(proportional_size, family(process.pid))))
-            time.sleep(EVERY)
-    if process.returncode:
-        raise SystemExit(f"the command failed with exit code {process.returncode}")
-    return time.perf_counter() - start, most
+    start = time.perf_counter()
+    memory = largest_memory([sys.executable, "-m", "dyn_ros.cli", "log", str(path), "--compute",
+                             "residual", "--out", str(out), "--workers", str(workers)])
+    return time.perf_counter() - start, memory
 
 
 def main() -> None:
@@ -78,20 +53,22 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10_000_000)
     parser.add_argument("--folder", type=Path, help="with room for 20 GB per 100 million messages")
     options = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)
     folder = Path(tempfile.mkdtemp(dir=options.folder))
     try:
         path = folder / "recording.mcap"
         synthetic_mcap(path, dyn_ros.Model.from_urdf_file(ARM), options.messages,
                        description=ARM.read_text())
-        print(f"{options.messages:,} messages, {path.stat().st_size / MEGABYTE:,.0f} MB", flush=True)
-        print(f"decoded: {decode(path) / 1e6:.2f} million messages per second of processor time", flush=True)
-        run(path, folder / "first", 1)          # compiles what is not in the cache
+        print(f"{options.messages:,} messages, {path.stat().st_size / MEGABYTE:,.0f} MB")
+        decode(path)                            # compiles what is not in the cache
+        print(f"decoded: {decode(path) / 1e6:.2f} million messages per second of processor time")
+        run(path, folder / "first", 1)
         times = {}
         for workers in (1, 2):
             times[workers], most = run(path, folder / f"results{workers}", workers)
             print(f"residuals as Parquet, {workers} workers: {times[workers]:.1f} s, "
                   f"{options.messages / times[workers] / workers / 1e6:.2f} million messages per "
-                  f"second and worker, {most / MEGABYTE:.0f} MB", flush=True)
+                  f"second and worker, {most / MEGABYTE:.0f} MB")
         print(f"two workers: {times[1] / times[2]:.2f} times one")
     finally:
         shutil.rmtree(folder)

@@ -283,6 +283,8 @@ def _add_precompile(commands: Commands) -> None:
 
 def _precompile(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from .logs.kernels import KERNELS
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
         task = bar.add_task("checking the cache", total=None)
 
@@ -290,7 +292,8 @@ def _precompile(options: argparse.Namespace) -> None:
             bar.update(task, completed=done, total=total, description=name or "done")
 
         try:
-            compiled = algorithms.precompile(options.algorithms or None, progress=show)
+            compiled = algorithms.precompile(options.algorithms or None, progress=show,
+                                             more=() if options.algorithms else KERNELS)
         except ValueError as error:
             raise UsageError(error) from error
     state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"

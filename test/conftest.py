@@ -74,6 +74,7 @@ def pytest_sessionstart(session):
     if not runs_all or config.option.collectonly or hasattr(config, "workerinput"):
         return
     import dyn_ros
+    from dyn_ros.logs.kernels import KERNELS
     announced = []
 
     def progress(done, total, name):
@@ -81,7 +82,7 @@ def pytest_sessionstart(session):
             announced.append(name)
             print(f"compiling {total - done} of {total} functions, which takes a few minutes")
 
-    dyn_ros.precompile(progress=progress)
+    dyn_ros.precompile(progress=progress, more=KERNELS)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -220,6 +220,12 @@ def announce_compilation(name):
                  "compile everything in advance", name)
 
 
+def compiled(entry):
+    """The machine code of an entry; without the compiler, its function."""
+    entry.load(lambda: announce_compilation(entry.name))
+    return entry.call or entry.function
+
+
 def _declared(name, what, items, kind):
     """Items as a tuple; TypeError or ValueError if they are not distinct fields or options."""
     if isinstance(items, kind) or not all(isinstance(each, kind) for each in items):

@@ -21,5 +21,5 @@ def filter_samples(x, share, share_stride, value, filtered):
 
 
 _FLAT, _MATRIX = types.Array(types.float64, 1, "C"), types.Array(types.float64, 2, "C")
-FILTER = Entry("low_pass-filter", filter_samples, types.int64(
+FILTER = Entry("momentum_observer-low_pass", filter_samples, types.int64(
     _MATRIX, _FLAT, types.int64, _FLAT, _MATRIX), nogil=True)

@@ -1,16 +1,16 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Compilation of algorithms before their first call."""
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from ..spatial.compiler import JIT
+from ..spatial.compiler import JIT, Entry
 from ..spatial.workers import compile_in_processes, processors
 from .algorithm import ALGORITHMS
 
 
 def precompile(names: Sequence[str] | None = None, batch: bool = True,
                progress: Callable[[int, int, str], object] | None = None,
-               coupled: bool = True) -> list[str]:
+               coupled: bool = True, more: Iterable[Entry] = ()) -> list[str]:
     """Compile algorithms into the cache, so that later calls do not wait.
 
     Several processes compile at once, one for each processor.
@@ -26,6 +26,8 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
         is compiled and, with the name ``""``, at the end.
     coupled : bool
         Also compile the separate kernels that some algorithms have for models with mimic joints.
+    more : iterable of Entry
+        Other compiled functions, such as ``dyn_ros.logs.kernels.KERNELS``.
 
     Returns
     -------
@@ -43,6 +45,7 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
         raise ValueError(f"no algorithm named {', '.join(sorted(unknown))}; available: "
                          + ", ".join(sorted(ALGORITHMS)))
     todo = {entry: name for name in chosen for entry in ALGORITHMS[name].entries(batch, coupled)}
+    todo |= {entry: entry.name for entry in more}
     missing = [entry for entry in todo if not (entry.call or entry.is_cached())] if JIT else []
     compiled = set()
     begun = len(todo) - len(missing)

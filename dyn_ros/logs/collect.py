@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.algorithm import compiled
 from ..model.joint_states import (
     LARGEST,
     MAX_LAYOUTS,
@@ -32,6 +33,7 @@ from .collect_kernel import (
     ALLOWED,
     BASE_PART,
     CHILD,
+    COLLECT,
     DUPLICATE,
     FINE,
     GIVEN,
@@ -50,7 +52,6 @@ from .collect_kernel import (
     REASONS,
     STATES,
     TWIST,
-    compiled,
 )
 
 Integers = NDArray[np.int64]
@@ -381,7 +382,7 @@ class Collector:
         states = States.empty(len(layout), self.nq, self.nv)
         self._scalars[[MESSAGE, ODOMETRY, STATES]] = 0
         self._faults[:] = 0
-        call, done = compiled(), 0
+        call, done = compiled(COLLECT), 0
         while done < len(layout):
             done = call(
                 layout, log_time, stamp, counts, start, numbers, *base, self._table,

@@ -6,11 +6,9 @@ Its tables are arrays of integers; the constants below are their columns. A *par
 joints that one publisher reports, and an *entry* one joint in a list of names.
 """
 import math
-from collections.abc import Callable
 
 from numba import types
 
-from ..algorithms.algorithm import announce_compilation
 from ..model.joint_states import LARGEST, NEVER
 from ..spatial.compiler import Entry, kernel
 
@@ -266,8 +264,3 @@ COLLECT = Entry("logs-collect", collect, types.int64(
     _LONGS, _ROWS, _ROWS, _TABLE, _TABLE, _TABLE, _LONGS, _LONGS, _FLOATS, _FLOATS, _FLOATS,
     _LONGS, _FLAGS, _FLAGS, _LONGS, _TABLE, _LONGS, _LONGS, _ROWS, _ROWS, _ROWS, _LONGS),
     nogil=True)
-
-
-def compiled() -> Callable[..., int]:
-    COLLECT.load(lambda: announce_compilation("logs.collect"))
-    return COLLECT.call or collect

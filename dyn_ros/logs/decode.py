@@ -3,18 +3,18 @@
 """Joint states and odometry of serialized messages, as arrays."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.algorithm import compiled
 from ..spatial.compiler import Entry
 from .decode_kernel import (
     DECODE,
     INDEX_MCAP,
-    INDEX_ROS1,
     KIND_COUNT,
     MAX_LISTS,
     MIN_MCAP_RECORD,
@@ -22,9 +22,6 @@ from .decode_kernel import (
     REASONS,
     ROW,
     STATE,
-    decode,
-    index_mcap,
-    index_ros1,
 )
 from .source import CDR, JOINT_STATE, ODOMETRY, ROS1, Raw
 
@@ -79,18 +76,6 @@ class Messages:
         return cls(i32, i32, i64, i64, np.zeros((0, 3), np.int32), i64, np.zeros(0), bad)
 
 
-def compiled(entry: Entry, function: Callable[..., int]) -> Callable[..., int]:
-    """The compiled function of an entry; without the compiler, the function itself."""
-    entry.load()
-    return entry.call or function
-
-
-def prepare() -> None:
-    """Compile everything, so that worker processes find it in the cache."""
-    for entry in (INDEX_MCAP, INDEX_ROS1, DECODE):
-        entry.load()
-
-
 def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | None
              ) -> tuple[NDArray[np.int64], int]:
     """Index of the messages in a chunk, and the size of its whole records.
@@ -105,12 +90,11 @@ def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | N
         Codes of channels by their numbers. None: all messages, with the number of their channel
         as code, and negative codes for what defines channels.
     """
-    function, least = ((index_mcap, MIN_MCAP_RECORD) if entry is INDEX_MCAP
-                       else (index_ros1, MIN_ROS1_RECORD))
+    least = MIN_MCAP_RECORD if entry is INDEX_MCAP else MIN_ROS1_RECORD
     channels = np.array(sorted((codes or {}).items()), np.int64).reshape(-1, 2)
     index = np.empty((len(content) // least + 1, 4), np.int64)
     state = np.zeros(2, np.int64)
-    compiled(entry, function)(
+    compiled(entry)(
         content.ctypes.data, len(content), channels.ctypes.data,
         -1 if codes is None else len(channels), index.ctypes.data, state.ctypes.data)
     return index[:state[0]], int(state[1])
@@ -193,7 +177,7 @@ class Decoder:
         numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)
         bad = np.zeros((len(self._latest), len(REASONS)), np.int64)
         state, head = np.zeros(STATE, np.int64), np.zeros(ROW, np.int64)
-        call = compiled(DECODE, decode)
+        call = compiled(DECODE)
         while True:
             known = np.frombuffer(bytes(self._known) + b"\0", np.uint8)
             if not call(content.ctypes.data, index.ctypes.data, len(index), known.ctypes.data,

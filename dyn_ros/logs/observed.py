@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import joint_friction, nonlinear_effects
+from ..algorithms.algorithm import compiled
 from ..model import Data, Model
 from ..observer import LowPass, MomentumObserver
 from ..observer.constants import KALMAN_NOISE, SETTLED
 from ..observer.delay import Blend
 from ..observer.momentum_observer import METHODS
-from ..observer.recording import compiled
 from ..spatial.types import Array
-from .runs_kernel import BEGINS, RUNS, find_runs
+from .runs_kernel import BEGINS, RUNS
 
 _FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows
 _PERIOD = 0.01          # s: an assumption, by which the bandwidth of "kalman" is estimated
@@ -208,7 +208,7 @@ def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> Iterator[In
         [s].
     """
     kind = np.empty(len(stamp), np.int8)
-    find = compiled(RUNS, find_runs)
+    find = compiled(RUNS)
     find(np.ascontiguousarray(stamp), usable.astype(np.int8), max_gap, kind)
     rows = np.flatnonzero(kind)
     starts = np.flatnonzero(kind[rows] == BEGINS)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..model.joint_states import STALENESS
 from ..model.model import RootJoint
+from . import kernels
 from .files import discover
 from .jobs import Jobs, Part, Progress
 from .part import states
@@ -130,6 +131,7 @@ def open_workers(workers: int | None, scheduler: str | None, retries: int = 2) -
         return ClusterWorkers(scheduler)
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")
+    kernels.prepare()
     return LocalWorkers(workers or _cores(), retries)
 
 

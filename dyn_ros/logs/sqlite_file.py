@@ -36,6 +36,8 @@ MAGIC = b"SQLite format 3\0"
 _SPAN = 1 << 21             # bytes
 _FEWEST, _MOST = 64, 50_000  # rows of a span
 _BLOCK = 2000               # rows
+_STEPS = 10_000             # of the virtual machine of sqlite3 between checks of its progress
+_ROW_STEPS = 100            # more than a row takes
 _FAILURES = 100             # damaged spans after which the rest is not searched
 _UNKNOWN = 5000             # rows of a span if the size of the table is unknown
 _WHERE = ("FROM messages WHERE id >= ? AND id < ? AND typeof(topic_id) = 'integer' "
@@ -66,6 +68,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection = None
     connection = connection or sqlite3.connect(address + "?immutable=1", uri=True)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    _limit(connection, _MOST)
     connection.execute("PRAGMA writable_schema=ON")     # also opens a file that is too short
     return connection
 
@@ -120,8 +123,8 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     while start <= last:
         stop = min(start + rows, LATEST)
         found, problem = _examine(connection, start, stop)
-        for number, count, *_ in found:
-            total[number] += count
+        for number, messages, *_ in found:
+            total[number] += messages
         if found:
             numbers = {number for number, *_ in found}
             subset = tuple(channel for channel in channels if channel[0] in numbers)
@@ -130,7 +133,10 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
                               mean * sum(each[1] for each in found),
                               (subset, start, stop)))
         damage = damage or problem
-        failures += bool(problem)
+        failures += bool(problem) or not found
+        if sum(total.values()) > count and is_end_known:
+            damage = damage or "is damaged: the same rows are found several times"
+            break
         if failures > _FAILURES or not is_end_known and (problem or not found) or stop == LATEST:
             break
         start = _next_row(connection, stop)
@@ -143,16 +149,33 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
 def _next_row(connection: sqlite3.Connection, start: int) -> int:
     """Number of the first row from a number on; a damaged database may have large gaps."""
     try:
+        _limit(connection, _MOST)
         found, = connection.execute("SELECT min(id) FROM messages WHERE id >= ?", (start,)
                                     ).fetchone()
     except sqlite3.Error:
         return start
-    return found if isinstance(found, int) else LATEST
+    return max(found, start) if isinstance(found, int) else LATEST
+
+
+def _limit(connection: sqlite3.Connection, rows: int) -> None:
+    """Interrupt the next statement if it takes far longer than so many rows do.
+
+    The pages of a damaged database may refer to each other in a circle.
+    """
+    left = 10 + rows * _ROW_STEPS // _STEPS
+
+    def is_too_long() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    connection.set_progress_handler(is_too_long, _STEPS)
 
 
 def _examine(connection: sqlite3.Connection, start: int, stop: int
              ) -> tuple[list[tuple[int, int, int, int]], str]:
     """Of each topic in a range: number, count, earliest, latest; and what is damaged."""
+    _limit(connection, stop - start)
     try:
         return connection.execute(
             f"SELECT topic_id, count(*), min(timestamp), max(timestamp) {_WHERE} "
@@ -178,6 +201,7 @@ def _whole_rows(connection: sqlite3.Connection, start: int, stop: int
 
 def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
             ) -> Iterator[list[tuple[int, int, bytes]]]:
+    _limit(connection, stop - start)
     cursor = connection.execute(f"SELECT topic_id, timestamp, data {_WHERE} ORDER BY id",
                                 (start, stop))
     while block := cursor.fetchmany(size):

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..algorithms import disturbance_filter
+from ..algorithms.algorithm import compiled
 from ..algorithms.crba import crba
 from ..model.data import Data
 from ..model.model import Model
 from ..model.types import ArrayLike
 from ..spatial.types import Array
-from .recording import compiled
 
 
 class DisturbanceFilter:
@@ -69,7 +69,7 @@ class DisturbanceFilter:
 
     def _filter(self, momentum: Array, known: Array, M: Array, dt: Array, dt_stride: int,
                 external: Array) -> None:
-        call = compiled(disturbance_filter.FILTER, disturbance_filter.filter_samples)
+        call = compiled(disturbance_filter.FILTER)
         call(momentum, known, M, dt, dt_stride, self._settings, self._memory, self._covariance,
              self._scratch, external, self._model.nv, len(M), int(not self._is_started))
         self._is_started = True

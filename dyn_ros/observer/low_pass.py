@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..algorithms import low_pass
+from ..algorithms.algorithm import compiled
 from ..spatial.types import Array, ArrayLike
 from .noise import positive
-from .recording import compiled
 
 
 class LowPass:
@@ -105,6 +105,6 @@ class LowPass:
             raise ValueError(f"x: expected {len(value)} numbers as before, got {x.shape[1]}; call "
                              "reset before another signal")
         filtered = np.empty(x.shape)
-        call = compiled(low_pass.FILTER, low_pass.filter_samples)
+        call = compiled(low_pass.FILTER)
         call(x, -np.expm1(-self._bandwidth * dt), int(len(dt) > 1), value, filtered)
         return filtered

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..algorithms import momentum_observer as algorithm
+from ..algorithms.algorithm import compiled
 from ..algorithms.crba import crba
 from ..algorithms.momentum_terms import momentum_terms
 from ..algorithms.rnea import nonlinear_effects
@@ -18,7 +19,7 @@ from ..model.model import Model
 from ..model.types import ArrayLike
 from ..spatial.types import Array
 from .kalman import DisturbanceFilter
-from .recording import Recording, compiled, recording
+from .recording import Recording, recording
 
 METHODS = ("momentum", "direct", "kalman")
 _INFINITE = float("inf")
@@ -300,7 +301,7 @@ class MomentumObserver:
         moved, rate = self._terms(samples, threads)
         settings = np.array([self._gain, self._damping, self._coulomb, self._friction_velocity])
         memory = np.array(self._state)
-        call = compiled(algorithm.FILTER, algorithm.filter_samples)
+        call = compiled(algorithm.FILTER)
 
         def run(start: int, stop: int, dt: Array, stride: int) -> None:
             where = [array[start:].ctypes.data for array in (samples.v, samples.tau, moved, rate)]

@@ -3,16 +3,14 @@
 """The samples of a recording, validated and in parts."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from ..algorithms.algorithm import ALGORITHMS
 from ..model.inputs import as_array, require_valid
 from ..model.model import Model
 from ..model.types import ArrayLike
-from ..spatial.compiler import Entry
 from ..spatial.types import Array
 
 _PART = 1 << 13         # samples: their intermediate results remain in the caches
@@ -87,9 +85,3 @@ def _steps(dt: float | ArrayLike, count: int) -> Array:
         raise ValueError(f"dt: expected finite numbers of more than 0 s, got "
                          f"{array.flat[wrong[0]]}{where}")
     return np.array(array.reshape(-1), float)
-
-
-def compiled(entry: Entry, function: Callable[..., int]) -> Callable[..., int]:
-    """The compiled function of an entry; without the compiler, the function itself."""
-    entry.load(ALGORITHMS["momentum_observer_step"].announce)
-    return entry.call or function

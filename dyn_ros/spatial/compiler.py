@@ -121,7 +121,7 @@ class Entry:
     """
 
     def __init__(self, name: str, function: Callable, signature: Any, nogil: bool) -> None:
-        self.name, self._function, self._signature = name, function, signature
+        self.name, self.function, self._signature = name, function, signature
         self._options = dict(_OPTIONS, nogil=nogil)
         self._owner: Any = None                     # of the machine code
         self.call: Any = None
@@ -180,7 +180,7 @@ class Entry:
                              if key != "fastmath")
             circumstances = cache.VERSIONS, FLAGS, options, _private.processor()
             return f"{self.name}-" + reach.digest(
-                self._function, self._signature, circumstances, _private.parts_of_type)
+                self.function, self._signature, circumstances, _private.parts_of_type)
         except reach.NotComparable as error:
             warnings.warn(f"{self.name} is compiled in each process, because dyn_ros cannot detect "
                           f"whether it has changed: {error}", RuntimeWarning, stacklevel=3)
@@ -211,7 +211,7 @@ class Entry:
         _warn_once(_fallback_reason)
 
     def _compile_now(self) -> None:
-        dispatcher = numba.njit(**self._options)(self._function)
+        dispatcher = numba.njit(**self._options)(self.function)
         self.call = dispatcher.compile(self._signature)
         self._owner = dispatcher
 

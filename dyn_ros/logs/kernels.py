@@ -1,0 +1,15 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What recordings need compiled, besides algorithms."""
+from ..algorithms.algorithm import compiled
+from .collect_kernel import COLLECT
+from .decode_kernel import DECODE, INDEX_MCAP, INDEX_ROS1
+from .runs_kernel import RUNS
+
+KERNELS = COLLECT, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
+
+
+def prepare() -> None:
+    """Compile everything, so that worker processes find it in the cache."""
+    for entry in KERNELS:
+        compiled(entry)
