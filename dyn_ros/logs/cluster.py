@@ -48,6 +48,8 @@ class ClusterWorkers(Workers):
                               "here and on each worker") from None
         self._address = address
         try:
+            if not address.startswith("inproc:"):       # Client reports this, but does not end
+                distributed.comm.get_address_host_port(address)
             self._client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise ValueError(f"scheduler: no connection to {address!r}: {error or 'no answer'}; "

@@ -193,3 +193,9 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
             ClusterWorkers(cluster.address)
     finally:
         cluster.stop()
+
+
+def test_an_address_without_a_port(monkeypatch):
+    monkeypatch.setattr("distributed.Client", None)     # which would not end
+    with pytest.raises(ValueError, match="missing port number in address '127.0.0.1'"):
+        ClusterWorkers("127.0.0.1")

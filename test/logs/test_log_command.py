@@ -19,7 +19,8 @@ import pyarrow.parquet
 from logs import recorded
 
 import dyn_ros
-from dyn_ros import cli, logs
+from dyn_ros import cli, cli_logs, logs
+from dyn_ros.logs.quantities import QUANTITIES
 
 ARM = "dyn_ros/robots/arm7.urdf"
 MODEL = dyn_ros.Model.from_urdf_file(ARM)
@@ -237,6 +238,10 @@ def test_messages(small, tmp_path):
         "part-000000.mcap", "metadata.yaml"}
     recording = logs.read(tmp_path / "small", MODEL, topics="/joint_states")
     assert len(recording) == 5000
+
+
+def test_the_command_offers_all_quantities():
+    assert cli_logs._QUANTITIES == QUANTITIES
 
 
 def test_the_table_has_whole_names(small, capsys):
