@@ -74,15 +74,24 @@ def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> byt
 def _zstd(packed: bytes, size: int) -> bytes:
     """Up to so many bytes, also if the end is missing."""
     reader = _require("zstandard").ZstdDecompressor().stream_reader(io.BytesIO(packed))
-    return bytes(reader.read(size))
+    content = bytes(reader.read(size))
+    return content + bytes(reader.read(1))      # checks the checksum at the end
 
 
 def _lz4(packed: bytes, size: int) -> bytes:
-    return bytes(_require("lz4.frame").LZ4FrameDecompressor().decompress(packed, size))
+    return _to_end(_require("lz4.frame").LZ4FrameDecompressor(), packed, size)
 
 
 def _bz2(packed: bytes, size: int) -> bytes:
-    return bz2.BZ2Decompressor().decompress(packed, size)
+    return _to_end(bz2.BZ2Decompressor(), packed, size)
+
+
+def _to_end(decompressor: Any, packed: bytes, size: int) -> bytes:
+    """Up to so many bytes and one; the checksum at the end is checked behind the last byte."""
+    content = bytes(decompressor.decompress(packed, size))
+    if len(content) == size and not decompressor.eof:
+        content += decompressor.decompress(b"", 1)
+    return content
 
 
 _KINDS = {"zstd": _zstd, "lz4": _lz4, "bz2": _bz2}

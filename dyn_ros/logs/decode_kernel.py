@@ -62,6 +62,8 @@ def index_mcap(content, size, channels, count, index, state):
             break
         start = position + 9
         opcode = load8(content, position)
+        if opcode == 0:                 # no record has this type
+            break
         if opcode == 5 and length >= 22:
             code = code_of(channels, count, load16(content, start))
             if code >= 0:
@@ -114,6 +116,8 @@ def index_ros1(content, size, channels, count, index, state):
                 time = (load32(content, field + 5) * 1_000_000_000
                         + load32(content, field + 9))
             field = field + width
+        if opcode == 0:
+            break
         if opcode == 2 and number >= 0:
             code = code_of(channels, count, number)
             if code >= 0:

@@ -334,11 +334,11 @@ def _load(path: Path, span: Span, code_of: CodeOf) -> Raw:
 def _unpacked(raw: Raw) -> Raw:
     """The messages, decompressed if they are compressed one by one."""
     index, content = raw.rows, raw.content
-    long = index[index[:, 3] >= len(ZSTD_MAGIC)]
-    _, first = np.unique(long[:, 0], return_index=True)     # of each channel
-    starts = [content[offset:offset + len(ZSTD_MAGIC)].tobytes()
-              for offset in long[first, 2].tolist()]
-    if ZSTD_MAGIC not in starts:
+    offsets = index[index[:, 3] >= len(ZSTD_MAGIC), 2]
+    is_packed = np.ones(len(offsets), bool)
+    for k, byte in enumerate(ZSTD_MAGIC):
+        is_packed &= content[offsets + k] == byte
+    if not is_packed.any():
         return raw
     index, position = index.copy(), 0
     parts: list[bytes] = []

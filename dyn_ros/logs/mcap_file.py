@@ -32,6 +32,7 @@ from .source import (
     limited,
     merged,
     ros2_type,
+    unread,
 )
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -64,7 +65,8 @@ class _Scanner:
         self.channels: dict[int, tuple[int, str, str]] = {}     # schema, topic, encoding
         self.parts: list[_Part] = []
         self.damage = ""
-        self.has_summary = False
+        self.lists_channels = False         # all of them, in the summary
+        self.doubtful = b""                 # a summary that is damaged
 
     def read(self, offset: int, length: int) -> bytes:
         self.file.seek(offset)
@@ -79,9 +81,12 @@ class _Scanner:
             if opcode == _CHUNK and behind > self.end:
                 self._add_chunk(position, self.end - position)
             if behind > self.end:
+                self._forget_last()
                 where = {_CHUNK: "a chunk", _MESSAGE: "a message"}.get(opcode, "a record")
                 self.damage = cut(self.path, where, position)
                 return
+            if opcode == 0:
+                self.damage = self.damage or f"is damaged at byte {position:,}"
             if opcode == _MESSAGE:
                 behind = self._add_messages(position, _HEADER.size + length)
             elif opcode == _CHUNK:
@@ -94,16 +99,30 @@ class _Scanner:
                 self._read_summary(behind)
                 return
             position = behind
+        self._forget_last()
         self.damage = f"has no index: all of its {self.end:,} bytes can be read"
 
     def _read_summary(self, position: int) -> None:
-        content = np.frombuffer(self.read(position, self.end - position), np.uint8)
-        index, _ = index_of(INDEX_MCAP, content, None)
-        self._define_all(content, index)
-        self.has_summary = content[-len(MAGIC):].tobytes() == MAGIC
-        if not self.has_summary:
+        data = self.read(position, self.end - position)
+        if not data.endswith(MAGIC):
             self.damage = (f"ends in the middle of its index, at byte {self.end:,}: all messages "
                            "can be read")
+        elif not _is_intact(data):
+            self.damage = "has a damaged index: its checksum does not match"
+            self.doubtful = data
+            return
+        self._take_summary(data)
+
+    def _take_summary(self, data: bytes) -> None:
+        content = np.frombuffer(data, np.uint8)
+        index, _ = index_of(INDEX_MCAP, content, None)
+        self._define_all(content, index)
+        self.lists_channels = not self.damage and bool((index[:, 0] == -_CHANNEL).any())
+
+    def _forget_last(self) -> None:
+        """Forget what the last chunk contains: its index may be cut."""
+        if self.parts and self.parts[-1].counts is not None:
+            self.parts[-1] = self.parts[-1]._replace(counts={})
 
     def _define_all(self, content: NDArray[np.uint8], index: NDArray[np.int64]) -> None:
         for code, _, offset, length in index[index[:, 0] < 0].tolist():
@@ -114,7 +133,7 @@ class _Scanner:
         try:
             if opcode == _SCHEMA:
                 number, = struct.unpack_from("<H", content)
-                self.schemas[number] = _text(content, 2)[0]
+                self.schemas.setdefault(number, _text(content, 2)[0])
             else:
                 number, schema = struct.unpack_from("<HH", content)
                 topic, behind = _text(content, 4)
@@ -149,7 +168,7 @@ class _Scanner:
         for k, part in enumerate(self.parts):
             if part.counts is None:
                 continue
-            is_listed = self.has_summary and self.channels or part.counts
+            is_listed = self.lists_channels or part.counts
             if is_listed and part.counts.keys() <= self.channels.keys() and part.stop > 0 and (
                     part.start <= part.stop):
                 continue
@@ -159,10 +178,18 @@ class _Scanner:
             index, _ = index_of(INDEX_MCAP, content, None)
             self._define_all(content, index)
             self.parts[k] = _examined(part, index)
+        self._take_summary(self.doubtful)   # what the chunks do not state
 
     def channel_list(self) -> Channels:
         return tuple((number, topic, ros2_type(self.schemas.get(schema, "")), encoding)
                      for number, (schema, topic, encoding) in sorted(self.channels.items()))
+
+
+def _is_intact(summary: bytes) -> bool:
+    """Whether the checksum of the summary, if there is one, matches."""
+    place = max(len(summary) - len(MAGIC) - 4, 0)
+    checksum, = struct.unpack_from("<I", summary, place)
+    return not checksum or zlib.crc32(summary[:place]) == checksum
 
 
 def _examined(part: _Part, index: NDArray[np.int64]) -> _Part:
@@ -284,7 +311,9 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
             for offset, length in parts:
                 content, problem = _content(file, offset, length)
                 problems += [problem] if problem else []
-                index, _ = index_of(INDEX_MCAP, content, codes)
+                index, end = index_of(INDEX_MCAP, content, codes)
+                if end < len(content) and file.read(1):
+                    problems.append(unread(offset, len(content) - end, len(content)))
                 index[:, 2] += size
                 size += len(content)
                 contents.append(content)

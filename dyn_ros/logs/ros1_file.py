@@ -30,6 +30,7 @@ from .source import (
     limited,
     merged,
     ros2_type,
+    unread,
 )
 
 MAGIC = b"#ROSBAG V2.0\n"
@@ -59,7 +60,7 @@ class _Scanner:
         self.damage = ""
 
     def scan(self) -> None:
-        position, is_indexed = len(MAGIC), False
+        position, is_indexed, missing = len(MAGIC), False, 0
         while position < self.end:
             fields, start, length = self._header(position)
             opcode = fields.get("op", b"\0")[0]
@@ -67,18 +68,30 @@ class _Scanner:
             if opcode == _CHUNK and start > 0:
                 self._add_chunk(fields, start, min(length, self.end - start))
             if is_cut:
+                self._forget_last()
                 where = "a chunk" if opcode == _CHUNK else "a record"
                 self.damage = cut(self.path, where, position)
                 return
-            if opcode == _INDEX:
+            if opcode == 0:
+                self.damage = self.damage or f"is damaged at byte {position:,}"
+            elif opcode == _INDEX:
                 self._add_index(fields, start, length)
             elif opcode == _CONNECTION:
                 self._connect(position, start + length - position)
             elif opcode == _BAG_HEADER:
                 is_indexed = int.from_bytes(fields.get("index_pos", b""), "little") > 0
+                missing += int.from_bytes(fields.get("chunk_count", b""), "little")
+            elif opcode == _CHUNK_INFO:
+                missing -= 1
             position = start + length
-        if not is_indexed:
-            self.damage = f"has no index: all of its {self.end:,} bytes can be read"
+        if not is_indexed or missing > 0:
+            self._forget_last()
+            self.damage = f"has no whole index: all of its {self.end:,} bytes can be read"
+
+    def _forget_last(self) -> None:
+        """Forget what the last chunk contains: its index may be cut."""
+        if self.chunks:
+            self.chunks[-1] = self.chunks[-1]._replace(counts={})
 
     def _header(self, position: int) -> tuple[dict[str, bytes], int, int]:
         """Fields of the header of a record, and offset and length of its data."""
@@ -211,5 +224,7 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
     with open(path, "rb") as file:
         content, problem = _content(file, chunk)
-    index, _ = index_of(INDEX_ROS1, content, codes)
+    index, end = index_of(INDEX_ROS1, content, codes)
+    if end < len(content) and len(content) >= chunk[3]:
+        problem = unread(chunk[0], len(content) - end, len(content))
     return Raw(content, index, (problem,) if problem else ())

@@ -337,6 +337,83 @@ def test_damaged_chunks_are_skipped_and_reported(tmp_path):
     assert "its checksum does not match its content" in problem
 
 
+def test_topics_that_begin_late_in_a_file_without_an_index(tmp_path):
+    sent = [Sent("/joint_states", START + k, JointState(ARM, [k, 2, 3], stamp=k + 1))
+            for k in range(100)]
+    sent += [Sent("/odom", START + 100 + k, Odometry([*range(7)], [*range(6)], k + 1))
+             for k in range(3)]
+    source = files.open_source(
+        write_mcap(tmp_path / "a.mcap", sent, indexed=False, chunk_size=1000))
+    assert decoded(source)[0] == expected(sent)
+
+
+@pytest.mark.parametrize("kind", ["mcap", "ros1"])
+def test_a_file_that_is_cut_in_the_index_of_its_last_chunk(kind, tmp_path):
+    sent = recorded(40)
+    path = WRITERS[kind](tmp_path, sent)
+    content = path.read_bytes()
+    behind = content.rindex(b"wrist") + 200
+    for size in range(behind, len(content) - 1, 61):
+        part = tmp_path / f"{size}{path.suffix}"
+        part.write_bytes(content[:size])
+        source = files.open_source(part)
+        found, decoder = decoded(source)
+        assert found[:90] == expected(sent)[:90] if kind == "ros1" else found == expected(sent)
+        assert source.damage or decoder.problems
+
+
+def test_a_damaged_index_of_topics_is_not_used(tmp_path):
+    path = write_mcap(tmp_path / "a.mcap", recorded(50))
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"sensor_msgs/msg/JointState") + 3] ^= 1
+    path.write_bytes(content)
+    source = files.open_source(path)
+    assert decoded(source)[0] == expected(recorded(50))
+    assert "its checksum does not match" in source.damage
+
+
+@pytest.mark.parametrize("kind", ["bz2", "lz4", "zstd"])
+def test_compressed_data_of_more_than_the_stated_size_is_damaged(kind):
+    import bz2
+
+    import lz4.frame
+    import zstandard
+    content = np.random.default_rng(7).integers(0, 4, 20_000, np.uint8).tobytes()
+    pack = {"bz2": bz2.compress, "lz4": lz4.frame.compress,
+            "zstd": zstandard.ZstdCompressor().compress}[kind]
+    packed = pack(content)
+    assert compression.decompress(kind, packed, len(content)) == content
+    for size in (0, 100, len(content) - 1):
+        with pytest.raises(compression.Damaged):
+            compression.decompress(kind, packed, size)
+
+
+@pytest.mark.parametrize("kind", ["ros1", "mcap"])
+@pytest.mark.parametrize("fill", [0, 255])
+def test_records_that_cannot_be_read_are_reported(kind, fill, tmp_path):
+    path = (bag1()(tmp_path, recorded()) if kind == "ros1" else
+            mcap(compression="none", enable_crcs=False)(tmp_path, recorded()))
+    content = bytearray(path.read_bytes())
+    place = content.index(b"wrist", len(content) // 3) + 9
+    content[place:place + 2000] = bytes([fill]) * 2000
+    path.write_bytes(content)
+    source = files.open_source(path)
+    found, decoder = decoded(source)
+    assert found and any("bytes are not read" in problem for problem in decoder.problems)
+
+
+def test_a_damaged_message_does_not_cost_other_compressed_messages(tmp_path):
+    sent = [each for each in recorded(50) if each.topic == "/joint_states"]
+    folder = write_bag2(tmp_path / "bag", sent, compression="message")
+    path, = folder.glob("*.db3*")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE messages SET data = CAST(x'99999999' || substr(data, 5) "
+                           "AS BLOB) WHERE id = (SELECT min(id) FROM messages)")
+    connection.close()
+    found, decoder = decoded(files.open_source(folder))
+    assert found == expected(sent)[1:] and len(decoder.problems) == 1
+
+
 def test_unknown_compression_and_impossible_sizes(tmp_path):
     path = write_mcap(tmp_path / "a.mcap", recorded(), compression="lz4")
     content = path.read_bytes()
