@@ -21,6 +21,7 @@ _MANIFEST, _PARTS = "_manifest.json", "_parts.jsonl"
 _SUFFIXES = (".zstd", ".active", ".mcap", ".db3", ".bag", ".csv", ".parquet")
 _OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
 _STOPPED = re.compile(r"\..+\.tmp")        # what a process that was killed leaves
+_FACTS = {"part", "file", "messages", "states", "rejected", "problems", "summary"}
 PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
@@ -138,15 +139,25 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    """The parts whose lines and files are there."""
+    """The parts whose lines and files are there; of several lines of a part, the last one."""
     if not path.exists():
-        return
+        return ()
     _remove_cut_line(path)
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            facts = json.loads(line)
-            if facts["file"] is None or (folder / facts["file"]).exists():
-                yield facts.pop("part"), facts
+    found = {}
+    for line in path.read_bytes().splitlines():
+        facts = _line(line)
+        if facts is not None and (facts["file"] is None or (folder / facts["file"]).exists()):
+            found[facts.pop("part")] = facts
+    return found.items()
+
+
+def _line(line: bytes) -> dict[str, Any] | None:
+    """Read the line of a part; None if it is damaged."""
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return None
+    return facts if isinstance(facts, dict) and facts.keys() >= _FACTS else None
 
 
 def _remove_cut_line(path: Path) -> None:
