@@ -89,8 +89,8 @@ class Folder:
             file.unlink()
         known = _read(self.path / _MANIFEST)
         if known is None and not overwrite and (strange := self._files(_OURS)):
-            raise ValueError(f"{self.path}: contains {strange[0].name!r} but no {_MANIFEST}; pass "
-                             "another folder, or --overwrite to replace its results")
+            raise ValueError(f"{self.path}: contains {strange[0].name!r} but no valid {_MANIFEST}; "
+                             "pass another folder, or --overwrite to replace its results")
         same = known is not None and known["source"] == self.origin._asdict()
         if known is not None and same and not overwrite:
             self._require_same(known["options"])
@@ -133,9 +133,13 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Read a manifest; None if there is none, or none that was finished."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return found if {"source", "options"} <= set(found) else None
     except (FileNotFoundError, ValueError):
         return None
+    try:
+        is_one = set(found["source"]) == set(Origin._fields) and isinstance(found["options"], dict)
+    except (KeyError, TypeError):
+        return None
+    return found if is_one else None
 
 
 def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]]:

@@ -232,6 +232,17 @@ def test_a_damaged_line(line, small, tmp_path, capsys):
         assert "\n5,000 states of 1 recordings" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("content", ["", "5", '{"source": 1, "options": 2}',
+                                     '{"source": {}, "options": {}}'])
+def test_a_damaged_manifest(content, small, tmp_path, capsys):
+    arguments = [small, "--out", tmp_path, "--workers", "1"]
+    assert run(*arguments) == 0
+    (tmp_path / "recording=small" / "_manifest.json").write_text(content)
+    assert run(*arguments) == 2
+    assert "but no valid _manifest.json" in capsys.readouterr().err
+    assert run(*arguments, "--overwrite") == 0
+
+
 def test_a_part_that_was_deleted(small, tmp_path, capsys):
     """It is computed again, and counted once from then on."""
     arguments = [small, "--out", tmp_path, "--workers", "1"]
