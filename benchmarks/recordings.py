@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Measures `dyn_ros log` on a large MCAP file: time, processor time and memory, with one worker and two.
+"""Measures `dyn_ros log` on a large MCAP file: time and memory, with one worker and two.
 
     python benchmarks/recordings.py [--messages 10000000] [--folder FOLDER]
 
@@ -44,7 +44,8 @@ def proportional_size(pid: int) -> int:
     """Memory of a process [bytes]; what it shares with others counts in part."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        return 1024 * int(next(line for line in text.splitlines() if line.startswith("Pss:")).split()[1])
+        line = next(line for line in text.splitlines() if line.startswith("Pss:"))
+        return 1024 * int(line.split()[1])
     except (OSError, StopIteration):
         return 0
 
@@ -83,8 +84,10 @@ def main() -> None:
         path = folder / "recording.mcap"
         synthetic_mcap(path, dyn_ros.Model.from_urdf_file(ARM), options.messages,
                        description=ARM.read_text())
-        print(f"{options.messages:,} messages, {path.stat().st_size / MEGABYTE:,.0f} MB", flush=True)
-        print(f"decoded: {decode(path) / 1e6:.2f} million messages per second of processor time", flush=True)
+        print(f"{options.messages:,} messages, {path.stat().st_size / MEGABYTE:,.0f} MB",
+              flush=True)
+        print(f"decoded: {decode(path) / 1e6:.2f} million messages per second of processor time",
+              flush=True)
         run(path, folder / "first", 1)          # compiles what is not in the cache
         times = {}
         for workers in (1, 2):
