@@ -152,6 +152,8 @@ class Template:
         values : mapping of str to array_like
             (n,) or (n, count) numbers for each field by name. Other numbers are zero.
         """
+        if not len(stamp):
+            return []
         messages = np.tile(np.frombuffer(bytes(self._bytes), np.uint8), (len(stamp), 1))
         if "stamp" in self._places:
             parts = np.stack(np.divmod(stamp, 1_000_000_000), axis=1)

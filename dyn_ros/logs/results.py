@@ -21,6 +21,7 @@ _MANIFEST, _PARTS = "_manifest.json", "_parts.jsonl"
 _SUFFIXES = (".zstd", ".active", ".mcap", ".db3", ".bag", ".csv", ".parquet")
 _OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
 _STOPPED = re.compile(r"\..+\.tmp")        # what a process that was killed leaves
+_FACTS = {"part", "file", "messages", "states", "rejected", "problems", "summary"}
 PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
@@ -88,8 +89,8 @@ class Folder:
             file.unlink()
         known = _read(self.path / _MANIFEST)
         if known is None and not overwrite and (strange := self._files(_OURS)):
-            raise ValueError(f"{self.path}: contains {strange[0].name!r} but no {_MANIFEST}; pass "
-                             "another folder, or --overwrite to replace its results")
+            raise ValueError(f"{self.path}: contains {strange[0].name!r} but no valid {_MANIFEST}; "
+                             "pass another folder, or --overwrite to replace its results")
         same = known is not None and known["source"] == self.origin._asdict()
         if known is not None and same and not overwrite:
             self._require_same(known["options"])
@@ -132,21 +133,35 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Read a manifest; None if there is none, or none that was finished."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return found if {"source", "options"} <= set(found) else None
     except (FileNotFoundError, ValueError):
         return None
+    try:
+        is_one = set(found["source"]) == set(Origin._fields) and isinstance(found["options"], dict)
+    except (KeyError, TypeError):
+        return None
+    return found if is_one else None
 
 
 def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    """The parts whose lines and files are there."""
+    """The parts whose lines and files are there; of several lines of a part, the last one."""
     if not path.exists():
-        return
+        return ()
     _remove_cut_line(path)
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            facts = json.loads(line)
-            if facts["file"] is None or (folder / facts["file"]).exists():
-                yield facts.pop("part"), facts
+    found = {}
+    for line in path.read_bytes().splitlines():
+        facts = _line(line)
+        if facts is not None and (facts["file"] is None or (folder / facts["file"]).exists()):
+            found[facts.pop("part")] = facts
+    return found.items()
+
+
+def _line(line: bytes) -> dict[str, Any] | None:
+    """Read the line of a part; None if it is damaged."""
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return None
+    return facts if isinstance(facts, dict) and facts.keys() >= _FACTS else None
 
 
 def _remove_cut_line(path: Path) -> None:

@@ -187,7 +187,7 @@ class LocalWorkers(Workers):
 
     def _restart(self, dead: list[Job]) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if all(start.exception() for start in self._starts):
+        if self._cannot_start():
             raise RuntimeError("the processes do not start; a script calls what starts them below "
                                "the line `if __name__ == '__main__':`")
         if len(dead) == 1:
@@ -199,6 +199,11 @@ class LocalWorkers(Workers):
                 self._done.append(dead.pop())
         self._suspects.extendleft(reversed(dead))
         self._start()
+
+    def _cannot_start(self) -> bool:
+        """Whether the processes ended by themselves before any of them made a call."""
+        ended = any((process.exitcode or 0) > 0 for process in self._processes)  # killed: negative
+        return ended and all(start.exception() for start in self._starts)
 
     def value(self, job: Job) -> Any:
         """Return the value of a job that is done and has not failed."""

@@ -4,6 +4,7 @@
 import errno
 import operator
 import os
+import signal
 import time
 from functools import partial
 
@@ -88,6 +89,16 @@ def test_a_process_that_dies_once(workers, tmp_path):
     done = [event for event in events if isinstance(event, Done)]
     assert sorted(event.value for event in done) == list(range(12))
     assert all(event.failure is None for event in done)
+
+
+def test_a_process_that_is_killed_while_it_starts():
+    workers = LocalWorkers(2, retries=1)
+    try:
+        os.kill(next(iter(workers._processes)).pid, signal.SIGKILL)
+        _, events = run(workers, functions.text, [5])
+        assert [event.failure for event in events] == [None] * 6
+    finally:
+        workers.close()
 
 
 def test_closing_ends_the_processes(tmp_path):

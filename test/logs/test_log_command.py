@@ -222,6 +222,38 @@ def test_a_line_that_was_cut(small, tmp_path):
     assert json.loads(complete)["states"] == 5000
 
 
+@pytest.mark.parametrize("line", ["", "{", "5", '{"part": 0}', "\0\0", '{"part": 0, "file": \xff}'])
+def test_a_damaged_line(line, small, tmp_path, capsys):
+    """The part is computed again."""
+    arguments = [small, "--out", tmp_path, "--workers", "1"]
+    assert run(*arguments) == 0
+    (tmp_path / "recording=small" / "_parts.jsonl").write_text(line + "\n", encoding="latin-1")
+    for _ in range(2):
+        assert run(*arguments) == 0
+        assert "\n5,000 states of 1 recordings" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["", "5", '{"source": 1, "options": 2}',
+                                     '{"source": {}, "options": {}}'])
+def test_a_damaged_manifest(content, small, tmp_path, capsys):
+    arguments = [small, "--out", tmp_path, "--workers", "1"]
+    assert run(*arguments) == 0
+    (tmp_path / "recording=small" / "_manifest.json").write_text(content)
+    assert run(*arguments) == 2
+    assert "but no valid _manifest.json" in capsys.readouterr().err
+    assert run(*arguments, "--overwrite") == 0
+
+
+def test_a_part_that_was_deleted(small, tmp_path, capsys):
+    """It is computed again, and counted once from then on."""
+    arguments = [small, "--out", tmp_path, "--workers", "1"]
+    assert run(*arguments) == 0
+    (tmp_path / "recording=small" / "part-000000.parquet").unlink()
+    for _ in range(2):
+        assert run(*arguments) == 0
+        assert "\n5,000 states of 1 recordings" in capsys.readouterr().out
+
+
 def test_joints_and_rate(small, tmp_path):
     assert run(small, "--out", tmp_path, "--joints", "elbow_pitch", "--rate", "100", "--since",
                "+1", "--until", "+3", "--compute", "state", "nle", "--workers", "1") == 0

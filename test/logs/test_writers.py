@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -251,6 +252,16 @@ def test_planar_base_and_selected_joints(tmp_path):
     assert np.isclose(2.0 * np.arctan2(rotation.z, rotation.w), states.q[0, 2])
     assert message.twist.twist.angular.z == states.v[0, 2]
     assert message.twist.twist.linear.y == states.v[0, 1]
+
+
+def test_a_quantity_that_is_never_known(table, tmp_path):
+    """Such as the residual of a recording without efforts."""
+    unknown = {name: np.full_like(values, np.nan) if name.startswith("residual.") else values
+               for name, values in table.columns.items()}
+    write_bag.write(replace(table, columns=unknown), tmp_path / "part.mcap")
+    with open(tmp_path / "part.mcap", "rb") as file:
+        topics = {channel.topic for _, channel, _ in make_reader(file).iter_messages()}
+    assert "/dynamics/gravity" in topics and "/observer/residual" not in topics
 
 
 def test_nothing_to_write(table, tmp_path):
