@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,6 +214,10 @@ def _show(log: Log, out: Path | None) -> None:
         terminal().print(log.summary.printed())
     where = "" if out is None else f" in {out}"
     print(f"{log.states:,} states of {counted(len(log.recordings), 'recording')}{where}")
+    for text in _unknown(log):
+        print(f"warning: {text}", file=sys.stderr)
+    for note, path in log.notes.items():
+        print(f"warning: {path}: {note}", file=sys.stderr)
     for reason, (number, example) in log.rejected.items():
         print(f"warning: {number:,} messages were not used because of {reason}; for example: "
               f"{example}", file=sys.stderr)
@@ -220,3 +225,20 @@ def _show(log: Log, out: Path | None) -> None:
         print(f"{each.path}: {as_option(str(each))}", file=sys.stderr)
     if len(log.damaged) > _LISTED:
         print(f"and {len(log.damaged) - _LISTED} more recordings", file=sys.stderr)
+
+
+def _unknown(log: Log) -> Iterator[str]:
+    """Why there are no results."""
+    from .logs.quantities import REQUIREMENTS
+    if not log.states and log.interval is not None:
+        first, last = (f"{datetime.fromtimestamp(1e-9 * each, timezone.utc):%Y-%m-%dT%H:%M:%S}"
+                       for each in log.interval)
+        yield f"there are no states; the recordings are from {first} to {last} UTC"
+    counts: dict[str, int] = {}
+    for name, one in log.summary.columns.items():
+        quantity = name.partition(".")[0]
+        counts[quantity] = counts.get(quantity, 0) + one.count
+    for quantity, count in counts.items():
+        if not count and quantity in REQUIREMENTS:
+            yield (f"{quantity} is unknown in all states: it requires {REQUIREMENTS[quantity]} "
+                   "of all joints")

@@ -244,10 +244,19 @@ class _Parquet:
         for name, values in zip(names, into):
             start = 0
             for batch in self._file.iter_batches(_ROWS, columns=[name], use_threads=False):
-                column = batch.column(0).to_numpy(zero_copy_only=False)
+                column = self._values(batch.column(0))
                 values[start:start + len(column)] = _numbers(name, column)
                 start += len(column)
         self._arrow.default_memory_pool().release_unused()
+
+    def _values(self, column: Any) -> NDArray[Any]:
+        """A column without a copy, if possible; `to_numpy` would import pandas if it is there."""
+        kinds = self._arrow.types
+        if not column.null_count and (kinds.is_floating(column.type)
+                                      or kinds.is_integer(column.type)):
+            return np.from_dlpack(column)
+        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return values
 
 
 class _Csv:

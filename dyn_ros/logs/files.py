@@ -250,6 +250,10 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
     if not names:
         names = sorted(each.name for each in path.iterdir()
                        if each.is_file() and _suffix(each) in _ROSBAG2)
+        if len(names) > 1 and not metadata.is_file():
+            raise ValueError(f"{str(path)!r}: contains {len(names)} recordings and no {_METADATA}, "
+                             "which joins the files of a rosbag2; pass one of them, such as "
+                             f"{names[0]}")
     if not names:
         raise ValueError(f"{str(path)!r}: there is no file of a rosbag2 in this folder; expected "
                          "one recording"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,8 @@ from .part import states
 from .plan import Task
 from .prepare import Prepared, Request, prepare
 from .quantities import Table, compute
-from .recording import thinned
-from .results import Folder, Origin, folders
+from .recording import incomplete_of, notes_of, thinned
+from .results import Folder, Origin, alone, folders
 from .selection import Selection
 from .summary import Summary
 from .workers import Failure, Workers
@@ -69,9 +70,11 @@ class Write:
             self._write(table, file)
         rejected = {reason: [note.messages, note.example]
                     for reason, note in part.rejected.items()}
+        incomplete = incomplete_of(part)
         return {"file": file.name if len(table) else None, "messages": part.messages,
-                "states": len(table), "rejected": rejected, "problems": list(part.problems),
-                "summary": Summary.of(table).to_dict()}
+                "states": len(table), "rejected": rejected,
+                "problems": [*part.problems, *filter(None, [incomplete])],
+                "notes": notes_of(part), "summary": Summary.of(table).to_dict()}
 
     def _write(self, table: Table, file: Path) -> None:
         module = write_parquet if self.kind == "parquet" else write_bag
@@ -143,6 +146,10 @@ class Log:
         Rows of all results.
     rejected : dict of str to (int, str)
         Number of messages that were not used, and an example, by reason.
+    notes : dict of str to Path
+        What is unusual about messages, and the first recording in which it is.
+    interval : tuple of two int, optional
+        The first and the last log time of all recordings [ns].
     summary : Summary
         Of all results.
     """
@@ -150,10 +157,13 @@ class Log:
     def __init__(self, paths: Sequence[Path], request: Request, write: Write, out: Path,
                  options: dict[str, Any], overwrite: bool) -> None:
         self._request, self._write, self._overwrite = request, write, overwrite
+        self._out = out
         self.recordings = [Recorded(path, Folder(folder, Origin.of(path), options))
                            for path, folder in zip(paths, folders(paths, out, write.kind))]
         self.messages = self.states = 0
         self.rejected: dict[str, tuple[int, str]] = {}
+        self.notes: dict[str, Path] = {}
+        self.interval: tuple[int, int] | None = None
         self.summary = Summary()
 
     def run(self, workers: Workers, progress: Progress) -> None:
@@ -162,10 +172,15 @@ class Log:
         Raises
         ------
         ValueError
-            The folder contains results of other options.
+            The folder contains results of other options, or another process writes to it.
         NotWritten
             Results cannot be written; what is finished remains.
         """
+        with ExitStack() as stack:
+            _written(lambda: stack.enter_context(alone(self._out)))
+            self._run(workers, progress)
+
+    def _run(self, workers: Workers, progress: Progress) -> None:
         jobs = Jobs(workers, partial(prepare, self._request), self._parts, self._write,
                     [each.path for each in self.recordings],
                     [float(each.folder.origin.size) for each in self.recordings],
@@ -188,6 +203,10 @@ class Log:
     def _parts(self, index: int, prepared: Prepared) -> tuple[list[Part], float]:
         """The parts that are not finished, and the size of those that are."""
         each = self.recordings[index]
+        if prepared.interval is not None:
+            known = self.interval or prepared.interval
+            self.interval = (min(known[0], prepared.interval[0]),
+                             max(known[1], prepared.interval[1]))
         finished = _written(partial(each.folder.open, self._overwrite))
         numbers = set()
         for number, facts in finished:
@@ -212,6 +231,9 @@ class Log:
             self.rejected[reason] = before[0] + count, before[1]
         for problem in facts["problems"]:
             each.note(problem)
+        for note in facts["notes"]:
+            if len(self.notes) < _MOST_REASONS:
+                self.notes.setdefault(note, each.path)
         self.summary += Summary.from_dict(facts["summary"])
 
     @property

@@ -60,13 +60,14 @@ class Prepared(NamedTuple):
     tasks : list of Task
     damage : str
         What is wrong with it; empty: nothing.
-    warnings : tuple of str
+    interval : tuple of two int or None
+        The first and the last log time of the recording [ns]; None if it is empty.
     """
 
     selection: Selection
     tasks: list[Task]
     damage: str
-    warnings: tuple[str, ...] = ()
+    interval: tuple[int, int] | None = None
 
 
 def robot_of(robot: Robot, root_joint: RootJoint) -> Model | None:
@@ -92,9 +93,13 @@ def prepare(request: Request, path: Path) -> Prepared:
         It cannot be opened.
     """
     source = open_source(path)
+    if source.damage and not source.spans:
+        raise ValueError(source.damage)
     selection = select(source, request.robot, topics=request.topics, odometry=request.odometry,
                        joints=request.joints, staleness=request.staleness,
                        root_joint=None if request.robot else request.root_joint,
                        base=request.base)
     found = tasks(source, selection, request.since, request.until, request.size, request.overlap)
-    return Prepared(selection, found, source.damage)
+    interval = (min(span.start for span in source.spans),
+                max(span.stop for span in source.spans)) if source.spans else None
+    return Prepared(selection, found, source.damage, interval)

@@ -42,6 +42,10 @@ _INERTIA = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 
             ("izz", 2, 2))
 _OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg"),
              "energy": ("kinetic_energy", "potential_energy")}
+REQUIREMENTS = {"nle": "velocities", "torque": "velocities", "residual": "velocities and efforts",
+                "external": "velocities and efforts", "power": "velocities and efforts"}
+"""What a recording has to contain, besides positions."""
+
 _NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
 
 

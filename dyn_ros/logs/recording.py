@@ -263,14 +263,25 @@ def warnings_of(part: Part) -> list[str]:
     found = list(part.problems)
     found += [_text(f"rejected because of {reason}", note)
               for reason, note in part.rejected.items()]
+    return [*found, *notes_of(part), *filter(None, [incomplete_of(part)])]
+
+
+def notes_of(part: Part) -> list[str]:
+    """What is unusual about the messages of a part."""
+    found = []
     if part.resets:
         found.append(_text("with stamps that jumped back", part.resets))
     if part.unknown:
         found.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
-    if not len(part.own.stamp) and part.messages and part.missing:
-        found.append(f"no complete state: the position of {abbreviated(part.missing)} is unknown, "
-                     "or older than the others by more than the staleness")
     return found
+
+
+def incomplete_of(part: Part) -> str:
+    """Why messages of a part form no state; empty if they do."""
+    if len(part.own.stamp) or not part.messages or not part.missing:
+        return ""
+    return (f"no complete state: the position of {abbreviated(part.missing)} is unknown, or older "
+            "than the others by more than the staleness")
 
 
 def _text(what: str, note: Note) -> str:

@@ -7,21 +7,23 @@ finished part. Names that start with "_" are ignored by what reads Parquet datas
 """
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from .atomic import whole_file
 
-_MANIFEST, _PARTS = "_manifest.json", "_parts.jsonl"
+_MANIFEST, _PARTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
 _SUFFIXES = (".zstd", ".active", ".mcap", ".db3", ".bag", ".csv", ".parquet")
 _OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
 _STOPPED = re.compile(r"\..+\.tmp")        # what a process that was killed leaves
-_FACTS = {"part", "file", "messages", "states", "rejected", "problems", "summary"}
+_FACTS = {"part", "file", "messages", "states", "rejected", "problems", "notes", "summary"}
 PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
@@ -44,15 +46,12 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Origin:
-        """Look at a file, or at the files of a folder.
-
-        Raises
-        ------
-        OSError
-            It does not exist.
-        """
-        files = [each for each in path.iterdir() if each.is_file()] if path.is_dir() else [path]
-        found = [each.stat() for each in files]
+        """Look at a file, or at the files of a folder; one that cannot be seen has no size."""
+        try:
+            files = [each for each in path.iterdir() if each.is_file()] if path.is_dir() else [path]
+            found = [each.stat() for each in files]
+        except OSError:
+            found = []
         return cls(os.path.abspath(path), sum(each.st_size for each in found),
                    max((each.st_mtime_ns for each in found), default=0))
 
@@ -133,7 +132,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     """Read a manifest; None if there is none, or none that was finished."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     try:
         is_one = set(found["source"]) == set(Origin._fields) and isinstance(found["options"], dict)
@@ -169,6 +168,29 @@ def _remove_cut_line(path: Path) -> None:
     with path.open("r+b") as file:
         content = file.read()
         file.truncate(content.rfind(b"\n") + 1)
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Keep other processes of this machine from writing to a folder until the block ends.
+
+    Raises
+    ------
+    ValueError
+        Another process writes to it.
+    OSError
+        The folder cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / _LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{out}: another process writes to this folder; wait until it has "
+                             "finished, or pass another folder") from None
+        except OSError:                         # a file system without locks
+            pass
+        yield
 
 
 def folders(paths: Sequence[Path], out: Path, kind: str) -> list[Path]:

@@ -20,6 +20,7 @@ from logs import recorded
 
 import dyn_ros
 from dyn_ros import cli, cli_logs, logs
+from dyn_ros.logs import results
 from dyn_ros.logs.quantities import QUANTITIES
 
 ARM = "dyn_ros/robots/arm7.urdf"
@@ -134,7 +135,7 @@ def test_recordings_of_one_name(small, tmp_path):
     out = tmp_path / "out"
     assert run(paths[0], "--out", out, "--workers", "1") == 0
     assert run(*paths, "--out", out, "--workers", "1") == 0
-    assert {path.name for path in out.iterdir()} == {"recording=run", "recording=tuesday_run"}
+    assert {path.name for path in out.glob("recording=*")} == {"recording=run", "recording=tuesday_run"}
     assert len(pyarrow.parquet.read_table(out)) == 10000
 
 
@@ -230,7 +231,7 @@ def test_a_damaged_line(line, small, tmp_path, capsys):
     (tmp_path / "recording=small" / "_parts.jsonl").write_text(line + "\n", encoding="latin-1")
     for _ in range(2):
         assert run(*arguments) == 0
-        assert "\n5,000 states of 1 recordings" in capsys.readouterr().out
+        assert "\n5,000 states of 1 recording" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["", "5", '{"source": 1, "options": 2}',
@@ -251,7 +252,7 @@ def test_a_part_that_was_deleted(small, tmp_path, capsys):
     (tmp_path / "recording=small" / "part-000000.parquet").unlink()
     for _ in range(2):
         assert run(*arguments) == 0
-        assert "\n5,000 states of 1 recordings" in capsys.readouterr().out
+        assert "\n5,000 states of 1 recording" in capsys.readouterr().out
 
 
 def test_joints_and_rate(small, tmp_path):
@@ -313,3 +314,46 @@ def test_invalid_options(small, arguments, capsys):
     with pytest.raises(SystemExit):
         run(small, *arguments)
     assert arguments[1] in capsys.readouterr().err
+
+
+def test_two_runs_do_not_write_to_one_folder(bag, tmp_path, capsys):
+    with results.alone(tmp_path):
+        assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path)]) == 2
+    assert "another process writes to this folder" in capsys.readouterr().err
+    assert cli.main(["log", str(bag), "--robot", str(ARM), "--out", str(tmp_path)]) == 0
+
+
+def test_states_that_are_not_complete_are_reported(tmp_path, capsys):
+    names = list(MODEL.velocity_names)[:5]
+    path = recorded.write_mcap(tmp_path / "five.mcap", [
+        recorded.Sent("/joint_states", recorded.START + k, recorded.JointState(names, [0.0] * 5))
+        for k in range(3000)])
+    out = str(tmp_path / "out")
+    assert cli.main(["log", str(path), "--robot", str(ARM), "--out", out]) == 1
+    assert "no complete state: the position of wrist_pitch, wrist_roll" in capsys.readouterr().err
+
+
+def test_what_a_recording_does_not_contain_is_named(tmp_path, capsys):
+    names = list(MODEL.velocity_names)
+    path = recorded.write_mcap(tmp_path / "run.mcap", [
+        recorded.Sent("/joint_states", recorded.START + k, recorded.JointState(names, [0.0] * 7))
+        for k in range(100)])
+    common = ["log", str(path), "--robot", str(ARM), "--compute", "residual"]
+    assert cli.main([*common, "--out", str(tmp_path / "one")]) == 0
+    assert "residual is unknown in all states: it requires velocities and efforts" in (
+        capsys.readouterr().err)
+    assert cli.main([*common, "--out", str(tmp_path / "two"), "--since", "2025-01-01"]) == 0
+    assert "no states; the recordings are from 2023-11-14T22:13:20" in capsys.readouterr().err
+
+
+def test_a_link_to_nowhere_costs_itself_alone(bag, tmp_path, capsys):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "gone.mcap").symlink_to(tmp_path / "nowhere")
+    (folder / "empty.mcap").touch()
+    (folder / "good.mcap").symlink_to(bag)
+    out = tmp_path / "out"
+    assert cli.main(["log", str(folder), "--robot", str(ARM), "--out", str(out)]) == 1
+    error = capsys.readouterr().err
+    assert "gone.mcap: " in error and "empty.mcap: " in error and "is empty" in error
+    assert [each.name for each in out.glob("recording=*")] == ["recording=good"]
