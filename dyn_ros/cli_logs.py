@@ -144,6 +144,7 @@ def _run(options: argparse.Namespace, log: Log) -> bool:
                 log.run(workers, show)
         finally:
             workers.close()
+            log.sweep()
     except KeyboardInterrupt:
         again = ("; run the same command again to continue" if options.out is not None else "")
         print(f"stopped{again}", file=sys.stderr)

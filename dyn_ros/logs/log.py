@@ -180,6 +180,11 @@ class Log:
             _written(lambda: stack.enter_context(alone(self._out)))
             self._run(workers, progress)
 
+    def sweep(self) -> None:
+        """Remove what workers that were ended have left of unfinished parts."""
+        for each in self.recordings:
+            each.folder.sweep()
+
     def _run(self, workers: Workers, progress: Progress) -> None:
         jobs = Jobs(workers, partial(prepare, self._request), self._parts, self._write,
                     [each.path for each in self.recordings],

@@ -84,8 +84,7 @@ class Folder:
         OSError
             The folder cannot be written.
         """
-        for file in self._files(_STOPPED):
-            file.unlink()
+        self.sweep()
         known = _read(self.path / _MANIFEST)
         if known is None and not overwrite and (strange := self._files(_OURS)):
             raise ValueError(f"{self.path}: contains {strange[0].name!r} but no valid {_MANIFEST}; "
@@ -100,6 +99,11 @@ class Folder:
         with whole_file(self.path / _MANIFEST) as manifest_file:
             manifest_file.write(json.dumps(manifest, indent=2).encode() + b"\n")
         return ()
+
+    def sweep(self) -> None:
+        """Remove what a process that was ended while it wrote has left."""
+        for file in self._files(_STOPPED):
+            file.unlink(missing_ok=True)
 
     def _files(self, pattern: re.Pattern[str]) -> list[Path]:
         if not self.path.is_dir():

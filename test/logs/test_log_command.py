@@ -135,7 +135,8 @@ def test_recordings_of_one_name(small, tmp_path):
     out = tmp_path / "out"
     assert run(paths[0], "--out", out, "--workers", "1") == 0
     assert run(*paths, "--out", out, "--workers", "1") == 0
-    assert {path.name for path in out.glob("recording=*")} == {"recording=run", "recording=tuesday_run"}
+    assert {path.name for path in out.glob("recording=*")} == {
+        "recording=run", "recording=tuesday_run"}
     assert len(pyarrow.parquet.read_table(out)) == 10000
 
 
@@ -192,7 +193,7 @@ def test_ctrl_c(tmp_path):
     arguments = [path, "--robot", ARM, "--compute", "residual", "--out", out, "--workers", "1"]
     process = start(*arguments)
     deadline = time.monotonic() + 120.0
-    while not parts(out / "recording=run"):
+    while not (out / "recording=run" / "_parts.jsonl").exists():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
