@@ -108,8 +108,8 @@ def main():
     parser.add_argument("--count", type=int, default=200_000, help="messages (default: 200000)")
     parser.add_argument("--compression", choices=["zstd", "none"], default="zstd")
     options = parser.parse_args()
-    from dyn_ros.logs import decode
-    decode.prepare()
+    from dyn_ros.logs import kernels
+    kernels.prepare()
     with tempfile.TemporaryDirectory() as folder:
         path = synthetic_mcap(Path(folder) / "arm.mcap", NAMES, options.count,
                               compression=options.compression)
