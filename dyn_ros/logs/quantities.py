@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..algorithms import all_terms, rnea
-from ..identification.filtering import derivatives, settling_samples
 from ..model import Data, Model
 from ..model.bodies import Body, joined, moved
 from ..spatial.types import Array
@@ -250,6 +249,7 @@ class _Maker:
 
     def torque(self, terms: dict[str, Array]) -> None:
         """Inverse dynamics of the filtered acceleration."""
+        from ..identification.filtering import derivatives, settling_samples
         states, settings = self._states, self._settings
         found = np.full(states.v.shape, np.nan)
         for rows in runs(states.stamp, is_moving_known(states, settings.max_gap),

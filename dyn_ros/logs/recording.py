@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..identification.filtering import parts_of
-from ..identification.samples import GAP, Samples
 from ..model.joint_states import STALENESS, abbreviated
 from ..model.model import Model, RootJoint
 from ..model.types import Array
@@ -25,6 +23,8 @@ from .selection import Base, Robot, Selection, select
 if TYPE_CHECKING:
     import pandas
     import pyarrow
+
+    from ..identification import Samples
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,6 +170,7 @@ class Recording:
             Without a model, columns of it are missing, an effort is never known, or as for
             ``Samples.from_arrays``.
         """
+        from ..identification import Samples
         model = model or self.model
         if model is None:
             raise ValueError(f"{self.name}: expected a model, as the recording has no description")
@@ -178,6 +179,8 @@ class Recording:
 
 def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
     """Times before and after each gap or jump back [s]."""
+    from ..identification.filtering import parts_of
+    from ..identification.samples import GAP
     if len(stamp) < 2:
         return ()
     parts, _ = parts_of(1e-9 * (stamp - stamp[0]), GAP)

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..identification.columns import TIMES, parsed
 from ..model.types import Array
 from .decode import Decoder, Messages
 from .source import JOINT_STATE, ODOMETRY, TABLE, Scan, Span, Topic
@@ -53,6 +52,7 @@ class _Columns:
     """What the columns of a table contain."""
 
     def __init__(self, names: Sequence[str], path: Path) -> None:
+        from ..identification.columns import TIMES, parsed
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"{str(path)!r} has several columns of the name {repeated[0]!r}; "

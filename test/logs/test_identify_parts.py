@@ -11,7 +11,7 @@ from logs.part_samples import load, save
 
 import dyn_ros
 from dyn_ros.identification import Samples
-from dyn_ros.logs.identify import evenly, identify_parts
+from dyn_ros.logs.identification import evenly, identify_parts
 from dyn_ros.logs.jobs import Part
 from dyn_ros.logs.workers import LocalWorkers
 
