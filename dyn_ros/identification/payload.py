@@ -70,13 +70,13 @@ class PayloadEstimate:
 
 def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                      offset: ArrayLike | None = None,
-                     noise: ArrayLike | None = None) -> PayloadEstimate:
+                     noise: ArrayLike | None = None,
+                     friction: bool = False) -> PayloadEstimate:
     """Estimate mass, center of mass and inertia of a payload from measured torques.
 
-    The robot's own inertias and payloads are those of the model. A few poses at rest, with
+    The robot's own parameters and payloads are those of the model. A few poses at rest, with
     different directions of gravity in the frame, determine mass and center of mass; the inertia
-    requires rotations with acceleration. The Coulomb and viscous friction of joints that move is
-    estimated as well; for joints at rest it is unknown. The result is physical.
+    requires rotations with acceleration. The result is physical.
 
     Parameters
     ----------
@@ -92,6 +92,9 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
         Constant torques to subtract, such as ``Identification.offset`` [N m, N].
     noise : (nv,) array_like, optional
         Standard deviation of the measured torques [N m, N]. Estimated by default.
+    friction : bool
+        Also estimate by how much the Coulomb and viscous friction of joints that move differs from
+        that of the model. This requires motions in both directions: for some seconds at least.
 
     Returns
     -------
@@ -113,7 +116,8 @@ def identify_payload(model: Model, samples: Samples, frame: str | int, *,
                          "forces as f_ext to Samples.from_arrays")
     W, y = _equations(model, samples, frame, offset)
     before = np.sqrt((y ** 2).mean(axis=0))
-    count = _eliminate_friction(model, samples, W, y)
+    count = (_eliminate_friction(model, samples, W, y) if friction
+             else np.full(model.nv, len(y)))
     sigma = _noise(W, y, count) if noise is None else row_numbers("noise", noise, model.nv)
     if not (sigma > 0.0).all():
         raise ValueError(f"noise: expected positive numbers, got {sigma.min():g}; pass None to "

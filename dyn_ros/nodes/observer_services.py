@@ -319,7 +319,8 @@ def weigh(model: dyn_ros.Model, measured: Sequence[Measured], frame: str,
     """Return the payload that explains what has been measured.
 
     A few poses do not show how the errors of the joints compare: the scatter of the samples in
-    each pose does. How large they are follows from the differences between poses.
+    each pose does. How large they are follows from the differences between poses. With motions
+    between requests, friction is estimated too.
 
     Parameters
     ----------
@@ -332,7 +333,8 @@ def weigh(model: dyn_ros.Model, measured: Sequence[Measured], frame: str,
     samples = dyn_ros.Samples.concatenate([each.samples for each in measured])
     variances = [each.variance for each in measured if each.variance is not None]
     if len(variances) < len(measured):
-        return dyn_ros.identify_payload(model, samples, frame, offset=offset)
+        return dyn_ros.identify_payload(model, samples, frame, offset=offset,
+                                        friction=len(measured) > 1)
     noise = np.sqrt(np.mean(variances, axis=0))
     noise = np.maximum(noise, max(1e-2 * noise.max(), 1e-9))
     found = dyn_ros.identify_payload(model, samples, frame, offset=offset, noise=noise)

@@ -83,7 +83,8 @@ def test_friction_that_differs_from_the_model_s_does_not_matter_in_motion(scale)
     friction, damping = np.linspace(20.0, 1.0, 6), np.linspace(10.0, 0.5, 6)
     tau = samples.tau + np.sign(samples.v) * friction + samples.v * damping
     model.friction, model.damping = scale * friction, scale * damping
-    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0")
+    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0",
+                             friction=True)
     assert found.mass == pytest.approx(MASS, abs=0.005)
     np.testing.assert_allclose(found.com, COM, atol=1e-3)
     np.testing.assert_allclose(found.after, 0.05, rtol=0.1)
@@ -96,7 +97,8 @@ def test_a_joint_that_rests_while_others_move_may_withstand_anything():
     model.friction = np.full(6, 10.0)
     tau = samples.tau + dyn_ros.joint_friction(model, samples.v)
     tau[:, 1] += 8.0
-    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0")
+    found = identify_payload(model, Samples(**{**vars(samples), "tau": tau}), "tool0",
+                             friction=True)
     assert found.mass == pytest.approx(MASS, abs=0.02)
 
 

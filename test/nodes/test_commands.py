@@ -342,10 +342,15 @@ def _rviz(graph, words):
 
 @kind("dyn_ros")
 def _own_command(graph, words):
-    if words[0] in ("demo", "precompile", "view"):      # tests of their own
+    if words[0] in ("demo", "precompile", "view") or "--scheduler" in words:    # other tests
         cli._parser().parse_args(words)
     else:
         assert cli.main(words) == 0
+
+
+@kind("dask")
+def _cluster(graph, words):
+    assert words[0] in ("scheduler", "worker")
 
 
 @kind("make")
@@ -385,6 +390,9 @@ def recordings(tmp_path_factory):
     table = record(true, waves([0.0] * 7, 0.8, [0.1, 0.3, 0.7])).table()
     for name in ("recording.csv", "recording.parquet"):
         columns.write(folder / name, table)
+    for name in ("recordings", "day1", "day2"):
+        (folder / name).mkdir()
+        columns.write(folder / name / "run.parquet", table)
     return folder
 
 
