@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from .model.joint_states import STALENESS
 from .model.model import RootJoint
 from .model.urdf import read_description
 
@@ -45,8 +46,9 @@ def add_recordings(command: argparse.ArgumentParser) -> None:
                               "(UTC unless it states its zone), or +S, seconds after the start of "
                               "each recording")
     command.add_argument("--until", type=_moment, metavar="TIME", help="when to end")
-    command.add_argument("--staleness", type=positive, default=0.5, metavar="SECONDS",
-                         help="largest difference between stamps within one state (default: 0.5)")
+    command.add_argument("--staleness", type=positive, default=STALENESS, metavar="SECONDS",
+                         help="largest difference between stamps within one state (default: "
+                              f"{STALENESS:g})")
 
 
 def add_workers(command: argparse.ArgumentParser, more: str) -> None:

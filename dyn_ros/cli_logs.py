@@ -164,16 +164,17 @@ def _progress(log: Log) -> Iterator[Any]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
     began = time.monotonic()
     if not sys.stderr.isatty():
-        said = began
+        printed = began
 
-        def say(done: float, what: str) -> None:
-            nonlocal said
-            if time.monotonic() >= said + _LINE:
-                said = time.monotonic()
-                left = (said - began) * (1.0 / done - 1.0) if done > 0.0 else float("inf")
-                print(f"{100.0 * done:.0f} %, {log.messages / (said - began):,.0f} messages/s, "
+        def show(done: float, what: str) -> None:
+            nonlocal printed
+            if time.monotonic() >= printed + _LINE:
+                printed = time.monotonic()
+                passed = printed - began
+                left = passed * (1.0 / done - 1.0) if done > 0.0 else float("inf")
+                print(f"{100.0 * done:.0f} %, {log.messages / passed:,.0f} messages/s, "
                       f"{left:.0f} s left", file=sys.stderr)
-        yield say
+        yield show
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(),
                TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[rate]}"),

@@ -31,6 +31,7 @@ from .source import (
     cut,
     limited,
     merged,
+    require_start,
     ros2_type,
     unread,
 )
@@ -221,11 +222,8 @@ def scan(path: Path) -> Scan:
         It cannot be read.
     """
     with open(path, "rb") as file:
-        head = file.read(len(MAGIC))
-        if head != MAGIC:
-            if MAGIC.startswith(head):
-                return Scan((), (), f"is empty: {len(head)} bytes")
-            raise ValueError(f"{str(path)!r} is no MCAP file: it begins with {head!r}")
+        if empty := require_start(file, MAGIC, path, "MCAP file"):
+            return Scan((), (), empty)
         scanner = _Scanner(file, path)
         scanner.scan()
         scanner.examine()

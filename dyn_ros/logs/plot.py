@@ -183,6 +183,15 @@ def _date(stamp: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _layout(found: Curves, low: float, high: float) -> tuple[list[Panel], int, list[float]]:
+    """The panels, the number of columns, and the heights of rows: high for the whole robot."""
+    panels = arrange(list(found.units), found.units)
+    of_robot = {panel.row for panel in panels if not panel.joint}
+    rows = 1 + max(panel.row for panel in panels)
+    return (panels, max(panel.places for panel in panels),
+            [high if row in of_robot else low for row in range(rows)])
+
+
 # --- picture
 
 def _picture(found: Curves) -> bytes:
@@ -194,11 +203,8 @@ def _picture(found: Curves) -> bytes:
         raise ImportError("pictures require matplotlib: pip install dyn_ros[logs]; a page, "
                           ".html, requires plotly") from None
     import io
-    panels = arrange(list(found.units), found.units)
-    places = max(panel.places for panel in panels)
-    rows = 1 + max(panel.row for panel in panels)
-    heights = [1.6 if any(panel.row == row and not panel.joint for panel in panels) else 1.05
-               for row in range(rows)]
+    panels, places, heights = _layout(found, 1.05, 1.6)
+    rows = len(heights)
     last_of_joints = max((panel.row for panel in panels if panel.joint), default=-1)
     heights.insert(last_of_joints + 1, 0.05)        # a space above those of the whole robot
     width, height = max(10.0, 4.4 * places), sum(heights) + 1.3
@@ -285,12 +291,9 @@ def _page(found: Curves) -> bytes:
     except ImportError:
         raise ImportError("pages require plotly: pip install dyn_ros[logs]; a picture, .png, "
                           "requires matplotlib") from None
-    panels = arrange(list(found.units), found.units)
-    places = max(panel.places for panel in panels)
-    rows = 1 + max(panel.row for panel in panels)
-    heights = [150 if any(panel.row == row and not panel.joint for panel in panels) else 105
-               for row in range(rows)]
-    height = sum(heights) + 130
+    panels, places, heights = _layout(found, 105, 150)
+    rows = len(heights)
+    height = round(sum(heights)) + 130
     at = {(panel.row, panel.place): panel for panel in panels}
     specs = [[None if (row, place) not in at else {"colspan": places // at[row, place].places}
               for place in range(places)] for row in range(rows)]

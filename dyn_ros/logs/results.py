@@ -248,7 +248,7 @@ def _names(path: Path) -> Iterable[str]:
 
 
 def name_of(path: Path) -> str:
-    """The name of a recording, without what says how it is stored."""
+    """The name of a recording, without the suffixes of its format."""
     name = path.name
     while True:
         shorter = name

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,22 @@ def cut(path: Path, where: str, usable: int) -> str:
     more = ", and what precedes the cut in the chunk" if where == "a chunk" else ""
     return (f"ends in the middle of {where}: {usable:,} of {path.stat().st_size:,} bytes can be "
             f"read{more}")
+
+
+def require_start(file: BinaryIO, magic: bytes, path: Path, kind: str) -> str:
+    """Read how a file begins; return what is wrong if it ends there, or an empty string.
+
+    Raises
+    ------
+    ValueError
+        It begins with something else, so it is not of this kind.
+    """
+    head = file.read(len(magic))
+    if head == magic:
+        return ""
+    if magic.startswith(head):
+        return f"is empty: {len(head)} bytes"
+    raise ValueError(f"{str(path)!r} is no {kind}: it begins with {head!r}")
 
 
 def unread(offset: int, size: int, total: int) -> str:

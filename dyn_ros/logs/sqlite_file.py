@@ -29,6 +29,7 @@ from .source import (
     codes_of,
     limited,
     merged,
+    require_start,
     ros2_type,
 )
 
@@ -84,11 +85,8 @@ def scan(path: Path) -> Scan:
         It cannot be read.
     """
     with open(path, "rb") as file:
-        head = file.read(len(MAGIC))
-    if head != MAGIC:
-        if MAGIC.startswith(head):
-            return Scan((), (), f"is empty: {len(head)} bytes")
-        raise ValueError(f"{str(path)!r} is no database of sqlite3: it begins with {head!r}")
+        if empty := require_start(file, MAGIC, path, "database of sqlite3"):
+            return Scan((), (), empty)
     with closing(_connect(path)) as connection:
         try:
             rows = connection.execute(

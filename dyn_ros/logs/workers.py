@@ -40,7 +40,7 @@ class Failure(NamedTuple):
     details: str = ""
 
     def __str__(self) -> str:
-        """Return what a user needs to know; the name of the class unless it says nothing."""
+        """Return what a user needs to know; the name of the class if it is empty."""
         if self.kind in ("ValueError", "OSError", "Died"):
             return self.message
         return f"{self.kind}: {self.message}" if self.message else self.kind
