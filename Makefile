@@ -17,7 +17,9 @@ BUILD := build/$(ROS)
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
-.NOTPARALLEL:
+ifeq ($(MAKELEVEL),0)
+  .NOTPARALLEL:
+endif
 
 # The venv is recreated for another PYTHON, or if the checkout has moved.
 made_for := $(shell cat $(VENV)/.made-for 2>/dev/null)
@@ -43,32 +45,44 @@ unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_
   LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
 define HELP
+make view    show an arm, or another robot, in a browser; without ROS and without a compiler
 make demo    run the demo: a moving arm in a browser, with its dynamics in a table (Ctrl-C to quit)
 make test    run every test
 make oldest  run the engine's tests with the oldest Numba and NumPy allowed, on Python 3.10 or 3.11
 make bench   run the benchmarks
 make lint    check style and types of the sources, and package.xml
+make docs    build the documentation as a site, build/docs/index.html, and check its links
 make setup   only set up what the demo needs
+make pictures  draw the pictures of the documentation again, with Chromium
 make clean   remove everything that the targets above create
 
 ROS=kilted          use this ROS distribution instead of jazzy
 PYTHON=python3.12   use this Python (3.10 to 3.14) instead of python3
 ARGS="..."          additional arguments, for example: make demo ARGS="--duration 5"
                                                        make test ARGS="-x test/nodes"
+                                                       make view ARGS="my_robot.urdf"
 endef
 
-.PHONY: help setup demo test oldest bench lint clean
+.PHONY: help view setup demo test oldest bench lint docs docs-links pictures clean
 help:
 	@$(info $(HELP)):
 
-# Only one make at a time sets up the venv; others wait for it.
-set_up = @flock Makefile $(MAKE) --no-print-directory --silent $(addprefix $(VENV)/.,$(1))
+# Only one make at a time sets up the venv; others wait for it. It builds the interfaces while it
+# fetches what they do not need.
+set_up = @flock Makefile $(MAKE) -j2 --no-print-directory --silent VENV=$(VENV) \
+  $(addprefix $(VENV)/.,$(1))
+
+# In the venv of the demo, if there is one; otherwise in a venv without ROS.
+view: VENV := $(if $(wildcard $(VENV)/.shared $(VENV)/.more-wheels),$(VENV),.venv-view)
+view:
+	$(call set_up,$(if $(filter .venv-view,$(VENV)),view-wheels,shared more-wheels))
+	$(VENV)/bin/dyn_ros view $(ARGS)
 
 setup:
-	$(call set_up,shared)
+	$(call set_up,shared more-wheels)
 
 demo:
-	$(call set_up,shared)
+	$(call set_up,shared more-wheels)
 	$(VENV)/bin/dyn_ros demo $(ARGS)
 
 test:
@@ -92,6 +106,8 @@ oldest:
 bench:
 	$(call set_up,shared test-wheels)
 	$(VENV)/bin/python benchmarks/engine.py --write docs/performance.md
+	$(VENV)/bin/python benchmarks/libraries.py --write docs/comparison.md
+	$(VENV)/bin/python benchmarks/in_the_loop.py --write docs/in_the_loop.md
 	$(VENV)/bin/python benchmarks/node_latency.py $(ARGS)
 	$(VENV)/bin/python benchmarks/service_latency.py
 	$(VENV)/bin/python benchmarks/one_process.py
@@ -103,32 +119,68 @@ lint:
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python tools/check_xml.py
 
+# Without ROS, in a venv of its own. Works without a network once that exists.
+SPHINX = PYTHONPATH="$(CURDIR)" .venv-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going \
+  --jobs auto --doctree-dir build/doctrees
+docs:
+	@flock Makefile $(MAKE) --no-print-directory --silent VENV=.venv-docs .venv-docs/.docs-wheels
+	$(SPHINX) --builder html docs build/docs $(ARGS)
+	echo "Open build/docs/index.html"
+
+# Also the links to other sites, which requires a network.
+docs-links: docs
+	$(SPHINX) --builder linkcheck docs build/links
+
+pictures:
+	$(call set_up,shared test-wheels)
+	for script in docs/draw_*.py docs/hold_tip.py docs/browser_picture.py; do
+	  echo "== $$script"
+	  $(VENV)/bin/python "$$script"
+	done
+
 clean:
-	rm -rf .venv-jazzy .venv-kilted .venv-oldest build install log .pytest_cache .ruff_cache .mypy_cache \
+	rm -rf .venv-jazzy .venv-kilted .venv-oldest .venv-view .venv-docs build install log \
+	  .pytest_cache .ruff_cache .mypy_cache \
 	  .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# pip's output, reduced to one line per wheel
-pip_install = $(VENV)/bin/python -m pip install --disable-pip-version-check \
+# pip's output, reduced to one line per wheel. Python compiles modules when they are first imported.
+pip_install = $(VENV)/bin/python -m pip install --disable-pip-version-check --no-compile \
   $(patsubst %,-r %,$(filter requirements%,$^)) | \
   sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  installing .../p'
 
 $(VENV)/.made-for:
 	@command -v $(PYTHON) >/dev/null || {
 	  echo "$(PYTHON) not found. On Debian or Ubuntu: sudo apt install $(notdir $(PYTHON))"; exit 1; }
-	$(PYTHON) tools/preflight.py
+	$(PYTHON) tools/preflight.py $(if $(filter .venv-view .venv-docs,$(VENV)),engine)
 	echo "== Setting up $(VENV), with $$($(PYTHON) --version)"
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	echo "$(CURDIR) $(PYTHON)" >$@
 
-$(VENV)/.wheels: requirements.txt requirements-identification.txt requirements-logs.txt \
-    requirements-viewer.txt requirements-$(ROS).txt $(VENV)/.made-for
-	@echo "== Fetching ROS 2 $(ROS) and the other dependencies of dyn_ros"
+$(VENV)/.view-wheels: requirements.txt requirements-viewer.txt $(VENV)/.made-for pyproject.toml
+	@echo "== Fetching the dependencies of dyn_ros and of its page"
+	$(pip_install)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+$(VENV)/.docs-wheels: requirements.txt requirements-docs.txt $(VENV)/.made-for
+	@echo "== Fetching the dependencies of the documentation"
 	$(pip_install)
 	touch $@
 
-$(VENV)/.test-wheels: requirements-test.txt $(VENV)/.wheels
+$(VENV)/.wheels: requirements.txt requirements-build.txt requirements-$(ROS).txt $(VENV)/.made-for
+	@echo "== Fetching ROS 2 $(ROS) and the dependencies of the engine"
+	$(pip_install)
+	touch $@
+
+$(VENV)/.more-wheels: requirements-identify.txt requirements-logs.txt requirements-viewer.txt \
+    requirements-command.txt $(VENV)/.wheels
+	@echo "== Fetching the dependencies of the page, of recordings and of the command"
+	$(pip_install)
+	touch $@
+
+$(VENV)/.test-wheels: requirements-test.txt $(VENV)/.more-wheels
 	@echo "== Fetching the dependencies of the tests"
 	$(pip_install)
 	touch $@
@@ -136,16 +188,17 @@ $(VENV)/.test-wheels: requirements-test.txt $(VENV)/.wheels
 # The interfaces are built from scratch, so that nothing remains of an earlier build. The sources are
 # linked, so that changes and new modules require no build. The generated part of the Python package is
 # in a separate folder, where dyn_ros/__init__.py finds it.
-$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(interfaces)
+$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml pyproject.toml $(interfaces)
 	@echo "== Building the messages and services"
-	find $(VENV) -name '*dyn_ros*' -prune -exec rm -rf {} +
+	find $(VENV) -ignore_readdir_race -name '*dyn_ros*' -prune -exec rm -rf {} +
 	rm -rf $(BUILD) $@
+	unset MAKEFLAGS MAKELEVEL                        # Ninja has jobs of its own
 	venv=$(CURDIR)/$(VENV)
 	export PATH="$$venv/bin:$$PATH" AMENT_PREFIX_PATH="$$venv" CMAKE_PREFIX_PATH="$$venv"
 	cmake -G Ninja -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX="$$venv" \
 	  -DPython3_EXECUTABLE="$$venv/bin/python" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
 	  -DINTERFACES_ONLY=ON -DPYTHON_INSTALL_DIR=lib/dyn_ros_interfaces --log-level=WARNING
-	cmake --build $(BUILD)
+	cmake --build $(BUILD) >$(BUILD)/build.log || { cat $(BUILD)/build.log; exit 1; }
 	cmake --install $(BUILD) >$(BUILD)/install.log
 	site=$$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	ln -sr dyn_ros "$$site"

@@ -79,7 +79,7 @@ def main() -> None:
                   f"{options.messages / min(found) / workers / 1e6:.2f} million messages per "
                   "second and worker")
         print(f"two workers: {min(times[1]) / min(times[2]):.2f} times one")
-        memory = largest_memory(command(path, folder / "memory", 2))
+        memory = largest_memory(command(path, folder / "memory", 2)).total
         print(f"memory of all processes, 2 workers: {memory / MEGABYTE:.0f} MB")
     finally:
         shutil.rmtree(folder)

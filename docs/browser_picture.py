@@ -1,120 +1,152 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the pictures of the demo's page for the README, in headless Chromium.
+"""Takes the pictures of the demo's page, in headless Chromium.
 
     python docs/browser_picture.py [browser.png] [push.png]
 
-It requires the Debian package chromium, playwright (requirements-test.txt) and pillow.
+It requires the Debian package chromium, playwright and Pillow (requirements-test.txt).
 """
+from __future__ import annotations
+
 import io
+import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import sync_playwright
-
-from dyn_ros.demo.run import ADDRESS
+from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
-SIZE = {"width": 1280, "height": 800}
-SECONDS = 10.0          # until the plots are full
-PAUSE_IN_A_GOOD_POSE = """() => {
-    const q = [...document.querySelectorAll(".mantine-NumberInput-input")].map(x => +x.value);
-    const good = q[1] > -1.0 && q[1] < -0.3 && q[3] > 1.0 && q[3] < 2.0;
-    if (good) [...document.querySelectorAll("button")].find(x => x.innerText == "Pause").click();
-    return good;
-}"""
-PUSHED_POSE = -0.6, -0.6, 0.0, 1.9, -0.2, 0.5, 0.0      # [rad]
-RED = 255, 51, 83       # the handle's axis x
-PULL = 100              # how far the handle is dragged along it [px]
+SIZE = {"width": 1280, "height": 720}
+PANELS = 304, 916       # the robot is between them [px]
+POSE = -0.75, 0.1, 0.0, 1.3, 0.0, 0.5, 0.0      # [rad]
+SETTLED = 14.0          # until the arm rests and the plots are full [s]
+GRIP = 230, 50, 180     # its color
+PULL = 150              # how far the grip is dragged [px]
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader",
             "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
             "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 @contextmanager
-def demo():
-    """Run the demo; yield its page."""
+def opened(*command: str) -> Iterator[Page]:
+    """Run a command of dyn_ros that serves a page; yield the page."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros.cli", "demo", "--port", "0", "--rate", "100"],
-        env=dict(os.environ, PYTHONUNBUFFERED="1"), text=True, stdout=subprocess.PIPE)
+        [sys.executable, "-m", "dyn_ros.cli", *command], text=True,
+        env=dict(os.environ, PYTHONUNBUFFERED="1"), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        said = iter(process.stdout.readline, "")
-        address = next((match.group() for match in map(ADDRESS.search, said) if match), "")
-        if not address:
-            raise SystemExit("the demo has ended")
+        lines = iter(process.stdout.readline, "")
+        address = next((match[0] for match in (
+            re.search(r"http://[\w.]+:\d+", line) for line in lines) if match), None)
+        if address is None:
+            raise SystemExit(f"dyn_ros {command[0]} has ended")
         with sync_playwright() as driver:
             browser = driver.chromium.launch(
                 executable_path=shutil.which("chromium"), args=SWITCHES)
-            page = browser.new_page(viewport=SIZE)
+            page = browser.new_page(viewport=SIZE, color_scheme="light")
             page.set_default_timeout(120_000)
-            page.goto(address.rstrip(":"))
-            page.wait_for_selector(".constraint")           # all nodes have started
-            page.locator(".mantine-Notification-closeButton").first.click()
+            page.goto(address)
             yield page
             browser.close()
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=30)
 
 
-def take_overview(page, picture):
-    """The arm with its markers and torques."""
-    time.sleep(SECONDS)
-    page.wait_for_function(PAUSE_IN_A_GOOD_POSE)
-    time.sleep(2.0)                                 # until all plots show the same instant
-    page.screenshot(path=picture)
-
-
-def take_push(page, picture):
-    """The arm with a payload that has been weighed, pushed at its tool."""
-    boxes = page.locator("input[type=checkbox]:visible")
-    page.get_by_role("button", name="Weigh").wait_for()
-    for number in range(boxes.count()):             # the payload on, all markers off
-        boxes.nth(number).click()
-    page.get_by_role("button", name="Weigh", exact=True).click()
-    page.get_by_text(" kg (").wait_for()
-    page.get_by_role("button", name="Pause").click()
-    for box, angle in zip(page.locator(".mantine-NumberInput-input").all(), PUSHED_POSE):
+def rest(page: Page, seconds: float = SETTLED) -> None:
+    """Move the arm to the pose, and wait until it rests; by default, until the plots show that."""
+    pause = page.get_by_role("button", name="Pause")
+    pause.wait_for()
+    page.locator(".mantine-Notification-closeButton").first.click()
+    pause.click()
+    for box, angle in zip(page.locator(".mantine-NumberInput-input").all(), POSE):
         box.fill(str(angle))
         box.press("Enter")
-    time.sleep(5.0)
-    start, end = find_axis(page)
-    page.mouse.move(*start)
-    time.sleep(2.0)                                 # until the handle has noticed
+    page.get_by_role("button", name="Fit view").click()
+    time.sleep(seconds)
+
+
+def picture(page: Page) -> Image.Image:
+    """Return what the page shows."""
+    return Image.open(io.BytesIO(page.screenshot(type="jpeg", quality=92))).convert("RGB")
+
+
+def find_grip(page: Page) -> tuple[float, float] | None:
+    """Return the middle of the grip in the window [px], or None if it is not to be seen."""
+    pixels = np.asarray(picture(page)).astype(int)
+    hue = np.array(GRIP) / np.linalg.norm(GRIP)
+    size = np.linalg.norm(pixels, axis=2)
+    y, x = np.nonzero((pixels @ hue > 0.985 * size) & (size > 120.0))
+    between = (x > PANELS[0]) & (x < PANELS[1])
+    x, y = x[between], y[between]
+    if len(x) < 40:
+        return None
+    counts, xs, ys = np.histogram2d(x, y, bins=(SIZE["width"] // 16, SIZE["height"] // 16))
+    i, j = np.unravel_index(counts.argmax(), counts.shape)
+    near = (abs(x - xs[i]) < 24) & (abs(y - ys[j]) < 24)
+    return float(x[near].mean()), float(y[near].mean())
+
+
+def wait_for_grip(page: Page) -> tuple[float, float]:
+    """Return where the grip is once it rests."""
+    before, end = None, time.monotonic() + 120.0
+    while time.monotonic() < end:
+        found = find_grip(page)
+        if found and before and math.dist(found, before) < 1.0:
+            return found
+        before = found
+        time.sleep(1.0)
+    raise SystemExit("the page shows no grip")
+
+
+def take_overview(page: Page, path: Path) -> None:
+    """The arm with its markers, and its torques when it came to rest."""
+    page.get_by_role("button", name="Pause").wait_for()
+    time.sleep(SETTLED)
+    rest(page, 4.0)
+    page.screenshot(path=path)
+
+
+def take_push(page: Page, path: Path) -> None:
+    """The arm with a payload that has been weighed, pulled at its tool; without markers."""
+    page.wait_for_selector(".constraint")           # all nodes have started
+    page.get_by_role("tab", name="Markers").click()
+    for box in page.locator("input[type=checkbox]:visible").all():
+        box.uncheck()
+    page.get_by_role("tab", name="Move").click()
+    rest(page)
+    page.get_by_role("tab", name="Touch").click()
+    page.get_by_label("0.5 kg").check()
+    page.get_by_role("button", name="Weigh", exact=True).click()
+    page.get_by_text(" kg (").wait_for()
+    x, y = wait_for_grip(page)
+    page.mouse.move(x, y)
+    time.sleep(2.0)                                 # until the page has noticed
     page.mouse.down()
     time.sleep(1.0)
-    page.mouse.move(*end, steps=10)
-    time.sleep(SECONDS)
-    page.screenshot(path=picture)
+    page.mouse.move(x, y - PULL, steps=10)
+    time.sleep(SETTLED)
+    page.screenshot(path=path)
+    page.mouse.up()
 
 
-def find_axis(page):
-    """Return a point on the handle's axis x, and the one to drag it to [px]."""
-    image = np.array(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)
-    image = image[:, 330:920]                       # between the panels
-    y, x = np.nonzero(abs(image - RED).sum(axis=2) < 60)
-    points = np.stack([x + 330.0, y], axis=1)
-    center = points.mean(axis=0)
-    direction = np.linalg.svd(points - center, full_matrices=False)[2][0]
-    direction *= -np.sign(direction[1])             # up
-    return center, center + PULL * direction
-
-
-def main():
+def main() -> None:
     """Take both pictures."""
-    pictures = [Path(name) for name in sys.argv[1:]]
-    pictures += [IMAGES / name for name in ("browser.png", "push.png")][len(pictures):]
-    for take, picture in zip((take_overview, take_push), pictures):
-        with demo() as page:
-            take(page, picture)
+    paths = [Path(name) for name in sys.argv[1:]]
+    paths += [IMAGES / name for name in ("browser.png", "push.png")][len(paths):]
+    for take, path in zip((take_overview, take_push), paths):
+        with opened("demo", "--port", "0", "--rate", "100") as page:
+            take(page, path)
 
 
 if __name__ == "__main__":

@@ -37,9 +37,7 @@ PARAMETERS = f"""
     markers.width: 0.009
     markers.torque.scale: 0.105
     markers.torque.source: effort
-    markers.inertia.color: [0.45, 0.55, 1.0, 0.4]
     markers.velocity_ellipsoid.frame: tool
-    markers.velocity_ellipsoid.color: [0.2, 0.8, 0.95, 0.35]
     markers.force_ellipsoid.frame: tool
     markers.force_ellipsoid.scale: 0.04
     markers.wrench.topics: [push]
@@ -68,7 +66,7 @@ PARAMETERS = f"""
 TITLES = {"dynamics": "dynamics/markers", "centroidal": "centroidal/markers",
           "vereshchagin": "vereshchagin/markers"}
 WHAT = {
-    "torque": "torque of each joint: green none, red its limit",
+    "torque": "torque of each joint, red at its limit",
     "inertia": "inertia of each body",
     "velocity_ellipsoid": "how fast the tool can move",
     "force_ellipsoid": "how hard the tool can push",

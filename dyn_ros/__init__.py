@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """dyn_ros: rigid-body dynamics of a moving robot."""
+from . import ctrl_c  # noqa: F401, I001    # first: the other imports take a second
 import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Any

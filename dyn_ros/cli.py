@@ -1,18 +1,25 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The ``dyn_ros`` command."""
+"""The ``dyn_ros`` command.
+
+Exit codes: 0; 1 if ``check`` has findings, or ``log`` met damaged recordings; 2 if the input cannot
+be used; 130 after Ctrl-C.
+"""
 import argparse
 import io
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import algorithms
+from . import __version__, algorithms, ctrl_c
 from .cli_arguments import (
     Commands,
     UsageError,
+    add_formats,
+    add_robot,
     add_root_joint,
     folder,
     page,
@@ -22,12 +29,23 @@ from .cli_arguments import (
 )
 from .cli_identify import add_identify
 from .cli_logs import add_log
+from .cli_robot import ROBOT, mesh_folders, robot_name, robot_text, split_arguments
+from .cli_view import add_view
 from .model import Model
 from .model.check import Examination, examine_urdf
 from .model.model import RootJoint
+from .model.urdf import read_urdf
 from .spatial.cache import cache_folder
 
 _POOR = 1000.0      # condition number of a motion
+_EXIT_CODES = ("exit codes: 0; 1: check has findings, or log met damaged recordings; 2: the input "
+               "cannot be used; 130: Ctrl-C")
+_COMPLETION = """bash: add to ~/.bashrc:
+  source <(dyn_ros completion bash)
+zsh: write it to a folder of $fpath:
+  dyn_ros completion zsh > ~/.zfunc/_dyn_ros
+fish:
+  dyn_ros completion fish > ~/.config/fish/completions/dyn_ros.fish"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,20 +60,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, 1 if ``check`` has findings, 2 if the user's input cannot be used, 130 after
-        Ctrl-C.
+        Exit code, as described above.
     """
-    options = _parser().parse_args(_own_arguments(sys.argv[1:] if argv is None else argv))
+    own, xacro = split_arguments(_own_arguments(sys.argv[1:] if argv is None else argv))
+    parser = _parser()
+    options = parser.parse_args(own, argparse.Namespace(xacro=xacro))
+    if xacro and not (getattr(options, "robot", None) or getattr(options, "file", None)):
+        name, value = next(iter(xacro.items()))
+        parser.error(f"{name}:={value} is an argument for a xacro file, but no robot is specified")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
+        return _run(options)
+    finally:
+        if argv is None:
+            with suppress(OSError):
+                sys.stdout.flush()
+            ctrl_c.end_at_once()            # while Python ends
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run the command; return its exit code."""
+    try:
+        ctrl_c.interrupt()
         return options.run(options) or 0
     except UsageError as error:
         print(f"dyn_ros {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        return 130
+        return ctrl_c.CODE
     except BrokenPipeError:             # of another program, such as `head`, that reads no more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -87,8 +121,10 @@ def _own_arguments(argv: Sequence[str]) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="dyn_ros", description="Rigid-body dynamics of robots.")
+        prog="dyn_ros", description="Rigid-body dynamics of robots.", epilog=_EXIT_CODES)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
+    add_view(commands)
     _add_demo(commands)
     _add_info(commands)
     _add_torque(commands)
@@ -97,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_excite(commands)
     add_log(commands)
     _add_precompile(commands)
+    _add_completion(commands, parser)
     return parser
 
 
@@ -104,8 +141,8 @@ def _add_demo(commands: Commands) -> None:
     text = "Move a robot and show its gravity torques, nonlinear effects and inertia live."
     command = commands.add_parser("demo", help=text, description=text)
     command.set_defaults(run=_demo)
-    command.add_argument("--robot", type=Path, metavar="FILE.urdf",
-                         help="description of another robot (default: arm7, part of this package)")
+    command.add_argument("--robot", type=Path, metavar="FILE",
+                         help=f"another robot: {ROBOT} (default: arm7, part of this package)")
     add_root_joint(command)
     command.add_argument("--rate", type=positive, default=500.0, metavar="HZ",
                          help="joint states per second (default: 500)")
@@ -121,35 +158,42 @@ def _add_demo(commands: Commands) -> None:
 
 def _demo(options: argparse.Namespace) -> None:
     from .demo.run import ARM, DemoError, run
+    arguments = (options.root_joint, options.rate, options.duration, options.snapshot,
+                 not options.no_browser, options.port)
+    robot = options.robot or ARM
     try:
-        run(options.robot or ARM, options.root_joint, options.rate, options.duration,
-            options.snapshot, not options.no_browser, options.port)
+        if robot.suffix != ".xacro" and robot != Path("-"):
+            return run(robot, *arguments)
+        read_robot(options, read_urdf)
+        with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as folder:    # for its processes
+            expanded = Path(folder, "robot.urdf")
+            expanded.write_text(robot_text(options), encoding="utf-8")
+            return run(expanded, *arguments, mesh_folders=mesh_folders(options))
     except DemoError as error:
         raise UsageError(error) from error
-
-
-def _add_robot(command: argparse.ArgumentParser) -> None:
-    command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
-    add_root_joint(command)
 
 
 def _add_info(commands: Commands) -> None:
     text = "Show a robot's joints, masses and limits, and warnings about its description."
     command = commands.add_parser("info", help=text, description=text)
     command.set_defaults(run=_info)
-    _add_robot(command)
+    add_robot(command)
+    add_root_joint(command)
+    add_formats(command)
 
 
 def _info(options: argparse.Namespace) -> None:
     from . import tables
-    tables.show_info(read_robot(options, Model.from_urdf))
+    tables.show_info(read_robot(options, Model.from_urdf), options.format)
 
 
 def _add_torque(commands: Commands) -> None:
     text = "Show the torques of a robot in a state: gravity, nonlinear effects, inverse dynamics."
     command = commands.add_parser("torque", help=text, description=text)
     command.set_defaults(run=_torque)
-    _add_robot(command)
+    add_robot(command)
+    add_root_joint(command)
+    add_formats(command)
     for name, what in (("q", "positions [rad, m] (default: neutral)"),
                        ("v", "velocities [rad/s, m/s] (default: 0)"),
                        ("a", "accelerations [rad/s2, m/s2] (default: 0)")):
@@ -165,7 +209,7 @@ def _torque(options: argparse.Namespace) -> None:
     model = read_robot(options, Model.from_urdf)
     try:
         model.gravity = options.gravity
-        tables.show_torques(model, options.q, options.v, options.a)
+        tables.show_torques(model, options.q, options.v, options.a, options.format)
     except ValueError as error:
         raise UsageError(error) from error
 
@@ -175,12 +219,12 @@ def _add_check(commands: Commands) -> None:
             "implausible.")
     command = commands.add_parser("check", help=text, description=text)
     command.set_defaults(run=_check)
-    _add_robot(command)
+    add_robot(command)
+    add_root_joint(command)
     command.add_argument("--mesh-path", type=folder, action="append", default=[], metavar="FOLDER",
                          help="folder with packages that contain meshes, in addition to sourced "
                               "workspaces and to the folders above the robot's file; repeatable")
-    command.add_argument("--json", action="store_true",
-                         help="print the findings as JSON; what was not examined goes to stderr")
+    add_formats(command)
     command.add_argument("--picture", type=page, metavar="FILE.html",
                          help="save a picture of the links' shapes and inertias, those with "
                               "findings in red")
@@ -188,7 +232,7 @@ def _add_check(commands: Commands) -> None:
 
 def _check(options: argparse.Namespace) -> int:
     from . import tables
-    folders = [*options.mesh_path, *options.robot.absolute().parents]
+    folders = [*options.mesh_path, *mesh_folders(options)]
 
     def read(xml: str, root_joint: RootJoint) -> Examination:
         with _progress() as show:
@@ -197,14 +241,13 @@ def _check(options: argparse.Namespace) -> int:
     examined = read_robot(options, read)
     if options.picture is not None:
         _save_picture(options, examined)
-    show = tables.print_findings if options.json else tables.show_findings
-    return 1 if show(examined.findings, examined.unseen) else 0
+    return 1 if tables.show_findings(examined.findings, examined.unseen, options.format) else 0
 
 
 def _save_picture(options: argparse.Namespace, examined: Examination) -> None:
     from .viewer.inertia_picture import save_picture
     try:
-        save_picture(examined, options.picture, options.robot.stem)
+        save_picture(examined, options.picture, Path(robot_name(options)).stem)
     except ImportError as error:
         raise UsageError(error) from error
     except OSError as error:
@@ -228,7 +271,7 @@ def _add_excite(commands: Commands) -> None:
     text = "Compute a motion whose recording determines a robot's parameters well."
     command = commands.add_parser("excite", help=text, description=text)
     command.set_defaults(run=_excite, root_joint="fixed")
-    command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
+    add_robot(command)
     command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
                          help="trajectory to write: .yaml or .json, a "
                               "trajectory_msgs/JointTrajectory; or .csv")
@@ -298,6 +341,20 @@ def _precompile(options: argparse.Namespace) -> None:
             raise UsageError(error) from error
     state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"
     print(f"{state}; cache: {cache_folder()}")
+
+
+def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None:
+    text = "Print a script that completes the arguments of dyn_ros in a shell."
+    command = commands.add_parser("completion", help=text, description=text,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter,
+                                  epilog=_COMPLETION)
+    command.set_defaults(run=lambda options: _completion(options, parser))
+    command.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    from .cli_completion import script
+    print(script(parser, options.shell))
 
 
 if __name__ == "__main__":

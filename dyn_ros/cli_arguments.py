@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import logging
 import re
-from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
+from .cli_errors import UsageError
+from .cli_robot import ROBOT, add_robot, add_root_joint, read_robot
 from .model.joint_states import STALENESS
-from .model.model import RootJoint
-from .model.urdf import read_description
+
+__all__ = ["ROBOT", "Commands", "UsageError", "add_formats", "add_recordings", "add_robot",
+           "add_root_joint", "add_workers", "as_option", "count", "folder", "page", "port",
+           "positive", "read_robot", "workers_of"]
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-Read = TypeVar("Read")
 _KEYWORDS = {"robot=": "--robot", "topics=": "--topic", "odometry=": "--odometry", "base=":
              "--root-joint fixed"}
 
@@ -22,14 +27,13 @@ if TYPE_CHECKING:
     from .logs.workers import Workers
 
 
-class UsageError(Exception):
-    """The user's input cannot be used; the message names a remedy."""
-
-
-def add_root_joint(command: argparse.ArgumentParser) -> None:
-    """Add the option ``--root-joint``."""
-    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"], default="fixed",
-                         help="how the root link is attached to the world (default: fixed)")
+def add_formats(command: argparse.ArgumentParser) -> None:
+    """Add the options ``--json`` and ``--csv``; without them, ``format`` is "table"."""
+    formats = command.add_mutually_exclusive_group()
+    for name, what in (("json", "JSON; infinite and unknown numbers are null"),
+                       ("csv", "CSV, with a line of names")):
+        formats.add_argument(f"--{name}", action="store_const", dest="format", const=name,
+                             default="table", help=f"print {what}; warnings go to stderr")
 
 
 def add_recordings(command: argparse.ArgumentParser) -> None:
@@ -63,7 +67,16 @@ def add_workers(command: argparse.ArgumentParser, more: str) -> None:
 def workers_of(options: argparse.Namespace) -> Workers:
     """Start the processes, or connect to the cluster."""
     from .logs.parallel import open_workers
-    return open_workers(options.workers, options.scheduler)
+    report_lost_clusters(options)
+    return open_workers(options.workers, options.scheduler, fork=True)
+
+
+def report_lost_clusters(options: argparse.Namespace) -> None:
+    """Report in one line that a scheduler has ended: distributed logs a traceback."""
+    if options.scheduler is not None and find_spec("distributed"):
+        importlib.import_module("distributed")      # sets the levels
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def as_option(text: str) -> str:
@@ -71,17 +84,6 @@ def as_option(text: str) -> str:
     for keyword, option in _KEYWORDS.items():
         text = re.sub(rf"\b(pass|passes) {keyword}", rf"\1 {option}", text)
     return text
-
-
-def read_robot(options: argparse.Namespace, read: Callable[[str, RootJoint], Read]) -> Read:
-    """Read the robot's file with a function; errors name the file."""
-    root_joint = None if options.root_joint == "fixed" else options.root_joint
-    try:
-        return read(read_description(options.robot), root_joint)
-    except OSError as error:
-        raise UsageError(f"{options.robot}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{options.robot}: {error}") from error
 
 
 def port(text: str) -> int:

@@ -13,6 +13,7 @@ from .cli_arguments import (
     Commands,
     UsageError,
     add_recordings,
+    add_robot,
     add_root_joint,
     add_workers,
     as_option,
@@ -20,8 +21,12 @@ from .cli_arguments import (
     page,
     positive,
     read_robot,
+    report_lost_clusters,
 )
+from .cli_robot import is_plain_file, robot_text
 from .model import Model
+from .model.urdf import write_urdf
+from .model.urdf.text import encoding_of
 
 if TYPE_CHECKING:
     from .identification import Identification, Samples
@@ -34,7 +39,7 @@ def add_identify(commands: Commands) -> None:
     text = "Estimate a robot's inertias and friction from recordings of its torques."
     command = commands.add_parser("identify", help=text, description=text)
     command.set_defaults(run=_identify)
-    command.add_argument("robot", type=Path, metavar="FILE.urdf", help="robot description")
+    add_robot(command)
     add_recordings(command)
     command.add_argument("-o", "--output", type=Path, metavar="FILE.urdf",
                          help="write the description with the identified parameters")
@@ -69,7 +74,7 @@ def _identify(options: argparse.Namespace) -> None:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"{path}: there is no folder {str(path.parent)!r}; create it first")
     if options.report and not find_spec("plotly"):
-        raise UsageError("reports require plotly: pip install dyn_ros[identification]")
+        raise UsageError('reports require plotly: pip install "dyn_ros[identify]"')
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=1.0)
@@ -96,6 +101,7 @@ def _identified(options: argparse.Namespace, model: Model,
             return identify(model, Samples.concatenate(samples), threads=options.threads,
                             **arguments)
         from .logs import identify as identify_recordings
+        report_lost_clusters(options)
         return identify_recordings(
             model, options.recordings, cutoff=options.cutoff, topics=options.topic or None,
             odometry=options.odometry, since=options.since, until=options.until,
@@ -111,7 +117,11 @@ def _identified(options: argparse.Namespace, model: Model,
 def _write(options: argparse.Namespace, result: Identification) -> None:
     try:
         if options.output:
-            result.write_urdf(options.robot, options.output)
+            if is_plain_file(options):
+                result.write_urdf(options.robot, options.output)
+            else:
+                text = write_urdf(robot_text(options), result.identified)
+                options.output.write_bytes(text.encode(encoding_of(text.encode())))
             print(f"wrote {options.output}")
         if options.report:
             from .identification.report import write_report

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .cli_arguments import (
+    ROBOT,
     Commands,
     UsageError,
     add_recordings,
@@ -25,6 +29,7 @@ from .cli_arguments import (
     read_robot,
     workers_of,
 )
+from .cli_robot import robot_text
 from .model import Model
 
 if TYPE_CHECKING:
@@ -43,8 +48,8 @@ def add_log(commands: Commands) -> None:
     command = commands.add_parser("log", help=text, description=text)
     command.set_defaults(run=_log)
     add_recordings(command)
-    command.add_argument("--robot", type=Path, metavar="FILE.urdf",
-                         help="robot description (default: the one in each recording)")
+    command.add_argument("--robot", type=Path, metavar="FILE",
+                         help=f"{ROBOT} (default: the one in each recording)")
     add_root_joint(command)
     command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
                          choices=_QUANTITIES, default=[],
@@ -82,10 +87,28 @@ def _log(options: argparse.Namespace) -> int:
         raise UsageError("--scheduler: pass --out too, a folder that all workers can write to")
     if options.plot is not None and options.format != "parquet":
         raise UsageError("--plot: results in MCAP cannot be plotted; use --format parquet")
-    if options.out is not None:
-        return _log_to(options, options.out)
-    with tempfile.TemporaryDirectory(prefix="dyn_ros-log-") as folder:
-        return _log_to(options, Path(folder))
+    with _terminable():
+        if options.out is not None:
+            return _log_to(options, options.out)
+        with tempfile.TemporaryDirectory(prefix="dyn_ros-log-") as folder:
+            return _log_to(options, Path(folder))
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Leave nothing behind when another process ends this one, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _log_to(options: argparse.Namespace, out: Path) -> int:
@@ -125,13 +148,13 @@ def _prepared(options: argparse.Namespace, out: Path) -> Log:
         since=options.since, until=options.until, staleness=options.staleness,
         root_joint=None if options.root_joint == "fixed" else options.root_joint,
         overlap=overlap(quantities, settings))
-    robot = None if model is None else _digest(options.robot, model)
+    robot = None if model is None else _digest(robot_text(options))
     paths = discover(options.recordings)
     return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
 
 
-def _digest(path: Path, model: Model) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _run(options: argparse.Namespace, log: Log) -> bool:

@@ -43,7 +43,7 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
     ----------
     name : str
     argument : str, optional
-        Name of an argument: the package is required only if its value is true.
+        Name of an argument: the package is required only if its value is neither empty nor false.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def require_package(name: str, argument: str | None = None) -> OpaqueFunction:
         When the action is executed: the package is missing.
     """
     def check(context: LaunchContext) -> None:
-        if argument is not None and _value(context, argument).lower() not in ("true", "1"):
+        if argument is not None and _value(context, argument).lower() in ("", "false", "0"):
             return
         try:
             get_package_prefix(name)

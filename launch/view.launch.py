@@ -14,5 +14,6 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription([
         require_file("robot_description_file"),
         require_package("rviz2"),
+        require_package("robot_state_publisher", argument="robot_description_file"),
         require_package("joint_state_publisher_gui", argument="gui"),
         view_description()])

@@ -1,7 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The launch files in XML and YAML, read without launch: they start what exists."""
-import configparser
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -13,9 +12,8 @@ SHARE = "$(find-pkg-share dyn_ros)/"
 
 
 def executables():
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    return re.findall(r"^(\w+) =", setup["options.entry_points"]["console_scripts"], re.MULTILINE)
+    project = (ROOT / "pyproject.toml").read_text()
+    return re.findall(r"^(\w+) = \"dyn_ros\.nodes\.", project, re.MULTILINE)
 
 
 def check_arguments(arguments, text):

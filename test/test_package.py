@@ -1,15 +1,19 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The package as it is built and installed: versions, executables, files, imports."""
-import configparser
+import base64
+import csv
+import hashlib
 import importlib
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import xml.etree.ElementTree as ET
+import zipfile
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -18,12 +22,15 @@ import pytest
 
 import dyn_ros
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).resolve().parents[1]
-SETUP = configparser.ConfigParser()
-SETUP.read(ROOT / "setup.cfg")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGE = ET.parse(ROOT / "package.xml").getroot()
-EXECUTABLES = dict(re.findall(r"^(\w+) = ([\w.]+:\w+)$", "\n".join(
-    SETUP["options.entry_points"].values()), re.MULTILINE))
+EXECUTABLES = {**PROJECT["scripts"], **PROJECT["entry-points"]["ros2_run"]}
 FILES = [str(path.relative_to(ROOT)) for folder in ("config", "launch", "msg", "srv")
          for path in sorted((ROOT / folder).rglob("*"))
          if path.is_file() and path.suffix != ".pyc"]
@@ -47,7 +54,7 @@ def find_ros():
 
 
 def test_one_version():
-    stated = SETUP["metadata"]["version"]
+    stated = PROJECT["version"]
     sections = re.findall(r"^(\S+)(?: \((.*)\))?\n-+$", (ROOT / "CHANGELOG.rst").read_text(),
                           re.MULTILINE)
     released = [version for version, date in sections if date != "unreleased"]
@@ -59,7 +66,7 @@ def test_one_version():
 
 def test_installed_version():
     find_ros()
-    assert version("dyn_ros") == SETUP["metadata"]["version"]
+    assert version("dyn_ros") == PROJECT["version"]
 
 
 @pytest.mark.parametrize("name", EXECUTABLES)
@@ -154,23 +161,154 @@ def test_import_needs_no_ros():
     assert result.stdout == "[]\n"
 
 
-def test_pip_builds_with_the_pinned_wheels():
+# --- what pip installs
+
+def built(folder, hook, settings=None):
+    """The wheel that pip would build of a folder with pyproject.toml."""
+    code = f"{hook}(sys.argv[1], {settings})"
+    module = hook.rpartition(".")[0]
+    result = subprocess.run(
+        [sys.executable, "-c", f"import sys, {module}; print({code})", folder],
+        capture_output=True, text=True, timeout=600,
+        cwd=ROOT / "interfaces" if module == "backend" else ROOT)
+    assert result.returncode == 0, result.stderr
+    return zipfile.ZipFile(folder / result.stdout.splitlines()[-1])
+
+
+def requirements(wheel):
+    """What the wheel requires, as {normalized name: its extras}."""
+    [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    found = {}
+    for line in re.findall(r"^Requires-Dist: (.*)$", wheel.read(name).decode(), re.MULTILINE):
+        package = re.match(r"[\w.-]+", line)[0].replace("_", "-").lower()
+        found.setdefault(package, []).extend(re.findall(r"extra == ['\"](.+?)['\"]", line) or [""])
+    return found
+
+
+def test_the_engine_is_a_wheel_without_ros_for_every_python(tmp_path):
+    pytest.importorskip("flit_core", reason="no flit_core: run `make test`")
+    wheel = built(tmp_path, "flit_core.buildapi.build_wheel")
+    assert wheel.filename.endswith("-py3-none-any.whl")
+    assert {name for name, extras in requirements(wheel).items() if "" in extras} == {
+        "numba", "numpy", "rich", "scipy", "urdfdom-py"}
+    tracked = {str(path.relative_to(ROOT)) for path in (ROOT / "dyn_ros").rglob("*")
+               if path.is_file() and "__pycache__" not in path.parts}
+    contained = {name for name in wheel.namelist() if not name.startswith("dyn_ros-")}
+    assert contained == tracked
+
+
+def test_building_the_engine_downloads_nothing_of_ros():
     text = (ROOT / "pyproject.toml").read_text()
-    needed = re.findall(r'^  "(\S+==\S+)",$', text, re.MULTILINE)
-    pinned = {**pins("requirements.txt"), **pins("requirements-jazzy.txt")}
-    assert set(needed) <= set(pinned.values())
-    assert needed
+    assert tomllib.loads(text)["build-system"]["requires"] == ["flit_core >= 3.11, < 5"]
+
+
+def test_extras():
+    extras = PROJECT["optional-dependencies"]
+    assert {"ros-jazzy", "ros-kilted", "viewer", "logs", "identify", "cluster", "xacro",
+            "completion", "docs", "test"} < set(extras)
+    assert extras["identification"] == ["dyn_ros[identify]"]        # its former name
+
+
+def test_messages_name_extras_that_exist():
+    sources = "".join(path.read_text() for path in (ROOT / "dyn_ros").rglob("*.py"))
+    named = {name for names in re.findall(r"dyn_ros\[([\w,-]+)\]", sources)
+             for name in names.split(",")}
+    assert {"viewer", "logs", "identify"} < named
+    assert named < set(PROJECT["optional-dependencies"]) - {"identification"}
+
+
+@pytest.mark.parametrize("distribution", ["jazzy", "kilted"])
+def test_extras_of_ros_agree_with_the_pinned_wheels(distribution):
+    """The pins are the wheels that CI tests; the extra allows those compatible with them."""
+    pinned = pins(f"requirements-{distribution}.txt")
+    for line in PROJECT["optional-dependencies"][f"ros-{distribution}"]:
+        name, series = re.fullmatch(r"(.+) == ([\d.]+)\.\*", line).groups()
+        assert re.fullmatch(rf"{re.escape(name)}=={re.escape(series)}\.\d+",
+                            pinned[name.partition("[")[0]]), line
+    wheels = {name for name in pinned if name.endswith(("-msgs", "-srvs", "rclpy"))}
+    stated = {element.text.replace("_", "-") for tag in ("depend", "exec_depend")
+              for element in PACKAGE.iter(tag)}
+    direct = {name for name in wheels if name.removeprefix("ros-") in stated}
+    assert direct <= {re.match(r"[\w-]+", line)[0]
+                      for line in PROJECT["optional-dependencies"][f"ros-{distribution}"]}
+
+
+@pytest.fixture
+def backend():
+    """The build backend of interfaces/, as a module."""
+    return module_of(ROOT / "interfaces" / "backend.py")
+
+
+def test_the_interfaces_are_built_with_the_pinned_wheels(backend):
+    for distribution in ("jazzy", "kilted"):
+        needed = backend.get_requires_for_build_wheel({"ros": distribution})
+        assert {line.split(";")[0].strip() for line in needed} == {
+            *pins("requirements-build.txt").values(),
+            *pins(f"requirements-{distribution}.txt").values(),
+            *(line.split(";")[0].strip() for line in needed if line.startswith("numpy"))}
+    assert backend.get_requires_for_build_wheel() == backend.get_requires_for_build_wheel(
+        {"ros": "jazzy"})
+    with pytest.raises(SystemExit, match="ros=humble: expected jazzy or kilted"):
+        backend.get_requires_for_build_wheel({"ros": "humble"})
+    with pytest.raises(SystemExit, match=r"pip install \. \./interfaces"):
+        backend.build_sdist("")
+
+
+def test_the_wheel_of_the_interfaces_completes_the_engine(tmp_path, backend, monkeypatch):
+    """It contains what is installed beside the engine, from a build that is already there."""
+    prefix = find_ros()
+    pytest.importorskip("rosidl_pycommon", reason="no ROS wheels: run `make test`")
+    installed, site = tmp_path / "prefix", tmp_path / "prefix" / backend.SITE
+    shutil.copytree(Path(importlib.import_module("dyn_ros.msg").__file__).parents[1],
+                    site / "dyn_ros", ignore=shutil.ignore_patterns("*.py[co]"))
+    shutil.copytree(prefix / "lib" / "dyn_ros", installed / "lib" / "dyn_ros")
+    shutil.copytree(prefix / "share" / "dyn_ros" / "msg", installed / "share" / "dyn_ros" / "msg")
+    monkeypatch.setattr(backend, "cmake_install", lambda build: installed)
+    with zipfile.ZipFile(tmp_path / backend.build_wheel(tmp_path)) as wheel:
+        names = wheel.namelist()
+        rows = list(csv.reader(wheel.read(names[-1]).decode().splitlines()))
+        for name, digest, size in rows[:-1]:
+            data = wheel.read(name)
+            hashed = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
+            assert digest == "sha256=" + hashed.rstrip("=") and int(size) == len(data)
+        distribution = backend.installed_distribution()
+        assert requirements(wheel) == {"dyn-ros": [""]}
+        text = wheel.read(f"dyn_ros_interfaces-{PROJECT['version']}.dist-info/METADATA").decode()
+        assert f"Requires-Dist: dyn_ros[ros-{distribution}] == {PROJECT['version']}\n" in text
+        nodes = wheel.read(names[-2]).decode()
+        script = wheel.getinfo(f"dyn_ros_interfaces-{PROJECT['version']}.data/data/lib/dyn_ros/"
+                               "dynamics_node")
+        folder = tmp_path / backend.prepare_metadata_for_build_wheel(tmp_path)
+        for path in folder.iterdir():               # the same, before a build
+            assert wheel.read(f"{folder.name}/{path.name}") == path.read_bytes()
+    assert [row[0] for row in rows] == names
+    assert re.search(r"-cp3\d+-cp3\d+-linux_x86_64\.whl$", wheel.filename)
+    assert {"dyn_ros/msg/__init__.py", "dyn_ros/srv/__init__.py"} <= set(names)
+    assert "dyn_ros/__init__.py" not in names
+    assert not any(name.endswith((".c", ".pyc")) for name in names)
+    for file in FILES:
+        if file.startswith(("config", "launch")):
+            assert any(name.endswith(f".data/data/share/dyn_ros/{file}") for name in names)
+    assert dict(re.findall(r"(\w+) = (.*)", nodes)) == {
+        name: function for name, function in EXECUTABLES.items() if name.endswith("_node")}
+    assert script.external_attr >> 16 & 0o111
 
 
 @pytest.mark.parametrize("distribution", ["jazzy", "kilted"])
 def test_everything_is_pinned(distribution):
-    names = ("requirements.txt", "requirements-identification.txt", "requirements-logs.txt",
-             "requirements-viewer.txt", f"requirements-{distribution}.txt",
-             "requirements-test.txt")
+    names = [path.name for path in ROOT.glob("requirements*.txt")
+             if path.stem.partition("-")[2] not in {"jazzy", "kilted"} - {distribution}]
+    assert len(names) > 6
     lines = [line for name in names for line in (ROOT / name).read_text().splitlines()
              if line and not line.startswith("#")]
     assert [line for line in lines if "==" not in line] == []
     assert "ros-rclpy" in pins(f"requirements-{distribution}.txt")
+    versions = {}                   # one for each package, except in the venv of the documentation
+    docs = (ROOT / "requirements-docs.txt").read_text().splitlines()
+    for line in set(lines) - set(docs):
+        package, marker = line.partition("==")[0].lower(), line.partition(";")[2]
+        versions.setdefault((package, marker), set()).add(line)
+    assert [each for each in versions.values() if len(each) > 1] == []
 
 
 def test_package_xml_names_what_is_imported():
@@ -198,8 +336,8 @@ def test_imports_point_to_lower_layers(layer):
         assert {name for name in imported if name in LAYERS} <= {*below, layer}, path
 
 
-FOLDERS = (".ci", "benchmarks", "config", "docs", "dyn_ros", "launch", "msg", "srv", "test",
-           "tools")
+FOLDERS = (".ci", "benchmarks", "config", "docs", "dyn_ros", "interfaces", "launch", "msg",
+           "srv", "test", "tools")
 SOURCE = re.compile(
     r".*\.(py|msg|srv|yaml|xml|urdf|cpp|toml|cfg|txt)|CMakeLists\.txt|Makefile|run", re.DOTALL)
 NOTICE = re.compile(
@@ -219,7 +357,7 @@ def sources():
 def test_every_source_file_states_copyright_and_license():
     found = list(sources())
     assert {path.suffix for path in found} == {
-        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".cfg", ".txt", ""}
+        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".txt", ""}
     assert [str(path.relative_to(ROOT)) for path in found
             if not NOTICE.match(path.read_text(encoding="utf-8"))] == []
 
@@ -245,12 +383,17 @@ def test_the_comment_at_the_top_describes_the_interface_and_not_its_first_field(
     assert len(comment) == top
 
 
-def tool(name):
-    """A script of tools/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+def module_of(path):
+    """A file as a module of its own."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def tool(name):
+    """A script of tools/ as a module."""
+    return module_of(ROOT / "tools" / f"{name}.py")
 
 
 @pytest.mark.parametrize("taken, words", [
@@ -306,6 +449,23 @@ def test_preflight_names_what_is_missing(preflight, monkeypatch, tmp_path, lacki
     assert len(lines) == 2 and lines[0].startswith("Missing: ")
     assert lines[1].startswith("On Debian or Ubuntu: sudo apt install ")
     assert lines[1].endswith(package)
+
+
+def test_preflight_of_the_engine_needs_neither_a_compiler_nor_linux(preflight, monkeypatch):
+    monkeypatch.setattr(preflight.shutil, "which", lambda name: None)
+    monkeypatch.setattr(preflight, "unsupported", lambda: "no ROS wheels")
+    assert preflight.main(engine=True) is None
+    monkeypatch.setattr(preflight.importlib.util, "find_spec",
+                        lambda name: None if name == "ensurepip" else name)
+    assert preflight.main(engine=True).endswith("-venv")
+    monkeypatch.setattr(preflight, "sys", StandIn("sys.version_info", (3, 9, 0)))
+    assert "make view PYTHON=" in preflight.main(engine=True)
+
+
+def test_the_oldest_versions_are_those_of_the_project(capsys):
+    tool("oldest").main()
+    names = [re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]]
+    assert [word.partition("==")[0] for word in capsys.readouterr().out.split()] == names
 
 
 @pytest.mark.parametrize("name, value, hint", [

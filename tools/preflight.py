@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print what this machine lacks to build dyn_ros, with the Debian package that provides it.
 
-`make` runs it first: it requires Python 3.6 or newer and no other packages.
+`make` runs it first: it requires Python 3.6 or newer and no other packages. With the argument
+`engine`, it checks only what the engine requires, without ROS.
 """
 import importlib.util
 import os
@@ -14,6 +15,14 @@ import sysconfig
 OLDEST, NEWEST = (3, 10), (3, 14)
 ELSEWHERE = ("On other platforms dyn_ros requires a ROS installation: add it to a colcon workspace"
              " and run `rosdep install` and `colcon build`.")
+
+
+def too_old():
+    """Return why this Python does not run the engine, or an empty string."""
+    if sys.version_info[:2] < OLDEST:
+        return (f"{sys.executable} is Python {platform.python_version()}; dyn_ros requires Python"
+                " 3.10 or newer. Specify another one: make view PYTHON=python3.12")
+    return ""
 
 
 def unsupported():
@@ -31,13 +40,15 @@ def unsupported():
     return ""
 
 
-def missing():
-    """Yield (item, Debian package) for everything that is missing."""
+def missing(engine=False):
+    """Yield (item, Debian package) for everything that is missing to build, or for the engine."""
     python = "python3"
     if os.path.realpath("/usr/bin/python3") != os.path.realpath(sys.executable):
         python = "python{}.{}".format(*sys.version_info[:2])
     if not all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
         yield f"the venv module of {sys.executable}", f"{python}-venv"
+    if engine:
+        return
     if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
         yield f"the headers of {sys.executable} (Python.h)", f"{python}-dev"
     compilers = [os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")]
@@ -45,10 +56,10 @@ def missing():
         yield "a C and C++ compiler", "g++"
 
 
-def main():
+def main(engine=False):
     """Return the message for the user, or None if nothing is missing."""
-    reason = unsupported()
-    absent = list(missing())
+    reason = too_old() if engine else unsupported()
+    absent = list(missing(engine))
     if reason or not absent:
         return reason or None
     names = [f"Missing: {what}" for what, _ in absent]
@@ -57,4 +68,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:] == ["engine"]))

@@ -307,5 +307,11 @@ def aba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> ddq = dyn_ros.aba(model, data, q, v, tau).copy()
+    >>> np.allclose(dyn_ros.rnea(model, data, q, v, ddq), tau)
+    True
     """
     return _aba(model, data, threads, q, v, tau, f_ext)

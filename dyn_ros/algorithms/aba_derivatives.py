@@ -136,5 +136,11 @@ def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: A
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> ddq_dq, ddq_dv, ddq_dtau = dyn_ros.aba_derivatives(model, data, q, v, tau)
+    >>> np.allclose(ddq_dtau, dyn_ros.minverse(model, data, q))
+    True
     """
     return _aba_derivatives(model, data, threads, q, v, tau, f_ext)

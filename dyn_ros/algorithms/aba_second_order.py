@@ -189,5 +189,16 @@ def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    How the inverse of the inertia matrix changes along the second joint:
+
+    >>> d2 = dyn_ros.aba_second_order_derivatives(model, data, q, v, tau)
+    >>> step = 1e-5 * np.eye(7)[1]
+    >>> after = dyn_ros.minverse(model, data, q + step).copy()
+    >>> before = dyn_ros.minverse(model, data, q - step)
+    >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, rtol=1e-4, atol=1e-4)
+    True
     """
     return _second_order(model, data, threads, q, v, tau, f_ext)

@@ -359,6 +359,12 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown name in ``only`` (lists the valid ones); names the argument, the expected and the
         actual value.
+
+    Examples
+    --------
+    >>> M, nle = dyn_ros.all_terms(model, data, q, v, only=("M", "nle"))
+    >>> np.allclose(M @ a + nle, dyn_ros.rnea(model, data, q, v, a))
+    True
     """
     terms, call = (_ALL, _all) if only is None else _selection(_names(only))
     return call(model, data, threads, terms, q, v)

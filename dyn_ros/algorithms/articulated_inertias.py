@@ -245,5 +245,13 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
     numpy.linalg.LinAlgError
         The inertia matrix is singular because of a joint behind another one; names the first joint
         from the tips that moves no inertia.
+
+    Examples
+    --------
+    Behind the last joint nothing moves freely: the inertia is that of its body.
+
+    >>> Yaba, oYaba = dyn_ros.articulated_inertias(model, data, q)
+    >>> np.allclose(Yaba[-1], np.asarray(model.inertias[-1]))
+    True
     """
     return _articulated(model, data, threads, q)

@@ -103,6 +103,13 @@ def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> h, oh = dyn_ros.body_momenta(model, data, q, v)
+    >>> linear = oh[:, :3].sum(axis=0)
+    >>> np.allclose(linear, model.total_mass * dyn_ros.center_of_mass(model, data, q, v)[1])
+    True
     """
     return _momenta(model, data, threads, q, v)
 
@@ -144,5 +151,13 @@ def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The first joint carries the weight of the arm:
+
+    >>> f, of = dyn_ros.joint_forces(model, data, q, 0.0 * v, 0.0 * a)
+    >>> bool(np.isclose(of[0, 2], 9.81 * model.total_mass))
+    True
     """
     return _forces(model, data, threads, q, v, a, f_ext)

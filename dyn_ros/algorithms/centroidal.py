@@ -188,6 +188,12 @@ def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Ag, hg, Ig = dyn_ros.ccrba(model, data, q, v)
+    >>> np.allclose(Ag @ v, hg), bool(np.isclose(Ig[0, 0], model.total_mass))
+    (True, True)
     """
     return _ccrba(model, data, threads, q, v)
 
@@ -221,6 +227,13 @@ def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dAg = dyn_ros.dccrba(model, data, q, v).copy()
+    >>> dhg = dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, a).copy()
+    >>> np.allclose(dyn_ros.ccrba(model, data, q, v)[0] @ a + dAg @ v, dhg)
+    True
     """
     return _dccrba(model, data, threads, q, v)
 
@@ -258,5 +271,14 @@ def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, 
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The linear part is mass times the acceleration of the center of mass:
+
+    >>> dhg = dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, a).copy()
+    >>> com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v, a)
+    >>> np.allclose(dhg[:3], mass * acom)
+    True
     """
     return _momentum_rate(model, data, threads, q, v, a)

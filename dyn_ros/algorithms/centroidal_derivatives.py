@@ -242,6 +242,12 @@ def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dh_dq, dhdot_dq, dhdot_dv, dhdot_da = dyn_ros.centroidal_derivatives(model, data, q, v, a)
+    >>> np.allclose(dhdot_da, dyn_ros.ccrba(model, data, q, v)[0])
+    True
     """
     return _centroidal_derivatives(model, data, threads, q, v, a)
 
@@ -278,5 +284,14 @@ def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dvcom_dq = dyn_ros.com_velocity_derivatives(model, data, q, v).copy()
+    >>> h = 1e-6
+    >>> after = dyn_ros.center_of_mass(model, data, q + h * a, v)[1].copy()
+    >>> before = dyn_ros.center_of_mass(model, data, q - h * a, v)[1]
+    >>> np.allclose(dvcom_dq @ a, (after - before) / (2 * h), atol=1e-8)
+    True
     """
     return _com_velocity_derivatives(model, data, threads, q, v)

@@ -165,6 +165,12 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
+    >>> np.allclose(U * D @ U.T, dyn_ros.crba(model, data, q))
+    True
     """
     return _cholesky(model, data, threads, q)
 
@@ -202,6 +208,12 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> x = dyn_ros.cholesky_solve(model, data, q, tau).copy()
+    >>> np.allclose(dyn_ros.crba(model, data, q) @ x, tau)
+    True
     """
     return _solve(model, data, threads, SOLVE, q, b)
 
@@ -210,7 +222,8 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """M b, without the products with zeros of M.
 
-    O(n d) for a tree of depth d. M includes ``model.armature``. For accelerations b, these are the
+    Featherstone (2008), section 6.5; O(n d) for a tree of depth d. M includes
+    ``model.armature``. For accelerations b, these are the
     torques that cause them. M is not factored, so it may be singular.
 
     Parameters
@@ -237,6 +250,12 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> b = dyn_ros.cholesky_M_times(model, data, q, a).copy()
+    >>> np.allclose(b, dyn_ros.crba(model, data, q) @ a)
+    True
     """
     return _M_times(model, data, threads, M_TIMES, q, b)
 
@@ -245,7 +264,8 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """U b, with M = U D U' as in ``cholesky``.
 
-    O(n d^2) for a tree of depth d. M includes ``model.armature``.
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
 
     Parameters
     ----------
@@ -272,6 +292,12 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
+    >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, tau), U @ tau)
+    True
     """
     return _U_times(model, data, threads, U_TIMES, q, b)
 
@@ -280,7 +306,8 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
     """U' b, with M = U D U' as in ``cholesky``.
 
-    O(n d^2) for a tree of depth d. M includes ``model.armature``.
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
 
     Parameters
     ----------
@@ -307,6 +334,12 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
+    >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, tau), U.T @ tau)
+    True
     """
     return _Ut_times(model, data, threads, UT_TIMES, q, b)
 
@@ -315,7 +348,8 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                      threads: int = 1) -> Array:
     """U^-1 b, with M = U D U' as in ``cholesky``.
 
-    O(n d^2) for a tree of depth d. M includes ``model.armature``.
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
 
     Parameters
     ----------
@@ -342,6 +376,12 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> x = dyn_ros.cholesky_U_solve(model, data, q, tau).copy()
+    >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, x), tau)
+    True
     """
     return _U_solve(model, data, threads, U_SOLVE, q, b)
 
@@ -350,7 +390,8 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
                       threads: int = 1) -> Array:
     """U'^-1 b, with M = U D U' as in ``cholesky``.
 
-    O(n d^2) for a tree of depth d. M includes ``model.armature``.
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
 
     Parameters
     ----------
@@ -377,5 +418,11 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> x = dyn_ros.cholesky_Ut_solve(model, data, q, tau).copy()
+    >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, x), tau)
+    True
     """
     return _Ut_solve(model, data, threads, UT_SOLVE, q, b)

@@ -294,6 +294,12 @@ def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None =
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v, a)
+    >>> print(com.round(3), round(mass, 2))
+    [-0.056  0.001  0.569] 15.6
     """
     return _com(model, data, threads, q, v, a)
 
@@ -338,6 +344,15 @@ def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The subtree of the first joint is the whole arm:
+
+    >>> com, vcom, acom, mass = dyn_ros.subtree_centers_of_mass(model, data, q)
+    >>> first = com[0].copy()
+    >>> np.allclose(first, dyn_ros.center_of_mass(model, data, q)[0])
+    True
     """
     return _subtrees(model, data, threads, q, v, a)
 
@@ -369,6 +384,12 @@ def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) ->
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Jcom = dyn_ros.com_jacobian(model, data, q).copy()
+    >>> np.allclose(Jcom @ v, dyn_ros.center_of_mass(model, data, q, v)[1])
+    True
     """
     return _jacobian(model, data, threads, q)
 
@@ -404,5 +425,12 @@ def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | in
     ValueError
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown joint (lists the valid ones); names the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> elbow = model.joint_names[3]
+    >>> J = dyn_ros.subtree_com_jacobian(model, data, q, elbow).copy()
+    >>> np.allclose(J @ v, dyn_ros.subtree_centers_of_mass(model, data, q, v)[1][3])
+    True
     """
     return _subtree_jacobian(model, data, threads, joint_selector(model, joint, 0), q)

@@ -177,5 +177,13 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The subtree of the first joint is the whole arm:
+
+    >>> Ycrb, oYcrb, dYcrb, doYcrb = dyn_ros.composite_inertias(model, data, q, v)
+    >>> oYcrb.shape, bool(np.isclose(oYcrb[0, 0, 0], model.total_mass))
+    ((7, 6, 6), True)
     """
     return _composites(model, data, threads, q, v)

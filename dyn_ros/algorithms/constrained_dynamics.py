@@ -160,6 +160,18 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
         As for ``vereshchagin``, or an unknown frame in ``axes`` or ``f_ext``.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    Hold the position of the tool while the rest of the arm falls:
+
+    >>> motion = dyn_ros.constrained_dynamics(model, data, q, 0.0 * v, "tool", np.eye(6)[:, :3])
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> np.allclose(J[:3] @ motion.ddq, 0.0)
+    True
+    >>> send = motion.constraint_generalized_forces           # torques for the motors
+    >>> np.allclose(dyn_ros.aba(model, data, q, 0.0 * v, send), motion.ddq)
+    True
     """
     table, directions = constraint_table(model, data, "frame", frame, axes,
                                          ("directions", directions), singularity, tolerance,

@@ -66,6 +66,12 @@ class ContactCholesky:
         Unit upper triangular; its last nv columns are zero outside of the tree.
     D, Dinv : (m + nv,) ndarray
         The diagonal, negative in the rows of contacts, and its inverse.
+
+    Examples
+    --------
+    >>> K = dyn_ros.contact_cholesky(walker, walker_data, stand, feet)
+    >>> K.solve(np.zeros(30)).shape
+    (30,)
     """
 
     matrix: Array
@@ -157,6 +163,18 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The contacts depend on each other and are not damped, or the inertia matrix is singular.
+
+    Examples
+    --------
+    The dynamics in contact from one factorization:
+
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> K = dyn_ros.contact_cholesky(walker, walker_data, stand, feet)
+    >>> right = dyn_ros.contact_right_side(walker, walker_data, stand, still, none, feet)
+    >>> solution = K.solve(np.concatenate(right))
+    >>> ddq, forces = dyn_ros.contact_dynamics(walker, walker_data, stand, still, none, feet)
+    >>> np.allclose(solution[12:], ddq)
+    True
     """
     U, D, Dinv = cholesky(model, data, q, threads=threads)
     J = contact_jacobian(model, data, q, contacts, threads=threads)
@@ -217,6 +235,13 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
     ------
     ValueError
         An invalid array or contact; names it, the expected and the actual value.
+
+    Examples
+    --------
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> wanted, left = dyn_ros.contact_right_side(walker, walker_data, stand, still, none, feet)
+    >>> wanted.shape, left.shape
+    ((12,), (18,))
     """
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):

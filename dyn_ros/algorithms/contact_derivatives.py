@@ -201,7 +201,15 @@ def projected_contact_derivatives_kernel(r):
 
 
 class ContactDerivatives(NamedTuple):
-    """The result of ``contact_dynamics_derivatives``; see there."""
+    """The result of ``contact_dynamics_derivatives``; see there.
+
+    Examples
+    --------
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> d = dyn_ros.contact_dynamics_derivatives(walker, walker_data, stand, still, none, feet)
+    >>> d._fields[:3]
+    ('ddq_dq', 'ddq_dv', 'ddq_dtau')
+    """
 
     ddq_dq: Array
     ddq_dv: Array
@@ -272,6 +280,13 @@ def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
         As for ``contact_dynamics``.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> d = dyn_ros.contact_dynamics_derivatives(walker, walker_data, stand, still, none, feet)
+    >>> d.ddq_dtau.shape, d.dlambda_dq.shape
+    ((18, 18), (12, 18))
     """
     table = contact_table(model, data, contacts, damping)
     if f_ext is not None and isinstance(f_ext, Mapping):

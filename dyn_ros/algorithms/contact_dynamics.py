@@ -182,6 +182,17 @@ def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: 
         contact that no joint moves; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    Without torques the legs give way, but the feet stay where they are:
+
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> ddq, forces = dyn_ros.contact_dynamics(walker, walker_data, stand, still, none, feet)
+    >>> np.allclose(dyn_ros.contact_jacobian(walker, walker_data, stand, feet) @ ddq, 0.0)
+    True
+    >>> forces["hind_left_foot"].shape                        # N, in the axes of the world
+    (3,)
     """
     table = contact_table(model, data, contacts, damping, residual, max_iterations)
     if f_ext is not None and isinstance(f_ext, Mapping):

@@ -282,6 +282,18 @@ def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     ValueError
         An invalid array or contact, or weights that are not positive; names it, the expected and
         the actual value.
+
+    Examples
+    --------
+    The torques with which the robot stands, and the forces of the ground:
+
+    >>> still = np.zeros(18)
+    >>> tau, forces = dyn_ros.contact_inverse_dynamics(
+    ...     walker, walker_data, stand, still, still, feet)
+    >>> np.allclose(tau[:6], 0.0)                             # the base has no motors
+    True
+    >>> bool(np.isclose(sum(f[2] for f in forces.values()), 9.81 * walker.total_mass))
+    True
     """
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):
@@ -336,6 +348,16 @@ def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Arra
     ValueError
         An invalid array or contact, or weights that are not positive; names it, the expected and
         the actual value.
+
+    Examples
+    --------
+    >>> still = np.zeros(18)
+    >>> tau, forces = dyn_ros.contact_inverse_dynamics(
+    ...     walker, walker_data, stand, still, still, feet)
+    >>> expected = forces["front_left_foot"].copy()
+    >>> found = dyn_ros.contact_forces(walker, walker_data, stand, still, still, tau.copy(), feet)
+    >>> np.allclose(found["front_left_foot"], expected)
+    True
     """
     table = contact_table(model, data, contacts)
     if f_ext is not None and isinstance(f_ext, Mapping):

@@ -127,21 +127,28 @@ def store_arms(r, n, t1, t2):
 
 @kernel
 def set_contact(r, n):
-    """Store poses, axes and arms of contact n."""
+    """Store axes and arms of contact n."""
+    i, j = first_body(r, n), second_body(r, n)
+    X1, X2 = placed(r, i, first_placement(r, n)), placed(r, j, second_placement(r, n))
+    axes = X1.rotation
+    if axes_of(r, n) != LOCAL:
+        axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
+    store9(r.work, offset(r, AXES) + 9 * n, axes)
+    store_arms(r, n, X1.translation, X2.translation)
+    if is_at_origin(r, n):
+        store3(r.work, offset(r, POINTS) + 3 * n,
+               add(relative_position(r, 0, i), X1.translation))
+
+
+@kernel
+def store_poses(r, n):
+    """Store the rotations of c1 and c2 of contact n, and the way from c1 to c2."""
     i, j, poses = first_body(r, n), second_body(r, n), offset(r, POSES) + 21 * n
     X1, X2 = placed(r, i, first_placement(r, n)), placed(r, j, second_placement(r, n))
     gap = add(relative_position(r, i, j), sub(X2.translation, X1.translation))
     store9(r.work, poses, X1.rotation)
     store9(r.work, poses + 9, X2.rotation)
     store3(r.work, poses + 18, gap)
-    axes = X1.rotation
-    if axes_of(r, n) != LOCAL:
-        axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), gap[0])
-    store9(r.work, offset(r, AXES) + 9 * n, axes)
-    store_arms(r, n, X1.translation, X2.translation)
-    if is_at_origin(r, n):
-        store3(r.work, offset(r, POINTS) + 3 * n,
-               add(relative_position(r, 0, i), X1.translation))
 
 
 @kernel
@@ -213,6 +220,7 @@ def stabilization(r, n, v):
     kp, kd = gains(r, n)
     a = motion_scale(-kd, motion_sub(v.first, v.second))
     if kp > 0.0:
+        store_poses(r, n)
         m = pose_error(r, n)
         store_spatial(r.work, offset(r, ERRORS) + 6 * n, m)
         a = motion_add(a, motion_scale(kp, m))

@@ -77,6 +77,14 @@ class Contact:
     ------
     ValueError
         An invalid dimension, reference frame, placement or gain; names it.
+
+    Examples
+    --------
+    A foot that pushes but does not twist, its force in the axes of the world:
+
+    >>> foot = dyn_ros.Contact("front_left_foot", 3, ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> dyn_ros.contact_jacobian(walker, walker_data, stand, [foot]).shape
+    (3, 18)
     """
 
     __slots__ = ("dimension", "frame", "kd", "kp", "name", "other", "other_placement", "placement",
@@ -176,6 +184,16 @@ class ContactForces(Mapping[str, Array]):
     ----------
     lambda_c : (m,) ndarray
         The forces of all contacts, one after the other, in the axes of each contact [N, N m].
+
+    Examples
+    --------
+    A mapping from the names of contacts to forces:
+
+    >>> still = np.zeros(18)
+    >>> tau, forces = dyn_ros.contact_inverse_dynamics(
+    ...     walker, walker_data, stand, still, still, feet)
+    >>> sorted(forces), forces.rank
+    (['front_left_foot', 'front_right_foot', 'hind_left_foot', 'hind_right_foot'], 6)
     """
 
     __slots__ = ("_rows", "_solution", "lambda_c")
@@ -462,6 +480,15 @@ def axes_of(r, n):
 def is_at_origin(r, n):
     """Whether results of contact n, found at c1, are wanted at the world's origin."""
     return _integer(r, n, AT_ORIGIN) == 1
+
+
+@kernel
+def any_at_origin(r):
+    """Whether results of a contact are wanted at the world's origin."""
+    found = False
+    for n in range(ncontacts(r)):
+        found = found or is_at_origin(r, n)
+    return found
 
 
 @kernel

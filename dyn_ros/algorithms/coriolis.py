@@ -128,5 +128,12 @@ def coriolis_matrix(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> C = dyn_ros.coriolis_matrix(model, data, q, v).copy()
+    >>> g = dyn_ros.generalized_gravity(model, data, q).copy()
+    >>> np.allclose(C @ v + g, dyn_ros.nonlinear_effects(model, data, q, v))
+    True
     """
     return _coriolis(model, data, threads, q, v)

@@ -124,5 +124,14 @@ def crba(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> M = dyn_ros.crba(model, data, q).copy()
+    >>> M.shape, np.allclose(M, M.T)
+    ((7, 7), True)
+    >>> np.allclose(M @ a + dyn_ros.nonlinear_effects(model, data, q, v),
+    ...             dyn_ros.rnea(model, data, q, v, a))
+    True
     """
     return _crba(model, data, threads, q)

@@ -19,7 +19,7 @@ from .contact_rows import (
     propagate_contacts,
 )
 from .contact_system import TOLERANCE
-from .contacts import CONTACTS, ROWS, Contact, contact_table, damping
+from .contacts import CONTACTS, ROWS, Contact, any_at_origin, contact_table, damping
 from .crba import COMPOSITE, crba_kernel
 from .factor import factor
 from .products import Matrix, copy_rows
@@ -95,6 +95,8 @@ def compact(r, source, target):
 def inertia_to_origin(r, inertia):
     """Move a compact inertia of contacts to the world's origin, for those in WORLD."""
     m = nconstraints(r)
+    if not any_at_origin(r):
+        return
     for k in range(m):
         forces_to_origin(r, inertia + k, m)
     for k in range(m):
@@ -106,6 +108,8 @@ def publish_coupling(r):
     """Store J M^-1 J' as a public result."""
     m, G = nconstraints(r), offset(r, DELASSUS)
     compact(r, COUPLING, DELASSUS)
+    if not any_at_origin(r):
+        return
     for k in range(m):
         motions_to_origin(r, G + k, m)
     for k in range(m):
@@ -215,6 +219,12 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
     ------
     ValueError
         An invalid array or contact; names it, the expected and the actual value.
+
+    Examples
+    --------
+    >>> J = dyn_ros.contact_jacobian(walker, walker_data, stand, feet)
+    >>> J.shape
+    (12, 18)
     """
     table = contact_table(model, data, contacts)
     return _jacobian(model, data, threads, table, q, table.zeros)
@@ -254,6 +264,13 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> G = dyn_ros.delassus_matrix(walker, walker_data, stand, feet).copy()
+    >>> J = dyn_ros.contact_jacobian(walker, walker_data, stand, feet)
+    >>> np.allclose(G, J @ dyn_ros.minverse(walker, walker_data, stand) @ J.T)
+    True
     """
     table = contact_table(model, data, contacts, damping)
     return _delassus(model, data, threads, table, q, table.zeros)
@@ -292,6 +309,12 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> inverse = dyn_ros.delassus_inverse(walker, walker_data, stand, feet)
+    >>> np.allclose(inverse @ walker_data.delassus, np.eye(12))
+    True
     """
     table = contact_table(model, data, contacts, damping)
     return _inverse(model, data, threads, table, q, table.zeros)
@@ -330,6 +353,12 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
         An invalid array, contact or damping; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> L = dyn_ros.delassus_cholesky(walker, walker_data, stand, feet)
+    >>> np.allclose(L @ L.T, walker_data.delassus)
+    True
     """
     table = contact_table(model, data, contacts, damping)
     return _cholesky(model, data, threads, table, q, table.zeros)

@@ -116,6 +116,12 @@ def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> energy = dyn_ros.kinetic_energy(model, data, q, v)
+    >>> bool(np.isclose(energy, 0.5 * v @ dyn_ros.crba(model, data, q) @ v))
+    True
     """
     return _kinetic(model, data, threads, q, v)
 
@@ -145,6 +151,15 @@ def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The energy that lifting by gravity costs, from the height of the center of mass:
+
+    >>> energy = dyn_ros.potential_energy(model, data, q)
+    >>> com, _, _, mass = dyn_ros.center_of_mass(model, data, q)
+    >>> bool(np.isclose(energy, 9.81 * mass * com[2]))
+    True
     """
     return _potential(model, data, threads, q)
 
@@ -178,5 +193,12 @@ def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> energy = dyn_ros.mechanical_energy(model, data, q, v)
+    >>> parts = dyn_ros.kinetic_energy(model, data, q, v), dyn_ros.potential_energy(model, data, q)
+    >>> bool(np.isclose(energy, sum(parts)))
+    True
     """
     return _mechanical(model, data, threads, q, v)

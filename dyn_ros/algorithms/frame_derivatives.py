@@ -179,6 +179,13 @@ def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayL
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown frame or reference frame (lists the valid ones); names the argument, the expected
         and the actual value.
+
+    Examples
+    --------
+    >>> dv_dq, dv_dv = dyn_ros.frame_velocity_derivatives(
+    ...     model, data, q, v, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(dv_dv, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
+    True
     """
     return _velocity_derivatives(
         model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset)
@@ -244,6 +251,13 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown frame or reference frame (lists the valid ones); names the argument, the expected
         and the actual value.
+
+    Examples
+    --------
+    >>> dv_dq, da_dq, da_dv, da_da = dyn_ros.frame_acceleration_derivatives(
+    ...     model, data, q, v, a, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(da_da, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
+    True
     """
     selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | bool(classical)
     return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)

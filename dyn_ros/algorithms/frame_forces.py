@@ -137,6 +137,14 @@ def frame_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayL
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value. An unknown frame in ``f_ext``.
+
+    Examples
+    --------
+    What a force sensor at the flange would measure while the arm rests:
+
+    >>> forces = dyn_ros.frame_forces(model, data, q, 0.0 * v, 0.0 * a)
+    >>> forces.shape == (model.nframes, 6)
+    True
     """
     if isinstance(f_ext, Mapping):
         require_model(model)
@@ -180,6 +188,12 @@ def frame_force(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLi
     ------
     ValueError
         As for ``frame_forces``, or an unknown frame (lists the valid ones).
+
+    Examples
+    --------
+    >>> force = dyn_ros.frame_force(model, data, q, v, a, "tool").copy()
+    >>> np.allclose(force, dyn_ros.frame_forces(model, data, q, v, a)[model.frame_index("tool")])
+    True
     """
     n = frame_number(require_model(model), frame)
     return frame_forces(model, data, q, v, a, f_ext, threads=threads)[..., n, :]

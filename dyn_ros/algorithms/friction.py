@@ -41,6 +41,13 @@ def joint_friction(model: Model, v: ArrayLike) -> Array:
     ValueError
         Wrong shape or dtype, or a number that is not finite; names the argument, the expected and
         the actual value.
+
+    Examples
+    --------
+    >>> robot = copy.copy(model)
+    >>> robot.damping, robot.friction = np.full(7, 0.5), np.full(7, 1.0)
+    >>> print(dyn_ros.joint_friction(robot, [2.0, -2.0, 0.0, 0.0, 0.0, 0.0, 0.0])[:3])
+    [ 2. -2.  0.]
     """
     array, _ = as_array(require_model(model), "v", ("nv",), v)
     require_valid(model, "v", ("nv",), array)

@@ -222,7 +222,14 @@ def projected_impulse_derivatives_kernel(r):
 
 
 class ImpulseDerivatives(NamedTuple):
-    """The result of ``impulse_dynamics_derivatives``; see there."""
+    """The result of ``impulse_dynamics_derivatives``; see there.
+
+    Examples
+    --------
+    >>> d = dyn_ros.impulse_dynamics_derivatives(walker, walker_data, stand, np.zeros(18), feet)
+    >>> d._fields
+    ('dv_dq', 'dv_dv', 'dimpulse_dq', 'dimpulse_dv')
+    """
 
     dv_dq: Array
     dv_dv: Array
@@ -286,6 +293,18 @@ def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         As for ``contact_dynamics``, or a restitution that is not from 0 to 1.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    The robot falls on its feet, which stay on the ground:
+
+    >>> falling = np.zeros(18)
+    >>> falling[2] = -0.5
+    >>> v_after, impulses = dyn_ros.impulse_dynamics(walker, walker_data, stand, falling, feet)
+    >>> np.allclose(dyn_ros.contact_jacobian(walker, walker_data, stand, feet) @ v_after, 0.0)
+    True
+    >>> bool(impulses["hind_left_foot"][2] > 0.0)             # the ground pushes up
+    True
     """
     table = contact_table(model, data, contacts, damping, restitution=restitution)
     v_after, impulse_c, solution = _impulses(model, data, threads, table, q, v, table.zeros)
@@ -334,6 +353,14 @@ def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: Arra
         As for ``impulse_dynamics``.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> falling = np.zeros(18)
+    >>> falling[2] = -0.5
+    >>> d = dyn_ros.impulse_dynamics_derivatives(walker, walker_data, stand, falling, feet)
+    >>> d.dv_dq.shape, d.dimpulse_dv.shape
+    ((18, 18), (12, 18))
     """
     table = contact_table(model, data, contacts, damping, restitution=restitution)
     return _derivatives(model, data, threads, table, q, v, table.zeros)

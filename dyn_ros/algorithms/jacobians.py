@@ -130,6 +130,12 @@ def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1)
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> J = dyn_ros.joint_jacobians(model, data, q)
+    >>> np.allclose(J @ v, dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.WORLD))
+    True
     """
     return _jacobians(model, data, threads, q)
 
@@ -164,6 +170,14 @@ def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: Ar
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dJ = dyn_ros.joint_jacobians_time_variation(model, data, q, v).copy()
+    >>> J = dyn_ros.joint_jacobians(model, data, q)
+    >>> np.allclose(J @ a + dJ @ v, dyn_ros.frame_acceleration(
+    ...     model, data, q, v, a, "tool", ReferenceFrame.WORLD))
+    True
     """
     return _variation(model, data, threads, q, v)
 
@@ -172,8 +186,8 @@ def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike
                                           a: ArrayLike, *, threads: int = 1) -> Array:
     """Second time derivative of ``joint_jacobians``.
 
-    The derivative of ov x S, oa x S + ov x (ov x S), for each column; O(n). Also computes
-    ``data.dJ``, ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi``.
+    The derivative of ov x S, oa x S + ov x (ov x S), for each column: Featherstone (2008), section
+    2.10; O(n). Also computes ``data.dJ``, ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi``.
 
     Parameters
     ----------
@@ -200,5 +214,14 @@ def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> ddJ = dyn_ros.joint_jacobians_second_time_variation(model, data, q, v, 0.0 * v).copy()
+    >>> h = 1e-5
+    >>> after = dyn_ros.joint_jacobians_time_variation(model, data, q + h * v, v).copy()
+    >>> before = dyn_ros.joint_jacobians_time_variation(model, data, q - h * v, v)
+    >>> np.allclose(ddJ, (after - before) / (2 * h), atol=1e-8)
+    True
     """
     return _second_variation(model, data, threads, q, v, a)

@@ -216,6 +216,14 @@ def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The placement of the last joint, and its velocity in the world:
+
+    >>> motion = dyn_ros.forward_kinematics(model, data, q, v, a)
+    >>> data.oMi[-1].shape, np.allclose(data.ov[-1], dyn_ros.joint_jacobians(model, data, q) @ v)
+    ((4, 4), True)
     """
     return _forward(model, data, threads, q, v, a)
 
@@ -254,6 +262,14 @@ def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayL
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    At rest, a body accelerates as if the arm were lifted with 9.81 m/s2:
+
+    >>> a_gf, oa_gf = dyn_ros.accelerations_less_gravity(model, data, q)
+    >>> print(oa_gf[-1].round(2))
+    [0.   0.   9.81 0.   0.   0.  ]
     """
     return _less_gravity(model, data, threads, q, v, a)
 
@@ -287,6 +303,13 @@ def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> oa_drift = dyn_ros.bias_acceleration(model, data, q, v).copy()
+    >>> still = dyn_ros.forward_kinematics(model, data, q, v, np.zeros(7))
+    >>> np.allclose(oa_drift, data.oa)
+    True
     """
     return _bias(model, data, threads, q, v)
 
@@ -317,5 +340,11 @@ def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> oMf = dyn_ros.frame_placements(model, data, q)
+    >>> print(oMf[model.frame_index("tool"), :3, 3].round(3))
+    [0.139 0.104 0.999]
     """
     return _placements(model, data, threads, q)

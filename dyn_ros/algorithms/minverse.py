@@ -269,5 +269,11 @@ def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Arr
         the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> Minv = dyn_ros.minverse(model, data, q).copy()
+    >>> np.allclose(Minv @ dyn_ros.crba(model, data, q), np.eye(7))
+    True
     """
     return _minverse(model, data, threads, q)

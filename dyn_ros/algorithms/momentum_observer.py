@@ -202,6 +202,13 @@ class ObserverState(NamedTuple):
         Generalized momentum [kg m2/s, kg m/s]; with ``direct=True`` the velocity [rad/s, m/s].
     known_effort : (nv,) ndarray
         Its rate without external efforts [N m, N].
+
+    Examples
+    --------
+    >>> state = dyn_ros.momentum_observer_step(
+    ...     model, data, q, v, tau, 0.0, 50.0, np.zeros(7), np.zeros(7), np.zeros(7))
+    >>> state._fields
+    ('external', 'momentum', 'known_effort')
     """
 
     external: Array
@@ -261,6 +268,18 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         Wrong shape or dtype, a number that is not finite, a negative dt or friction velocity, a
         gain that is not positive, or a quaternion that is not unit; names the argument, the
         expected and the actual value.
+
+    Examples
+    --------
+    A contact exerts 2 N m on each joint of the arm at rest. The estimate approaches it:
+
+    >>> tau = dyn_ros.generalized_gravity(model, data, q) - 2.0
+    >>> state, zero = (np.zeros(7),) * 3, np.zeros(7)
+    >>> for dt in [0.0] + 200 * [0.001]:
+    ...     state = [each.copy() for each in dyn_ros.momentum_observer_step(
+    ...         model, data, q, zero, tau, dt, 50.0, *state)]
+    >>> print(state[0].round(3))
+    [2. 2. 2. 2. 2. 2. 2.]
     """
     gains, reversal = positive(model, "gain", gain), not_negative(
         model, "friction_velocity", friction_velocity)

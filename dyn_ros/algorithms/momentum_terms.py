@@ -183,6 +183,14 @@ def momentum_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The torques of a motion from the rate of the momentum, without accelerations:
+
+    >>> p, rate = dyn_ros.momentum_terms(model, data, q, v)
+    >>> np.allclose(p, dyn_ros.crba(model, data, q) @ v)
+    True
     """
     momentum, rate = _momentum_terms(model, data, threads, q, v)
     return momentum, rate

@@ -213,6 +213,12 @@ class NormalEquations(NamedTuple):
         Sums of w' tau_k.
     yy : (nv,) ndarray
         Sums of tau_k^2.
+
+    Examples
+    --------
+    >>> sums = dyn_ros.normal_equations(model, data, q, v, a, tau, np.zeros((7, 5)))
+    >>> sums.WW.shape, sums.Wy.shape, sums.yy.shape
+    ((7, 75, 75), (7, 75), (7,))
     """
 
     WW: Array
@@ -263,6 +269,18 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     ValueError
         Wrong shape or dtype, a number that is not finite, a negative weight, or a quaternion that
         is not unit; names the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The parameters of the model explain its own torques, so that their residual is zero:
+
+    >>> theta = model.inertial_parameters.ravel()
+    >>> tau = dyn_ros.joint_torque_regressor(model, data, q, v, a) @ theta
+    >>> sums = dyn_ros.normal_equations(model, data, q, v, a, tau, np.zeros((7, 5)))
+    >>> x = np.append(theta, np.zeros(5))
+    >>> residual = [x @ WW @ x - 2 * x @ Wy + yy for WW, Wy, yy in zip(*sums)]
+    >>> np.allclose(residual, 0.0)
+    True
     """
     sums: Array = _normal_equations(model, data, threads, q, v, a, tau, features,
                                     _not_negative(model, weights))

@@ -299,6 +299,14 @@ def operational_space_inertia(model: Model, data: Data, q: ArrayLike, frame: str
         An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> Lambda = dyn_ros.operational_space_inertia(
+    ...     model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED, dimension=3).copy()
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)[:3]
+    >>> np.allclose(Lambda @ (J @ dyn_ros.minverse(model, data, q) @ J.T), np.eye(3))
+    True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
     return _inertia(model, data, threads, table, q, table.zeros)
@@ -343,6 +351,14 @@ def dynamically_consistent_inverse(model: Model, data: Data, q: ArrayLike, frame
         An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> Jbar = dyn_ros.dynamically_consistent_inverse(
+    ...     model, data, q, "tool", ReferenceFrame.LOCAL).copy()
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(J @ Jbar, np.eye(6))
+    True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
     return _inverse(model, data, threads, table, q, table.zeros)
@@ -387,6 +403,15 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
         An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    Torques that move the elbow and leave the tool alone:
+
+    >>> N = dyn_ros.null_space_projector(model, data, q, "tool", ReferenceFrame.LOCAL).copy()
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(J @ dyn_ros.minverse(model, data, q) @ N @ tau, 0.0)
+    True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
     return _projector(model, data, threads, table, q, table.zeros)
@@ -437,6 +462,19 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         An invalid array, frame or setting; names it, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    A force that makes the tool accelerate by ``wanted`` in spite of gravity and motion:
+
+    >>> axes, wanted = ReferenceFrame.LOCAL_WORLD_ALIGNED, np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    >>> mu, p = dyn_ros.operational_space_bias(model, data, q, v, "tool", axes)
+    >>> force = data.osim @ wanted + mu + p
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", axes).copy()
+    >>> ddq = dyn_ros.aba(model, data, q, v, J.T @ force).copy()
+    >>> dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, "tool", axes)
+    >>> np.allclose(J @ ddq + dJ @ v, wanted)
+    True
     """
     table = _table(model, data, frame, reference_frame, dimension, damping)
     return _bias(model, data, threads, table, q, v, table.zeros)

@@ -38,6 +38,14 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     ------
     ValueError
         An unknown algorithm (lists the valid ones).
+
+    Examples
+    --------
+    Only what a controller calls, without the calls for batches:
+
+    >>> compiled = dyn_ros.precompile(["rnea", "crba"], batch=False, coupled=False)
+    >>> set(compiled) <= {"rnea", "crba"}                     # empty if they were in the cache
+    True
     """
     chosen = list(ALGORITHMS if names is None else names)
     unknown = set(chosen) - set(ALGORITHMS)

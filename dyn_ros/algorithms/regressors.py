@@ -231,6 +231,13 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.joint_torque_regressor(model, data, q, v, a)
+    >>> theta = model.inertial_parameters.ravel()
+    >>> Y.shape, np.allclose(Y @ theta + model.armature * a, dyn_ros.rnea(model, data, q, v, a))
+    ((7, 70), True)
     """
     bodies: Array = _joint_torque(model, data, threads, q, v, a)
     rates, accelerations = np.asarray(v, float), np.asarray(a, float)
@@ -280,6 +287,12 @@ def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: Ar
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> product = dyn_ros.joint_torque_regressor_product(model, data, q, v, a, tau).copy()
+    >>> np.allclose(product, dyn_ros.joint_torque_regressor(model, data, q, v, a).T @ tau)
+    True
     """
     return _joint_torque_product(model, data, threads, q, v, a, tau)
 

@@ -92,6 +92,15 @@ def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
     ValueError
         Wrong shape or dtype, or a number that is not finite; names the argument, the expected and
         the actual value.
+
+    Examples
+    --------
+    The force that holds a mass of 2 kg still, less gravity:
+
+    >>> Y = dyn_ros.body_regressor(np.zeros(6), [0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
+    >>> ball = dyn_ros.Inertia.from_sphere(2.0, 0.1)
+    >>> print((Y @ ball.dynamic_parameters()).round(2))
+    [ 0.    0.   19.62  0.    0.    0.  ]
     """
     twist, rate = _finite_spatial("v", v), _finite_spatial("a", a)
     if twist.ndim == rate.ndim == 2 and len(twist) != len(rate):
@@ -168,6 +177,13 @@ def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown frame (lists the valid ones); names the argument, the expected and the actual
         value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.frame_body_regressor(model, data, q, v, a, "tool")
+    >>> box = dyn_ros.Inertia.from_box(0.5, [0.1, 0.1, 0.2])
+    >>> (Y @ box.dynamic_parameters()).shape                  # the force that moves this box
+    (6,)
     """
     return _frame(model, data, threads, frame_number(model, frame), q, v, a)
 
@@ -209,6 +225,14 @@ def joint_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown joint (lists the valid ones); names the argument, the expected and the actual
         value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> Y = dyn_ros.joint_body_regressor(model, data, q, v, a, last).copy()
+    >>> f, of = dyn_ros.joint_forces(model, data, q, v, a)
+    >>> np.allclose(Y @ model.inertias[-1].dynamic_parameters(), f[-1])
+    True
     """
     number = joint_selector(model, joint, ReferenceFrame.WORLD) >> REFERENCE_FRAME.bits
     return _frame(model, data, threads, number, q, v, a)

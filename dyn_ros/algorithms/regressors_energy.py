@@ -155,6 +155,13 @@ def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLik
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> y = dyn_ros.kinetic_energy_regressor(model, data, q, v)
+    >>> energy = y @ model.inertial_parameters.ravel() + 0.5 * model.armature @ v**2
+    >>> bool(np.isclose(energy, dyn_ros.kinetic_energy(model, data, q, v)))
+    True
     """
     return _kinetic(model, data, threads, q, v)
 
@@ -186,6 +193,13 @@ def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> y = dyn_ros.potential_energy_regressor(model, data, q)
+    >>> bool(np.isclose(y @ model.inertial_parameters.ravel(),
+    ...                 dyn_ros.potential_energy(model, data, q)))
+    True
     """
     return _potential(model, data, threads, q)
 
@@ -218,5 +232,12 @@ def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.static_regressor(model, data, q)
+    >>> x = model.inertial_parameters[:, :4].ravel()          # m, m cx, m cy, m cz of each body
+    >>> np.allclose(Y @ x, dyn_ros.center_of_mass(model, data, q)[0])
+    True
     """
     return _static(model, data, threads, q)

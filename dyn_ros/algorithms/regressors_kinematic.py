@@ -134,6 +134,15 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown frame or reference frame (lists the valid ones); names the argument, the expected
         and the actual value.
+
+    Examples
+    --------
+    An error of 1 mm in the placement of the first joint, along its z, moves the tool by 1 mm:
+
+    >>> K = dyn_ros.frame_kinematic_regressor(
+    ...     model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> K.shape, round(float(np.linalg.norm(K[:3, 2] * 0.001)), 6)
+    ((6, 42), 0.001)
     """
     return _regressor(model, data, threads, frame_selector(model, frame, reference_frame), q)
 
@@ -173,5 +182,12 @@ def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str
         Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
         unknown joint or reference frame (lists the valid ones); names the argument, the expected
         and the actual value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> K = dyn_ros.joint_kinematic_regressor(model, data, q, last, ReferenceFrame.WORLD)
+    >>> K.shape
+    (6, 42)
     """
     return _regressor(model, data, threads, joint_selector(model, joint, reference_frame), q)

@@ -152,6 +152,13 @@ def momentum_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.momentum_regressor(model, data, q, v)
+    >>> p = Y @ model.inertial_parameters.ravel() + model.armature * v
+    >>> np.allclose(p, dyn_ros.momentum_terms(model, data, q, v)[0])
+    True
     """
     return _momentum(model, data, threads, q, v)
 
@@ -192,6 +199,13 @@ def momentum_observer_regressor(model: Model, data: Data, q: ArrayLike, v: Array
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y, Y_rate = dyn_ros.momentum_observer_regressor(model, data, q, v)
+    >>> theta = model.inertial_parameters.ravel()
+    >>> np.allclose(Y_rate @ theta, dyn_ros.momentum_terms(model, data, q, v)[1])
+    True
     """
     momentum, observer = _observer(model, data, threads, q, v)
     return momentum, observer

@@ -182,6 +182,17 @@ def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> tau = dyn_ros.rnea(model, data, q, v, a)
+    >>> np.allclose(dyn_ros.aba(model, data, q, v, tau.copy()), a)
+    True
+
+    A batch of 100 states in one call:
+
+    >>> dyn_ros.rnea(model, data, np.tile(q, (100, 1)), v, a).shape
+    (100, 7)
     """
     return _rnea(model, data, threads, q, v, a, f_ext)
 
@@ -215,6 +226,12 @@ def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> nle = dyn_ros.nonlinear_effects(model, data, q, v)
+    >>> np.allclose(nle, dyn_ros.rnea(model, data, q, v, np.zeros(model.nv)))
+    True
     """
     return _nle(model, data, threads, q, v)
 
@@ -245,6 +262,16 @@ def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int 
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The torques that hold the arm still:
+
+    >>> g = dyn_ros.generalized_gravity(model, data, q).copy()
+    >>> print(g.round(2))
+    [ 0.    8.17 -1.27 -7.69 -0.27 -1.35  0.  ]
+    >>> np.allclose(dyn_ros.aba(model, data, q, np.zeros(7), g), 0.0)
+    True
     """
     return _gravity(model, data, threads, q)
 
@@ -279,5 +306,15 @@ def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    A load of 10 N that pulls the tool down, along -z of the world:
+
+    >>> load = model.external_forces({"tool": [0.0, 0.0, -10.0, 0.0, 0.0, 0.0]}, q, axes="world")
+    >>> tau = dyn_ros.static_torque(model, data, q, load).copy()
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> np.allclose(tau, dyn_ros.generalized_gravity(model, data, q) + 10.0 * J[2])
+    True
     """
     return _static(model, data, threads, q, f_ext)

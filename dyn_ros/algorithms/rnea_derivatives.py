@@ -476,6 +476,17 @@ def rnea_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The linear prediction of the torques after a small step in q:
+
+    >>> dtau_dq, dtau_dv, M = dyn_ros.rnea_derivatives(model, data, q, v, a)
+    >>> step = 1e-6 * np.ones(7)
+    >>> before = dyn_ros.rnea(model, data, q, v, a).copy()
+    >>> after = dyn_ros.rnea(model, data, q + step, v, a)
+    >>> np.allclose(dtau_dq @ step, after - before, atol=1e-9)
+    True
     """
     return _rnea_derivatives(model, data, threads, q, v, a, f_ext)
 
@@ -508,6 +519,14 @@ def generalized_gravity_derivatives(model: Model, data: Data, q: ArrayLike, *,
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The stiffness of gravity, a symmetric matrix:
+
+    >>> dg_dq = dyn_ros.generalized_gravity_derivatives(model, data, q)
+    >>> dg_dq.shape, np.allclose(dg_dq, dg_dq.T)
+    ((7, 7), True)
     """
     return _gravity_derivatives(model, data, threads, q)
 
@@ -544,5 +563,12 @@ def static_torque_derivatives(model: Model, data: Data, q: ArrayLike, f_ext: Arr
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> none = np.zeros((model.njoints, 6))
+    >>> stiffness = dyn_ros.static_torque_derivatives(model, data, q, none).copy()
+    >>> np.allclose(stiffness, dyn_ros.generalized_gravity_derivatives(model, data, q))
+    True
     """
     return _static_derivatives(model, data, threads, q, f_ext)

@@ -280,5 +280,16 @@ def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: Arr
     ValueError
         Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
         the argument, the expected and the actual value.
+
+    Examples
+    --------
+    How the inertia matrix changes along the second joint:
+
+    >>> d2 = dyn_ros.rnea_second_order_derivatives(model, data, q, v, a)
+    >>> step = 1e-5 * np.eye(7)[1]
+    >>> after = dyn_ros.crba(model, data, q + step).copy()
+    >>> before = dyn_ros.crba(model, data, q - step)
+    >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, atol=1e-8)
+    True
     """
     return _second_order(model, data, threads, q, v, a, f_ext)

@@ -385,6 +385,16 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
         an unknown policy or priority; names the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    Hold the height of the tool: its acceleration along z, less gravity, is 9.81 m/s2.
+
+    >>> up = np.array([[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]).T
+    >>> motion = dyn_ros.vereshchagin(model, data, q, 0.0 * v, up, [9.81], "tool")
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> np.allclose(J[2] @ motion.ddq, 0.0)
+    True
     """
     table, alpha = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
                                     tolerance, priority)

@@ -29,8 +29,8 @@ from ..model import Model
 from ..model.urdf import read_description
 from ..nodes.conversions import from_inertia, wrench_numbers
 from ..srv import ClearPayload, SetPayload
-from .motion import Motion, Moving, Resumed, Steered
-from .simulation import LONGEST_STEP, CompliantRobot
+from ..viewer.motion import Motion, Steering
+from ..viewer.simulation import LONGEST_STEP, CompliantRobot
 
 POLL_PERIOD = 0.01      # seconds between two checks for messages and requests
 PUSH_TIMEOUT = 1.0      # seconds without a message after which a push ends: a busy page is late
@@ -80,11 +80,8 @@ class DemoRobot(Node):
         description.publish(String(data=xml))
         self._publisher = self.create_publisher(JointState, "joint_states", 10)
         self._message = JointState(name=motion.names)
-        self._motion = motion
-        self._moving: Moving = motion
-        self._steered: Steered | None = None
+        self._steering = Steering(motion)
         self._robot = robot
-        self._time = 0.0            # of `_moving`
         self._now = time.monotonic()
         self._push_end = math.inf
         self.create_service(SetBool, "~/move", self._on_move)
@@ -96,23 +93,18 @@ class DemoRobot(Node):
     # Requests
 
     def _on_move(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        position, velocity, _ = self._moving.at(self._time)
-        if request.data and self._steered is not None:
-            self._moving, self._steered = Resumed(self._motion, position), None
-            self._time = 0.0
-        elif not request.data and self._steered is None:
-            self._moving = self._steered = Steered(position, velocity)
-            self._time = 0.0
+        self._steering.play(request.data)
         response.success = True
         return response
 
     def _on_command(self, message: JointState) -> None:
-        if self._steered is None:
+        target = self._steering.target
+        if target is None:
             return
         commanded = dict(zip(message.name, message.position))
-        self._steered.target = [
+        self._steering.command([
             x if math.isfinite(x := commanded.get(name, math.nan)) else old
-            for name, old in zip(self._motion.names, self._steered.target)]
+            for name, old in zip(self._message.name, target)])
 
     def _on_push(self, message: WrenchStamped) -> None:
         try:
@@ -177,8 +169,7 @@ class DemoRobot(Node):
         seconds, self._now = min(now - self._now, LONGEST_GAP), now
         steps = math.ceil(seconds / LONGEST_STEP)
         for _ in range(steps):
-            self._time += seconds / steps
-            self._robot.step(seconds / steps, *self._moving.at(self._time))
+            self._robot.step(seconds / steps, *self._steering.advance(seconds / steps))
 
 
 if __name__ == "__main__":

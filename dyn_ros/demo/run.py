@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..model.urdf import ONE_DOF, Tree, read_description, read_urdf
+from ..viewer.simulation import AT_REST
 from .screens import Screen, save_picture, screen_on
-from .simulation import AT_REST
 
 if TYPE_CHECKING:
     from .listener import Listener
@@ -41,7 +41,7 @@ class DemoError(Exception):
 
 def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         duration: float | None = None, snapshot: Path | None = None, browser: bool = True,
-        port: int = 8080) -> None:
+        port: int = 8080, mesh_folders: Sequence[Path] | None = None) -> None:
     """Show the dynamics of a moving robot until Ctrl-C or for a limited time.
 
     Parameters
@@ -60,6 +60,8 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         Also serve a page with the robot; open it if there is a terminal and a display.
     port : int
         Port of the page; if it is in use, the next free one.
+    mesh_folders : sequence of pathlib.Path, optional
+        Folders to search for meshes; by default, those above the description.
 
     Raises
     ------
@@ -89,7 +91,7 @@ def run(urdf: Path = ARM, root_joint: str = "fixed", rate: float = 500.0,
         page: Page | None = None
         later: Iterable[Child] = ()
         if browser and can_show(console):
-            page = stack.enter_context(Page(console, urdf, port))
+            page = stack.enter_context(Page(console, mesh_folders or urdf.resolve().parents, port))
             later = nodes_of_page(tree, root_joint)
         listener = stack.enter_context(Listener())
         screen = stack.enter_context(screen_on(console, tree))
@@ -223,8 +225,8 @@ def can_show(console: Console) -> bool:
     """Whether the page can be served; if not, print what to install."""
     if importlib.util.find_spec("viser"):
         return True
-    console.print("To see the robot in a browser as well: pip install viser, or run `make demo`.",
-                  style="yellow")
+    console.print('To see the robot in a browser as well: pip install "dyn_ros[viewer]", or run '
+                  '`make demo`.', style="yellow", markup=False)
     return False
 
 
@@ -234,9 +236,9 @@ class Page:
     The demo continues if it fails.
     """
 
-    def __init__(self, console: Console, urdf: Path, port: int) -> None:
+    def __init__(self, console: Console, mesh_folders: Sequence[Path], port: int) -> None:
         self._console, self._announced = console, False
-        folders = ",".join(f"'{folder}'" for folder in urdf.resolve().parents)
+        folders = ",".join(f"'{folder}'" for folder in mesh_folders)
         self._child = Child(
             "the viewer", "dyn_ros.nodes.viewer_node", "--ros-args", "-p", f"port:={port}",
             "-p", "motion_service:=demo_robot/move", "-p", "command_topic:=demo_robot/command",

@@ -37,6 +37,12 @@ class BaseParameters:
         The base parameters are ``matrix @ parameters``.
     condition : float
         Condition number of the regressor of random motions, its columns scaled to equal length.
+
+    Examples
+    --------
+    >>> base = dyn_ros.base_parameters(model)
+    >>> base.names[-1], base.units[-1]
+    ('m cy(wrist_roll)', 'kg m')
     """
 
     parameter_names: tuple[str, ...]
@@ -83,6 +89,14 @@ def base_parameters(model: Model, *, armature: bool = False, friction: bool = Fa
     robots. IEEE Transactions on Robotics and Automation 6 (1990).
     Gautier, M.: Numerical calculation of the base inertial parameters of robots. Journal of
     Robotic Systems 8 (1991).
+
+    Examples
+    --------
+    The torques of the arm depend on fewer than its 70 inertial parameters:
+
+    >>> base = dyn_ros.base_parameters(model)
+    >>> len(base.names)
+    43
     """
     return structure(Unknowns(model, FEATURES[not armature:1 + 3 * friction]), seed)
 

@@ -197,7 +197,7 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ImportError("Parquet files require pyarrow: pip install dyn_ros[identification]; "
+        raise ImportError("Parquet files require pyarrow: pip install dyn_ros[identify]; "
                           "CSV files do not") from None
     return pyarrow, pyarrow.parquet
 

@@ -64,6 +64,14 @@ class Excitation:
         Mean positions.
     coefficients : (nv, 2, harmonics) ndarray
         Factors of the sines and cosines of 1, 2, ... times the angle 2 pi t / period.
+
+    Examples
+    --------
+    >>> motion = dyn_ros.excite(
+    ...     model, duration=4.0, period=4.0, harmonics=3, rate=50.0, starts=1,
+    ...     joints=model.joint_names[-2:])
+    >>> motion.q.shape, motion.samples().tau.shape
+    ((201, 7), (201, 7))
     """
 
     model: Model
@@ -213,6 +221,16 @@ def excite(model: Model, *, duration: float = 20.0, period: float = 10.0, harmon
     ----------
     Swevers, J., Ganseman, C., Tuekel, D. B., De Schutter, J. and Van Brussel, H.: Optimal robot
     excitation and identification. IEEE Transactions on Robotics and Automation 13 (1997).
+
+    Examples
+    --------
+    Two joints move for 4 s, within their limits, from rest to rest:
+
+    >>> motion = dyn_ros.excite(
+    ...     model, duration=4.0, period=4.0, harmonics=3, rate=50.0, starts=1,
+    ...     joints=model.joint_names[-2:])
+    >>> bool((abs(motion.v) <= model.velocity_limit).all()), np.allclose(motion.v[0], 0.0)
+    (True, True)
     """
     _require_single_coordinates(model)
     number = {"period": period, "duration": duration, "rate": rate, "margin": margin}

@@ -113,6 +113,13 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     and Automation 13 (1997), for the weights.
     White, H.: A heteroskedasticity-consistent covariance matrix estimator. Econometrica 48 (1980),
     for the intervals; by blocks of consecutive samples.
+
+    Examples
+    --------
+    >>> found = dyn_ros.identify(model, recording)
+    >>> predicted = found.torque(found.samples)
+    >>> bool(abs(predicted - found.samples.tau).max() < 0.05)
+    True
     """
     began = time.perf_counter()
     progress = progress or (lambda done, what: None)

@@ -35,6 +35,15 @@ class JointResult:
         whose motion is smooth, it is ``after``.
     torque : float
         RMS measured torque [N m, N].
+
+    Examples
+    --------
+    The recording was computed with the model, so that nothing is left to improve:
+
+    >>> found = dyn_ros.identify(model, recording)
+    >>> joint = found.joints[3]
+    >>> joint.unit, bool(joint.after < 0.01 * joint.torque)
+    ('N m', True)
     """
 
     name: str
@@ -71,6 +80,12 @@ class BaseEstimate:
     excitation : tuple of str, length b
         "well", "weakly" or "not": whether the deviation is below 10 % of what the parameter
         typically is in a robot of this size, below 100 %, or above.
+
+    Examples
+    --------
+    >>> found = dyn_ros.identify(model, recording)
+    >>> found.base.names[0], found.base.excitation[0]
+    ('Izz(shoulder_yaw) + Izz(shoulder_pitch) + armature(shoulder_yaw)', 'well')
     """
 
     names: tuple[str, ...]
@@ -122,6 +137,12 @@ class Identification:
     warnings : tuple of str
     seconds : float
         Duration of the estimation [s].
+
+    Examples
+    --------
+    >>> found = dyn_ros.identify(model, recording)
+    >>> bool(found.identified.is_physical.all()), len(found.joints)
+    (True, 7)
     """
 
     model: Model

@@ -97,6 +97,16 @@ class Samples:
         A sentence that states the filter.
     cutoff : float
         Of the filter [Hz]; infinite without one.
+
+    Examples
+    --------
+    Velocities and accelerations are computed from the positions:
+
+    >>> samples = dyn_ros.Samples.from_arrays(model, time, angles, efforts)
+    >>> samples.q.shape, samples.a.shape
+    ((1952, 7), (1952, 7))
+    >>> samples.filter.split(",")[0]
+    'Butterworth low-pass of order 4'
     """
 
     time: Array
@@ -261,7 +271,7 @@ class Samples:
         model : Model
         table : str, PathLike or Mapping of str to (B,) array_like
             Path of a ``.csv`` or ``.parquet`` file, or columns by name. Parquet requires pyarrow:
-            ``pip install dyn_ros[identification]``.
+            ``pip install dyn_ros[identify]``.
         cutoff : float, optional
             See ``from_arrays``.
         velocity : bool

@@ -3,9 +3,11 @@
 """Processes of a Dask cluster that work on recordings."""
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .workers import Failure, Job, Workers, combined, failure_of
@@ -14,6 +16,7 @@ _CONNECT = 10.0         # s
 _FIRST_WORKER = 60.0    # s
 _COUNT = 5.0            # s between counts of workers
 _LOST = "cancelled", "lost"
+_GONE = (OSError, asyncio.CancelledError, asyncio.TimeoutError, concurrent.futures.CancelledError)
 
 
 class JobError(Exception):
@@ -83,7 +86,8 @@ class ClusterWorkers(Workers):
         return self._submit(combined, reduce, *(job.call for job in jobs))
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
-        future = self._client.submit(function, *arguments, pure=False)
+        with self._connected():
+            future = self._client.submit(function, *arguments, pure=False)
         job = self._jobs[future.key] = Job(future)
         self._completed.add(future)
         return job
@@ -92,20 +96,34 @@ class ClusterWorkers(Workers):
         """Wait for the next job that is done; return it."""
         future = next(self._completed)
         job = self._jobs.pop(future.key)
-        if future.status in _LOST:
-            raise ConnectionError(f"the scheduler {self._address!r} ended, or cancelled the jobs; "
-                                  "start it and run the same again")
-        if future.status == "error":
-            job.failure = _failure(future.exception())
+        with self._connected():
+            if future.status in _LOST:
+                raise asyncio.CancelledError
+            if future.status == "error":
+                job.failure = _failure(future.exception())
         return job
 
     def value(self, job: Job) -> Any:
         """Return the value of a job that is done and has not failed."""
-        return job.call.result()
+        with self._connected():
+            return job.call.result()
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Report a connection that is lost, and a value that is lost and cannot be repeated."""
+        try:
+            yield
+        except _GONE:
+            raise ConnectionError(f"the scheduler {self._address!r} ended, or cancelled the jobs; "
+                                  "start it and run the same again") from None
+        except Exception as error:
+            raise ConnectionError(f"a value was lost with its worker: {_failure(error)}; run the "
+                                  "same again") from error
 
     def close(self) -> None:
         """End the connection; jobs that are not done are cancelled."""
-        self._client.cancel([job.call for job in self._jobs.values()])
+        with suppress(*_GONE):
+            self._client.cancel([job.call for job in self._jobs.values()])
         self._client.close()
 
 

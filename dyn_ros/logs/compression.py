@@ -18,6 +18,8 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _KEPT = 2               # temporary files that a process keeps
 _BLOCK = 1 << 20        # bytes
 _files: dict[tuple[str, int, int], tuple[Any, str]] = {}
+folder: str | None = None
+"""Folder of the temporary files. None: that of the system; they are removed when Python ends."""
 
 
 class Damaged(ValueError):
@@ -157,7 +159,7 @@ def _temporary(path: Path, suffix: str, write: Callable[[BinaryIO, BinaryIO], st
     if key not in _files:
         while len(_files) >= _KEPT:
             _files.pop(next(iter(_files)))[0].close()
-        target = tempfile.NamedTemporaryFile(prefix="dyn_ros-", suffix=suffix)
+        target = tempfile.NamedTemporaryFile(prefix="dyn_ros-", suffix=suffix, dir=folder)
         try:
             with open(path, "rb") as source:
                 damage = write(source, cast(BinaryIO, target))

@@ -35,6 +35,18 @@ class Curve(NamedTuple):
     x: Array
     y: NDArray[np.float32]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is any number."""
+        return not np.isnan(self.y).all()
+
+    @property
+    def alone(self) -> Curve:
+        """The points without a neighbor, which a line does not show."""
+        known = np.concatenate([[False], ~np.isnan(self.y), [False]])
+        rows = known[1:-1] & ~known[:-2] & ~known[2:]
+        return Curve(self.x[rows], self.y[rows])
+
 
 class Piece(NamedTuple):
     """A recording on the axis of time.

@@ -83,6 +83,26 @@ def index_mcap(content, size, channels, count, index, state):
 MIN_MCAP_RECORD = 9
 
 
+@kernel
+def ros1_fields(content, field, end):
+    """Type of a record (or 0), number of its connection and log time (or -1), from its header."""
+    opcode, number, time = 0, -1, -1
+    while field + 4 <= end:
+        width = load32(content, field)
+        field = field + 4
+        if width > end - field:
+            break
+        name = load8(content, field)
+        if width == 4 and name == 111 and load8(content, field + 2) == 61:          # op=
+            opcode = load8(content, field + 3)
+        elif width == 9 and name == 99 and load8(content, field + 4) == 61:         # conn=
+            number = load32(content, field + 5)
+        elif width == 13 and name == 116 and load8(content, field + 4) == 61:       # time=
+            time = load32(content, field + 5) * 1_000_000_000 + load32(content, field + 9)
+        field = field + width
+    return opcode, number, time
+
+
 def index_ros1(content, size, channels, count, index, state):
     """List the messages among records of a ROS 1 bag, as ``index_mcap``.
 
@@ -100,22 +120,7 @@ def index_ros1(content, size, channels, count, index, state):
         start = position + 8 + header
         if length > size - start:
             break
-        opcode, number, time = 0, -1, -1
-        field = position + 4
-        while field + 4 <= start - 4:
-            width = load32(content, field)
-            field = field + 4
-            if width > start - 4 - field:
-                break
-            name = load8(content, field)
-            if width == 4 and name == 111 and load8(content, field + 2) == 61:          # op=
-                opcode = load8(content, field + 3)
-            elif width == 9 and name == 99 and load8(content, field + 4) == 61:         # conn=
-                number = load32(content, field + 5)
-            elif width == 13 and name == 116 and load8(content, field + 4) == 61:       # time=
-                time = (load32(content, field + 5) * 1_000_000_000
-                        + load32(content, field + 9))
-            field = field + width
+        opcode, number, time = ros1_fields(content, position + 4, start - 4)
         if opcode == 0:
             break
         if opcode == 2 and number >= 0:

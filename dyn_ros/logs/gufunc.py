@@ -48,6 +48,16 @@ def gufunc(function: Callable[..., Any], model: Model, *, inputs: Sequence[str] 
     ------
     ValueError
         Not a function of the engine for single states, or an unknown argument.
+
+    Examples
+    --------
+    Time steps of several robots, with two leading axes:
+
+    >>> rnea = dyn_ros.logs.gufunc(dyn_ros.rnea, model)
+    >>> rnea.signature
+    '(q),(v),(v)->(v)'
+    >>> rnea(np.zeros((3, 10, 7)), np.zeros((3, 10, 7)), np.zeros((3, 10, 7))).shape
+    (3, 10, 7)
     """
     return GeneralizedUfunc(function, model, inputs, options)
 

@@ -107,6 +107,12 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         A recording that cannot be used, or as ``dyn_ros.identify``; names the value and a remedy.
     OSError
         A file cannot be read.
+
+    Examples
+    --------
+    >>> found = dyn_ros.logs.identify(model, recording_file)
+    >>> found.size > 1900, bool(found.identified.is_physical.all())
+    (True, True)
     """
     progress = progress or (lambda done, what: None)
     given = [recordings] if isinstance(recordings, (str, PathLike)) else recordings

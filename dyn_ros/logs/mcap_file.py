@@ -37,9 +37,10 @@ from .source import (
 )
 
 MAGIC = b"\x89MCAP0\r\n"
-_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX, _DATA_END = 3, 4, 5, 6, 7, 15
+_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX, _STATISTICS, _DATA_END = 3, 4, 5, 6, 7, 11, 15
 _HEADER = struct.Struct("<BQ")
 _CHUNK_HEADER = struct.Struct("<QQQII")     # times, size, checksum, length of the compression
+_CHUNK_COUNT = struct.Struct("<22xI")       # in statistics
 _INDEX_HEADER = struct.Struct("<HI")
 _BLOCK = 1 << 22        # bytes of messages outside chunks that are read at a time
 _SPAN = 1 << 20         # bytes: smaller chunks are joined
@@ -119,6 +120,9 @@ class _Scanner:
         index, _ = index_of(INDEX_MCAP, content, None)
         self._define_all(content, index)
         self.lists_channels = not self.damage and bool((index[:, 0] == -_CHANNEL).any())
+        found = sum(part.counts is not None for part in self.parts)
+        if not self.damage and found < (count := _chunk_count(data)):
+            self.damage = f"is damaged: {found:,} of its {count:,} chunks are found"
 
     def _forget_last(self) -> None:
         """Forget what the last chunk contains: its index may be cut."""
@@ -191,6 +195,19 @@ def _is_intact(summary: bytes) -> bool:
     place = max(len(summary) - len(MAGIC) - 4, 0)
     checksum, = struct.unpack_from("<I", summary, place)
     return not checksum or zlib.crc32(summary[:place]) == checksum
+
+
+def _chunk_count(summary: bytes) -> int:
+    """Number of chunks that the statistics in the summary state, or 0."""
+    position = 0
+    while position + _HEADER.size + _CHUNK_COUNT.size <= len(summary):
+        opcode, length = _HEADER.unpack_from(summary, position)
+        position += _HEADER.size
+        if opcode == _STATISTICS and length >= _CHUNK_COUNT.size:
+            count: int = _CHUNK_COUNT.unpack_from(summary, position)[0]
+            return count
+        position += length
+    return 0
 
 
 def _examined(part: _Part, index: NDArray[np.int64]) -> _Part:

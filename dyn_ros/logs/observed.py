@@ -22,6 +22,7 @@ from ..model import Data, Model
 from ..observer import LowPass, MomentumObserver
 from ..observer.constants import KALMAN_NOISE, SETTLED
 from ..observer.delay import Blend
+from ..observer.faults import largest_efforts, largest_speeds
 from ..observer.momentum_observer import METHODS
 from ..spatial.types import Array
 from .runs_kernel import BEGINS, RUNS
@@ -260,7 +261,9 @@ def observe(model: Model, states: Any, settings: Settings, wanted: Collection[st
     constant = row_values(model, settings, "effort_constant", 1.0)
     gains = row_values(model, settings, "joint_gains", settings.gain)
     settling = SETTLED * settings._time_constants(float(gains.min(initial=math.inf)))
-    known = is_moving_known(states, settings.max_gap) & np.isfinite(states.tau).all(axis=1)
+    known = (is_moving_known(states, settings.max_gap)
+             & (np.abs(states.tau * constant) <= largest_efforts(model)).all(axis=1)
+             & (np.abs(states.v) <= largest_speeds(model)).all(axis=1))
     if not model.nv:
         return found
     for rows in runs(states.stamp, known, settings.max_gap):

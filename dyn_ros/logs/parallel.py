@@ -43,6 +43,12 @@ class Result(NamedTuple):
         What the function returned.
     error : str or None
         Why there is no value.
+
+    Examples
+    --------
+    >>> [result] = dyn_ros.logs.map(len, recording_file, robot=model, workers=1)
+    >>> result.number, result.value, result.error
+    (0, 2000, None)
     """
 
     path: str
@@ -99,6 +105,14 @@ def map(function: Callable[[Recording], Any],
     ValueError
         No recordings, a function that cannot be sent to other processes, no scheduler at the
         address, or with ``reduce`` no value at all.
+
+    Examples
+    --------
+    The number of states in all recordings of a folder:
+
+    >>> import operator
+    >>> dyn_ros.logs.map(len, folder.name, robot=model, workers=1, reduce=operator.add)
+    2000
     """
     given = [recordings] if isinstance(recordings, (str, PathLike)) else recordings
     paths = discover(given)
@@ -113,8 +127,9 @@ def map(function: Callable[[Recording], Any],
     return run(None).results() if reduce is None else run(reduce).total()
 
 
-def open_workers(workers: int | None, scheduler: str | None, retries: int = 2) -> Workers:
-    """Start processes on this machine, or connect to a cluster.
+def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
+                 fork: bool = False) -> Workers:
+    """Start processes on this machine, or connect to a cluster. ``fork``: see `LocalWorkers`.
 
     Raises
     ------
@@ -132,7 +147,7 @@ def open_workers(workers: int | None, scheduler: str | None, retries: int = 2) -
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")
     kernels.prepare()
-    return LocalWorkers(workers or _cores(), retries)
+    return LocalWorkers(workers or _cores(), retries, fork)
 
 
 def _cores() -> int:

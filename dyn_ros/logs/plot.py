@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import datetime
 import html
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..spatial.types import Array
 from .atomic import whole_file
-from .curves import Curves, Piece, read_curves
+from .curves import Curve, Curves, Piece, read_curves
 
 SUFFIXES = ".png", ".html"
 
@@ -47,6 +48,7 @@ _PNG_POINTS = 3000              # intervals of a curve in a picture
 _HTML_POINTS = 10_000           # of a curve in a page, at most
 _ALL_POINTS = 150_000           # of all curves in a page
 _DPI = 110
+_UNKNOWN = "unknown in all states"
 
 
 class Line(NamedTuple):
@@ -163,12 +165,17 @@ def arrange(columns: Collection[str], units: Mapping[str, str]) -> list[Panel]:
 
 def _axis_of_time(pieces: Sequence[Piece]) -> tuple[float, str, str]:
     """Seconds in a unit of time, the label of the axis, and what is plotted."""
-    span = max(pieces[-1].stop, 1e-9)
+    span = _span(pieces)
     seconds, unit = next((seconds, unit) for least, seconds, unit in _UNITS if span >= least)
     if len(pieces) == 1:
         return seconds, f"time [{unit}]", f"{pieces[0].name}, from {_date(pieces[0].stamp)}"
     return (seconds, f"recorded time [{unit}]",
             f"{len(pieces)} recordings, one after the other, from {_date(pieces[0].stamp)}")
+
+
+def _span(pieces: Sequence[Piece]) -> float:
+    """The time that is shown [s]: some, if there is a single state."""
+    return pieces[-1].stop or 1.0
 
 
 def _has_date(stamp: int) -> bool:
@@ -190,6 +197,11 @@ def _layout(found: Curves, low: float, high: float) -> tuple[list[Panel], int, l
     rows = 1 + max(panel.row for panel in panels)
     return (panels, max(panel.places for panel in panels),
             [high if row in of_robot else low for row in range(rows)])
+
+
+def _is_known(panel: Panel, found: Curves) -> bool:
+    """Whether there is anything to show."""
+    return any(found.curves[line.column].is_known for line in panel.lines)
 
 
 # --- picture
@@ -234,16 +246,22 @@ def _picture(found: Curves) -> bytes:
 def _draw(axes: Any, panel: Panel, found: Curves, seconds: float) -> None:
     """Draw the curves of a panel, and its axes."""
     from matplotlib.ticker import MaxNLocator
+    axes.yaxis.set_major_locator(MaxNLocator(3, min_n_ticks=2))
     for line in panel.lines:
         curve = found.curves[line.column]
         is_behind = line.color == _GRAY and len(panel.lines) > 1
         axes.plot(curve.x / seconds, curve.y, color=line.color, linewidth=1.8 if is_behind else 0.8,
                   solid_joinstyle="round")
+        alone = curve.alone
+        axes.plot(alone.x / seconds, alone.y, ".", color=line.color, markersize=4.0)
+    if not _is_known(panel, found):
+        axes.set_yticks([])
+        axes.annotate(_UNKNOWN, (0.5, 0.5), xycoords="axes fraction", fontsize=8.5, color=_QUIET,
+                      ha="center", va="center")
     for piece in found.pieces[1:]:
         axes.axvline(piece.start / seconds, color=_LINE, linewidth=0.8, linestyle=(0, (2, 2)))
-    end = max(found.pieces[-1].stop, 1e-9) / seconds
+    end = _span(found.pieces) / seconds
     axes.set_xlim(-0.005 * end, 1.005 * end)
-    axes.yaxis.set_major_locator(MaxNLocator(3, min_n_ticks=2))
     axes.grid(color=_GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=7.5, colors=_QUIET, length=0)
@@ -287,7 +305,7 @@ def _add_titles(axes: Any, panel: Panel, panels: Sequence[Panel], pieces: Sequen
 def _page(found: Curves) -> bytes:
     """The plot as a page."""
     try:
-        from plotly import graph_objects, subplots
+        from plotly import subplots
     except ImportError:
         raise ImportError("pages require plotly: pip install dyn_ros[logs]; a picture, .png, "
                           "requires matplotlib") from None
@@ -302,18 +320,11 @@ def _page(found: Curves) -> bytes:
         vertical_spacing=min(0.22 / rows, 26.0 / height),
         subplot_titles=[_title(panel, panels) for panel in panels])
     x_of, label = _times(found)
-    total = sum(len(found.curves[line.column].x) for panel in panels for line in panel.lines)
-    # thousands of points are drawn by the graphics processor
-    scatter = graph_objects.Scattergl if total > 60_000 else graph_objects.Scatter
+    for trace, panel in _traces(panels, found, x_of):
+        figure.add_trace(trace, panel.row + 1, panel.place + 1)
     for panel in panels:
-        for line in panel.lines:
-            curve = found.curves[line.column]
-            is_behind = line.color == _GRAY and len(panel.lines) > 1
-            figure.add_trace(scatter(
-                x=x_of(curve), y=curve.y, name=html.escape(line.label), mode="lines",
-                line={"color": line.color, "width": 3.0 if is_behind else 1.2},
-                hovertemplate=f"%{{y:.5g}} {panel.unit}<extra>{html.escape(line.label)}</extra>"),
-                panel.row + 1, panel.place + 1)
+        if not _is_known(panel, found):
+            _show_unknown(figure, panel)
     titled = [panel for panel in panels if _title(panel, panels)]
     for panel, title in zip(titled, figure.layout.annotations):
         domain = figure.get_subplot(panel.row + 1, panel.place + 1).xaxis.domain
@@ -327,6 +338,36 @@ def _page(found: Curves) -> bytes:
                         1).encode()
 
 
+def _traces(panels: Sequence[Panel], found: Curves, x_of: Callable[[Curve], Array]
+            ) -> Iterator[tuple[Any, Panel]]:
+    """The curves of all panels, and marks where a line would not be seen."""
+    from plotly import graph_objects
+    total = sum(len(found.curves[line.column].x) for panel in panels for line in panel.lines)
+    # thousands of points are drawn by the graphics processor
+    scatter = graph_objects.Scattergl if total > 60_000 else graph_objects.Scatter
+    for panel in panels:
+        for line in panel.lines:
+            curve, name = found.curves[line.column], html.escape(line.label)
+            is_behind = line.color == _GRAY and len(panel.lines) > 1
+            yield scatter(
+                x=x_of(curve), y=curve.y, name=name, mode="lines",
+                line={"color": line.color, "width": 3.0 if is_behind else 1.2},
+                hovertemplate=f"%{{y:.5g}} {panel.unit}<extra>{name}</extra>"), panel
+            alone = curve.alone
+            if len(alone.x):
+                yield scatter(x=x_of(alone), y=alone.y, mode="markers", hoverinfo="skip",
+                              marker={"color": line.color, "size": 5}), panel
+
+
+def _show_unknown(figure: Any, panel: Panel) -> None:
+    place = figure.get_subplot(panel.row + 1, panel.place + 1)
+    place.yaxis.showticklabels = False
+    names = (axis.plotly_name.replace("axis", "") for axis in (place.xaxis, place.yaxis))
+    x, y = (f"{name} domain" for name in names)
+    figure.add_annotation(x=0.5, y=0.5, xref=x, yref=y, text=_UNKNOWN, showarrow=False,
+                          font={"size": 11, "color": _QUIET})
+
+
 def _title(panel: Panel, panels: Sequence[Panel]) -> str:
     """The title of a panel as plotly shows it."""
     unit = f" [{panel.unit}]" if panel.unit else ""
@@ -334,13 +375,15 @@ def _title(panel: Panel, panels: Sequence[Panel]) -> str:
     joint = html.escape(panel.joint) if panel.place == 0 else ""
     if panel.joint and panel is not above[0]:
         return joint + (unit if panel.unit != above[0].unit else "")
-    words = [f"<b>{html.escape(panel.title)}</b>{unit}", *(
-        f'<b style="color:{line.color}">{html.escape(line.label)}</b>'
-        for line in panel.lines if len(panel.lines) > 1)]
-    return "  ".join(words) + (f"<br>{joint or '&nbsp;'}" if panel.joint else "")
+    title = f"<b>{html.escape(panel.title)}</b>{unit}"
+    labels = [f'<b style="color:{line.color}">{html.escape(line.label)}</b>'
+              for line in panel.lines if len(panel.lines) > 1]
+    if panel.place:             # where the first column has the name of the joint
+        return f"{title}<br>{'  '.join(labels) or '&nbsp;'}"
+    return "  ".join([title, *labels]) + (f"<br>{joint}" if joint else "")
 
 
-def _times(found: Curves) -> tuple[Any, str]:
+def _times(found: Curves) -> tuple[Callable[[Curve], Array], str]:
     """A function from a curve to its times, and the label of the axis: dates or seconds."""
     first, label = found.pieces[0], _axis_of_time(found.pieces)[1]
     if len(found.pieces) == 1 and _has_date(first.stamp):

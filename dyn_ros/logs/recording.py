@@ -54,6 +54,14 @@ class Recording:
         Times of the states before and after each gap, or jump back, of the stamps [s].
     warnings : tuple of str
         What is wrong with the recording but does not make it unusable.
+
+    Examples
+    --------
+    The gravity torques of ten seconds of a recording:
+
+    >>> states = dyn_ros.logs.read(recording_file, model, since="+5", until="+15")
+    >>> dyn_ros.generalized_gravity(model, data, states.q).shape == states.effort.shape
+    True
     """
 
     name: str
@@ -344,6 +352,12 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
         The file cannot be read.
     ImportError
         A package for this kind of file is missing.
+
+    Examples
+    --------
+    >>> states = dyn_ros.logs.read(recording_file, model)
+    >>> len(states), states.q.shape
+    (2000, (2000, 7))
     """
     thinned(np.zeros(0, np.int64), rate)
     source = open_source(path)

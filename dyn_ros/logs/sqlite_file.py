@@ -139,6 +139,8 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
             break
         start = _next_row(connection, stop)
     topics = merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
+    if not damage and sum(total.values()) < count:
+        damage = f"is damaged in {count - sum(total.values()):,} messages"
     if damage:
         damage = f"{damage.rstrip('.')}: {sum(total.values()):,} messages can be read"
     return Scan(topics, tuple(spans), damage)

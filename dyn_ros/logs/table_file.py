@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,10 @@ _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
 _BLOCK = 1 << 22                # bytes of a CSV file, at most, in a span
+_UNKNOWN = (None, "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "N/A",
+            "NA", "NULL", "n/a", "null")        # cells that pyarrow reads as empty
+_SECTOR = 512                   # bytes: a file that was cut by a full disk or a stop is a multiple
+_BEGUN = re.compile(r"[-+]?(\d*\.?\d*[eE][-+]?)?")
 _ROWS = 32768                   # rows of a Parquet file, at most, in a span
 
 
@@ -148,7 +153,7 @@ def scan(path: Path) -> Scan:
     for place, size in blocks:
         table, problems = _read(path, names, place, [columns.time])
         stamps = _stamps(table, columns.time)[1]
-        damage += [problem for problem in problems if problem not in damage]
+        damage.extend(problem for problem in problems if problem not in damage)
         if not len(stamps):
             continue
         first = int(stamps[0])
@@ -164,8 +169,6 @@ def _csv_blocks(path: Path) -> tuple[list[str], Iterator[tuple[tuple[int, ...], 
     """Names of the columns, blocks of lines, and damage."""
     with open(path, "rb") as file:
         head = file.readline()
-        file.seek(-1, io.SEEK_END)
-        is_whole = file.read() == b"\n"
     try:
         names = [name.strip() for row in csv.reader([head.decode("utf-8-sig")]) for name in row]
     except csv.Error as error:
@@ -174,20 +177,35 @@ def _csv_blocks(path: Path) -> tuple[list[str], Iterator[tuple[tuple[int, ...], 
         raise ValueError(f"{str(path)!r}: expected text in UTF-8: {error}; save the table as CSV "
                          "in UTF-8, or as Parquet") from None
 
+    damage: list[str] = []
+
     def blocks() -> Iterator[tuple[tuple[int, ...], int]]:
         start = len(head)
         with open(path, "rb") as file:
             while True:
                 file.seek(start)
-                length = file.read(_BLOCK).rfind(b"\n") + 1
+                block = file.read(_BLOCK)
+                length = block.rfind(b"\n") + 1
                 if not length:
-                    return
+                    break
                 yield (start, length), length
                 start += length
+        if _is_row(block, len(names)) and (start + len(block)) % _SECTOR:
+            yield (start, len(block)), len(block)
+        elif block or not head.endswith(b"\n"):
+            damage.append("ends without a line break: its last line may be cut, and is ignored")
 
-    damage = [] if is_whole else ["ends without a line break: its last line may be cut, and is "
-                                  "ignored"]
     return names, blocks(), damage
+
+
+def _is_row(line: bytes, count: int) -> bool:
+    """Whether a line has so many cells, and the last one is not the beginning of a number."""
+    try:
+        rows = list(csv.reader([line.decode()], strict=True))
+    except (csv.Error, UnicodeDecodeError):
+        return False
+    return (len(rows) == 1 and len(rows[0]) == count
+            and not _BEGUN.fullmatch(rows[0][-1].strip()))
 
 
 def _parquet_blocks(path: Path
@@ -226,7 +244,7 @@ def _read(path: Path, names: Sequence[str], place: tuple[int, ...], columns: lis
             table = _read_csv(arrow, path, names, place, columns, problems)
         else:
             table = _groups.read(path, place, columns)
-        return {name: _numbers(arrow, table.column(name)) for name in columns}, problems
+        return {name: _numbers(arrow, name, table.column(name)) for name in columns}, problems
     except (arrow.ArrowException, OSError) as error:
         if getattr(error, "errno", None):
             raise
@@ -248,16 +266,48 @@ def _read_csv(arrow: Any, path: Path, names: Sequence[str], place: tuple[int, ..
         skipped.append(row.actual_columns)
         return "skip"
 
-    table = arrow.csv.read_csv(
-        io.BytesIO(block),
-        arrow.csv.ReadOptions(use_threads=False, column_names=list(names), block_size=len(block)),
-        arrow.csv.ParseOptions(invalid_row_handler=skip),
-        arrow.csv.ConvertOptions(include_columns=columns, column_types={
-            name: arrow.int64() if name == _STAMP else arrow.float64() for name in columns}))
+    def convert(types: dict[str, Any]) -> Any:
+        skipped.clear()
+        return arrow.csv.read_csv(
+            io.BytesIO(block), arrow.csv.ReadOptions(
+                use_threads=False, column_names=list(names), block_size=len(block)),
+            arrow.csv.ParseOptions(invalid_row_handler=skip),
+            arrow.csv.ConvertOptions(include_columns=columns, column_types=types))
+
+    types = {name: arrow.int64() if name == _STAMP else arrow.float64() for name in columns}
+    try:
+        table = convert(types)
+    except arrow.ArrowInvalid:
+        table = _with_words(arrow, convert(dict.fromkeys(columns, arrow.string())), types, problems)
     if skipped:
         problems.append(f"skipped {len(skipped)} lines that have {skipped[0]} instead of "
                         f"{len(names)} columns")
     return table
+
+
+def _with_words(arrow: Any, table: Any, types: dict[str, Any], problems: list[str]) -> Any:
+    """The numbers of a table of texts; a row in which something else is has only its time.
+
+    The first column is the time.
+    """
+    made: dict[str, list[float | None]] = {}
+    bad: dict[int, str] = {}
+    for name, kind in types.items():
+        read: Any = int if arrow.types.is_integer(kind) else float
+        made[name] = []
+        for row, text in enumerate(table.column(name).to_pylist()):
+            try:
+                made[name].append(None if text in _UNKNOWN else read(text))
+            except ValueError:
+                made[name].append(None)
+                bad.setdefault(row, f"{text[:20]!r} in the column {name!r}")
+    if bad:
+        problems.append(f"skipped {len(bad)} lines with something else than numbers, the first: "
+                        f"{bad[min(bad)]}")
+    for values in list(made.values())[1:]:
+        for row in bad:
+            values[row] = None
+    return arrow.table({name: arrow.array(values, types[name]) for name, values in made.items()})
 
 
 class _Groups:
@@ -288,10 +338,11 @@ class _Groups:
 _groups = _Groups()
 
 
-def _numbers(arrow: Any, column: Any) -> NDArray[Any]:
+def _numbers(arrow: Any, name: str, column: Any) -> NDArray[Any]:
     """A column as numbers; empty cells are NaN."""
     if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type)):
-        raise arrow.ArrowInvalid(f"a column has the type {column.type}")
+        raise arrow.ArrowInvalid(f"the column {name!r} has the type {column.type}, expected "
+                                 "numbers")
     return np.asarray(column.to_numpy())
 
 
@@ -303,7 +354,8 @@ def _stamps(table: dict[str, NDArray[Any]], name: str
     values = table[name]
     if values.dtype.kind in "iu" and name == _STAMP:
         return np.ones(len(values), bool), values.astype(np.int64)
-    scaled = np.round(values.astype(float) * (1.0 if name == _STAMP else 1e9))
+    with np.errstate(over="ignore"):
+        scaled = np.round(values.astype(float) * (1.0 if name == _STAMP else 1e9))
     usable = np.abs(scaled) < 2.0 ** 62
     return usable, scaled[usable].astype(np.int64)
 

@@ -3,10 +3,14 @@
 """Processes that work on recordings: those of this machine. ``cluster.py`` has others."""
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
+import sys
+import tempfile
 import threading
 import traceback
 from abc import ABC, abstractmethod
@@ -15,6 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+from . import compression
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -114,21 +120,26 @@ class LocalWorkers(Workers):
     count : int
         Number of processes.
     retries : int
+    fork : bool
+        Whether the first processes may be copies of this one, which start at once: nothing else
+        runs in it.
     """
 
-    def __init__(self, count: int, retries: int) -> None:
+    def __init__(self, count: int, retries: int, fork: bool = False) -> None:
         self.slots, self._retries = count + 1, retries
         self._count = count
         self._waiting: deque[Job] = deque()
         self._suspects: deque[Job] = deque()
         self._under_way: dict[Future[Any], Job] = {}
         self._done: deque[Job] = deque()
-        self._start()
+        self._temporary = tempfile.TemporaryDirectory(prefix="dyn_ros-")
+        self._start("fork" if fork and _can_fork() else "spawn")
 
-    def _start(self) -> None:
+    def _start(self, method: str = "spawn") -> None:
         before = set(multiprocessing.active_children())
-        self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context("spawn"), _begin)
-        with _one_thread_each():                # each of these starts a process
+        self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(method), _begin,
+                                         (method == "fork", self._temporary.name))
+        with _one_thread_each(), _ctrl_c_waits():       # each of these starts a process
             self._starts = [self._pool.submit(int) for _ in range(self._count)]
         self._processes = set(multiprocessing.active_children()) - before
 
@@ -216,6 +227,13 @@ class LocalWorkers(Workers):
             for process in self._processes:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._temporary.cleanup()
+
+
+def _can_fork() -> bool:
+    """Whether this process can be copied: a lock that another thread holds would never be free."""
+    return (sys.platform == "linux" and threading.active_count() == 1
+            and importlib.util.find_spec("threadpoolctl") is not None)
 
 
 def combined(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
@@ -232,16 +250,25 @@ class _Packed(bytes):
     """A value that another process pickled; it is read when it is needed."""
 
 
-def _begin() -> None:
-    """Prepare a process: Ctrl-C is for its parent, and it ends when the parent does."""
+def _begin(is_copy: bool, temporary: str) -> None:
+    """Prepare a process: Ctrl-C is for its parent, and it ends when the parent does.
+
+    Its copies of recordings are in a folder of the parent, because it may be killed.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    compression.folder = temporary
+    threading.Thread(target=_end_with_parent, args=(temporary,), daemon=True).start()
+    if is_copy:             # of a process whose linear algebra uses all cores
+        import threadpoolctl
+        threadpoolctl.threadpool_limits(1)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(temporary: str) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        shutil.rmtree(temporary, ignore_errors=True)
         os._exit(1)
 
 
@@ -252,6 +279,19 @@ def _run(call: bytes) -> tuple[_Packed | None, Failure | None]:
         return _Packed(pickle.dumps(function(*arguments))), None
     except Exception as error:
         return None, failure_of(error)
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Start processes that Ctrl-C does not interrupt before they ignore it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

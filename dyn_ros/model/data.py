@@ -72,6 +72,13 @@ class Data:
     ------
     TypeError
         It is not a Model.
+
+    Examples
+    --------
+    >>> data = dyn_ros.Data(model)
+    >>> M = dyn_ros.crba(model, data, q)
+    >>> M is data.M                                           # copy it to keep it
+    True
     """
 
     model: Model

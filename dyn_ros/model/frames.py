@@ -20,6 +20,17 @@ class ReferenceFrame(enum.IntEnum):
         Expressed in the frame, at its origin.
     LOCAL_WORLD_ALIGNED
         Expressed in the world, at the frame's origin.
+
+    Examples
+    --------
+    The angular velocity of the tool, in its own axes and in those of the world:
+
+    >>> local = dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.LOCAL).copy()
+    >>> world = dyn_ros.frame_velocity(
+    ...     model, data, q, v, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED).copy()
+    >>> rotation = dyn_ros.frame_placements(model, data, q)[model.frame_index("tool"), :3, :3]
+    >>> np.allclose(rotation @ local[3:], world[3:])
+    True
     """
 
     WORLD = 0

@@ -111,6 +111,22 @@ class Model:
     tree : Tree
         The description that the model was created from, with the inertias that were assigned
         since, and without payloads.
+
+    Examples
+    --------
+    >>> model.njoints, model.nq, model.nv, round(model.total_mass, 2)
+    (7, 7, 7, 15.6)
+    >>> model.joint_names[:3]
+    ('shoulder_yaw', 'shoulder_pitch', 'upper_arm_roll')
+
+    A payload changes all that is computed, until it is removed:
+
+    >>> before = dyn_ros.generalized_gravity(model, data, q).copy()
+    >>> model.set_payload("cup", "tool", 0.4, [0.0, 0.0, 0.05], 0.001 * np.eye(3))
+    >>> after = dyn_ros.generalized_gravity(model, data, q).copy()
+    >>> model.clear_payload("cup")
+    >>> print((after - before).round(2) + 0.0)
+    [ 0.   -0.82 -0.11 -1.46 -0.16 -0.78  0.  ]
     """
 
     njoints: int

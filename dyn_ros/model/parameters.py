@@ -63,6 +63,13 @@ def pseudo_inertia(parameters: ArrayLike) -> Array:
     ------
     ValueError
         Wrong shape, or a number that is not finite.
+
+    Examples
+    --------
+    >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    >>> P = dyn_ros.pseudo_inertia(body)
+    >>> P.shape, float(P[3, 3])                               # the last entry is the mass
+    ((4, 4), 2.0)
     """
     return _pseudo_inertia(_numbers("parameters", parameters, (10,)))
 
@@ -91,6 +98,12 @@ def from_pseudo_inertia(matrix: ArrayLike) -> Array:
     ------
     ValueError
         Wrong shape, a number that is not finite, or a matrix that is not symmetric.
+
+    Examples
+    --------
+    >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    >>> np.allclose(dyn_ros.from_pseudo_inertia(dyn_ros.pseudo_inertia(body)), body)
+    True
     """
     P = _numbers("matrix", matrix, (4, 4))
     transposed = P.swapaxes(-1, -2)
@@ -108,7 +121,7 @@ def _from_pseudo_inertia(P):
 
 
 def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDArray[np.bool_]:
-    """Whether a body with these parameters exists.
+    """Whether a body with these parameters exists; Wensing, Kim and Slotine (2018).
 
     Parameters
     ----------
@@ -127,6 +140,15 @@ def is_physical(parameters: ArrayLike, *, boundary: bool = False) -> bool | NDAr
     ------
     ValueError
         Wrong shape, or a number that is not finite.
+
+    Examples
+    --------
+    >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    >>> bool(dyn_ros.is_physical(body))
+    True
+    >>> body[4] = 1.0                                         # Ixx more than Iyy + Izz
+    >>> bool(dyn_ros.is_physical(body))
+    False
     """
     P = pseudo_inertia(parameters)
     m, h, second = P[..., 3, 3], P[..., 3, :3], P[..., :3, :3]
@@ -169,6 +191,13 @@ def log_cholesky(parameters: ArrayLike) -> Array:
     ValueError
         Wrong shape, a number that is not finite, or parameters that are not physical (see
         ``is_physical``).
+
+    Examples
+    --------
+    >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    >>> x = dyn_ros.log_cholesky(body)
+    >>> np.allclose(dyn_ros.from_log_cholesky(x), body), round(float(np.exp(2.0 * x[0])), 6)
+    (True, 2.0)
     """
     array = _numbers("parameters", parameters, (10,))
     physical: NDArray[np.bool_] = np.asarray(is_physical(array))
@@ -205,6 +234,12 @@ def from_log_cholesky(coordinates: ArrayLike) -> Array:
     ------
     ValueError
         Wrong shape, or a number that is not finite.
+
+    Examples
+    --------
+    >>> body = dyn_ros.from_log_cholesky(np.zeros(10))        # any ten numbers are a body
+    >>> bool(dyn_ros.is_physical(body)), float(body[0])
+    (True, 1.0)
     """
     U = _factor(_numbers("coordinates", coordinates, (10,)))
     return _from_pseudo_inertia(U @ U.swapaxes(-1, -2))
@@ -227,6 +262,15 @@ def d_from_log_cholesky(coordinates: ArrayLike) -> Array:
     ------
     ValueError
         Wrong shape, or a number that is not finite.
+
+    Examples
+    --------
+    >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    >>> x = dyn_ros.log_cholesky(body)
+    >>> D, h = dyn_ros.d_from_log_cholesky(x), 1e-6 * np.eye(10)
+    >>> change = (dyn_ros.from_log_cholesky(x + h) - dyn_ros.from_log_cholesky(x - h)) / 2e-6
+    >>> np.allclose(D, change.T)
+    True
     """
     U = _factor(_numbers("coordinates", coordinates, (10,)))
     dU = np.zeros((*U.shape[:-2], 10, 4, 4))
@@ -270,6 +314,12 @@ def entropic_divergence(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     ValueError
         Wrong shape, a number that is not finite, or parameters that are not physical (see
         ``is_physical``).
+
+    Examples
+    --------
+    >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    >>> print(dyn_ros.entropic_divergence([body, 1.1 * body], body).round(4) + 0.0)
+    [0.     0.0188]
     """
     excess = _ratios(parameters, reference) - 1.0
     return _scalar((excess - np.log1p(excess)).sum(-1))
@@ -297,6 +347,14 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
     ValueError
         Wrong shape, a number that is not finite, or parameters that are not physical (see
         ``is_physical``).
+
+    Examples
+    --------
+    >>> body = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3]).dynamic_parameters()
+    >>> there, back = (dyn_ros.riemannian_distance(*pair) for pair in (
+    ...     (body, 1.1 * body), (1.1 * body, body)))
+    >>> print(round(float(there), 4), round(float(back), 4))
+    0.1906 0.1906
     """
     return _scalar(np.sqrt((np.log(_ratios(parameters, reference)) ** 2).sum(-1)))
 

@@ -9,26 +9,28 @@ import math
 from dyn_ros.model.types import Array
 from dyn_ros.observer import IsolatedContact
 
+_LEAST_VARIANCE = 1e-18     # N2, m2
+
 
 class ContactAverage:
     """Averages the force, in the world, and the line of action of a contact.
 
     The noise of the efforts turns the force of a single state by several degrees. A low pass of
-    the efforts would distort it while the robot turns; the force itself can be averaged.
+    the efforts would distort it while the robot turns; the force itself can be averaged. Each
+    contact counts by the inverse of its variance: while the link is uncertain, its force may be
+    far off.
 
     Parameters
     ----------
     duration : float
-        Time constant of the mean [s]; 0: none. Until so much time has passed, it is the mean of
-        all contacts.
+        Time constant of the mean [s]; 0: none. Until so much time has passed, it is the
+        weighted mean of all contacts.
     """
 
     def __init__(self, duration: float) -> None:
         self.duration = duration
-        self._force: Array | None = None
-        self._point: Array | None = None
+        self._force, self._point = _Mean(duration), _Mean(duration)
         self._link = ""
-        self._stamp = self._first = 0
 
     def update(self, found: IsolatedContact, stamp: int) -> IsolatedContact:
         """Return a contact with the mean force, and the mean line of action of its link.
@@ -42,26 +44,38 @@ class ContactAverage:
         """
         if not found.determined or self.duration <= 0.0:
             return found
-        if self._force is None:
-            self._force, self._first = found.force, stamp
-        else:
-            self._force = self._mixed(self._force, found.force, stamp)
+        force = self._force.update(found.force, float(found.covariance.trace()), stamp)
         if not found.line_valid or self._link != found.link:
-            self._point = None
+            self._point = _Mean(self.duration)
         point = found.point
         if found.line_valid:
-            point = point if self._point is None else self._mixed(self._point, point, stamp)
-            self._point, self._link = point, found.link
-        self._stamp = stamp
-        size = math.sqrt(float(self._force @ self._force))
+            point = self._point.update(point, found.point_deviation ** 2, stamp)
+            self._link = found.link
+        size = math.sqrt(float(force @ force))
         if size == 0.0:
             return found
-        return dataclasses.replace(found, force=self._force, magnitude=size,
-                                   direction=self._force / size, point=point)
+        return dataclasses.replace(found, force=force, magnitude=size, direction=force / size,
+                                   point=point)
 
-    def _mixed(self, mean: Array, value: Array, stamp: int) -> Array:
-        dt, elapsed = 1e-9 * (stamp - self._stamp), 1e-9 * (stamp - self._first)
-        if dt <= 0.0:
-            return mean
-        share = max(dt / (elapsed + dt), -math.expm1(-dt / self.duration))
-        return mean + share * (value - mean)
+
+class _Mean:
+    """The mean of vectors, each weighted by the inverse of its variance."""
+
+    def __init__(self, duration: float) -> None:
+        self._duration = duration
+        self._mean: Array | None = None
+        self._weight = 0.0
+        self._stamp = self._first = 0
+
+    def update(self, value: Array, variance: float, stamp: int) -> Array:
+        weight = 1.0 / max(variance, _LEAST_VARIANCE)
+        if self._mean is None:
+            self._mean, self._weight, self._first = value, weight, stamp
+        else:
+            dt, elapsed = 1e-9 * (stamp - self._stamp), 1e-9 * (stamp - self._first)
+            if dt > 0.0:
+                share = max(dt / (elapsed + dt), -math.expm1(-dt / self._duration))
+                self._weight += share * (weight - self._weight)
+                self._mean = self._mean + share * weight / self._weight * (value - self._mean)
+        self._stamp = stamp
+        return self._mean

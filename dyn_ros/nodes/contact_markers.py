@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from visualization_msgs.msg import Marker
 
-from . import shapes
+from ..viewer import shapes
+from ..viewer.groups import THINNEST, Group, Screws
 from .dispatch import Terms
 from .feet import rate_reads, reads
 from .ground import convex_hull
-from .markers import THINNEST, Draw, Group, Look, Screws, kind
+from .markers import Draw, Look, kind
 from .parameters import Spec
 from .robot import RobotContext
 from .state import State
@@ -127,22 +128,22 @@ CONTACT = (
          "the force of the ground on each of contact_frames: a straight arrow for the force, a "
          "curved one for the moment",
          0.4, "Length of a force that equals the weight of the robot; radius of a moment that "
-         "equals the weight at a lever of 1 m [m].", [0.95, 0.45, 0.15, 1.0], reads=reads),
+         "equals the weight at a lever of 1 m [m].", [1.0, 0.48, 0.4, 1.0], reads=reads),
     kind("friction_cone", friction_cone,
          "the friction cone of each of contact_frames: forces inside do not make it slip",
-         0.1, "Height [m].", [0.6, 0.8, 0.7, 0.6],
+         0.1, "Height [m].", [0.52, 0.66, 0.0, 1.0],
          Spec("coefficient", 0.7, "Coefficient of friction.", limits=(0.0, 100.0)),
-         Spec("slip_color", [1.0, 0.15, 0.15, 1.0], "Color if the force is outside.", size=4,
+         Spec("slip_color", [0.88, 0.04, 0.11, 1.0], "Color if the force is outside.", size=4,
               limits=(0.0, 1.0)),
          reads=reads),
     kind("support_polygon", support_polygon,
          "the support polygon: the convex hull of those of contact_frames that are in contact, on "
          "the ground",
-         0.01, "Width of the line [m].", [0.35, 0.85, 0.9, 1.0], reads=reads),
+         0.01, "Width of the line [m].", [0.12, 0.41, 0.2, 1.0], reads=reads),
     kind("center_of_pressure", center_of_pressure,
          "the center of pressure, on the ground",
-         0.05, "Diameter [m].", [0.35, 0.85, 0.9, 0.9], reads=reads),
+         0.05, "Diameter [m].", [0.58, 0.16, 0.71, 1.0], reads=reads),
     kind("zmp", zmp,
          "the zero moment point, on the ground, if acceleration_source is not none",
-         0.03, "Diameter [m].", [0.95, 0.2, 0.35, 1.0], reads=_zmp_reads),
+         0.03, "Diameter [m].", [0.89, 0.53, 0.62, 1.0], reads=_zmp_reads),
 )

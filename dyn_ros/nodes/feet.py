@@ -17,7 +17,8 @@ from dyn_ros.model.joint_states import duplicates
 from dyn_ros.model.types import Array
 from dyn_ros.msg import ContactForce, ContactForces, ContactStates
 
-from . import conversions, shapes
+from ..viewer import shapes
+from . import conversions
 from .dispatch import Compute, Output, Terms
 from .ground import moment_about_origin, zero_moment_point
 from .inputs import SENSOR_QOS

@@ -28,7 +28,6 @@ SPECS = (
          read_only=True),
     *description.SPECS,
 )
-NEWEST = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class BaseNode(LifecycleNode):
@@ -47,6 +46,7 @@ class BaseNode(LifecycleNode):
     """
 
     specs: ClassVar[tuple[Spec, ...]] = ()
+    most_states: ClassVar[int] = 10     # joint states and odometry that wait; older ones are lost
 
     def __init__(self, name: str, specs: Sequence[Spec], listens: bool = True,
                  **kwargs: Any) -> None:
@@ -216,8 +216,9 @@ class BaseNode(LifecycleNode):
 
     def _listen(self) -> None:
         self.subscribe(String, "robot_description", self._on_robot_description, description.QOS)
-        self.subscribe(JointState, "joint_states", self._on_joint_states, NEWEST, raw=True)
-        self.subscribe(Odometry, "odom", self.on_odometry, NEWEST)
+        newest = QoSProfile(depth=self.most_states, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self.subscribe(JointState, "joint_states", self._on_joint_states, newest, raw=True)
+        self.subscribe(Odometry, "odom", self.on_odometry, newest)
 
     def _on_robot_description(self, message: String) -> None:
         self.description.take(message.data, "topic robot_description")

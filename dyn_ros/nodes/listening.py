@@ -142,13 +142,16 @@ class Listening:
     def begin(self, task: Task, now: float, max_gap: float = math.inf) -> Pending:
         """Start at a time [s]; return the response to come.
 
-        A longer time between two states than `max_gap` [s] does not count as listening.
+        A longer time between two states than `max_gap` [s] does not count as listening. An
+        earlier request to the same service ends: its client may have died.
 
         Raises
         ------
         Rejected
-            Another request listens.
+            A request to another service listens.
         """
+        if self._task is not None and self._task.service == task.service:
+            self.abort("it has been called again")
         if self._task is not None:
             raise Rejected(f"{self.text}; call again when it has responded, or end it by "
                            "deactivating the node")

@@ -24,14 +24,14 @@ from visualization_msgs.msg import Marker, MarkerArray
 import dyn_ros
 from dyn_ros import Model
 from dyn_ros.model.types import Array
-from dyn_ros.spatial.lie import matrix_quaternion
 
-from . import shapes
+from ..rate_limiter import StampLimiter
+from ..viewer import groups, shapes
+from ..viewer.groups import Group, Screws, rows_of_joints
 from .cdr import Template
 from .dispatch import Compute, Terms
 from .frames import rotation
 from .parameters import Spec
-from .rate_limiter import RateLimiter
 from .robot import RobotContext
 from .state import State
 from .whole import WHOLE, whole_robot
@@ -39,12 +39,11 @@ from .whole import WHOLE, whole_robot
 if TYPE_CHECKING:
     from .base import RobotNode
 
-THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
-SHORTEST = 1e-4     # shorter arrows are not shown [m]
 LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
 
 SHARED = (
-    Spec("markers.rate", 30.0, "Publish ~/markers at most this often [Hz]; 0: every state.",
+    Spec("markers.rate", 30.0, "Publish ~/markers at most this often, by the stamps of the states "
+         "[Hz]; 0: every state. Nodes with the same rate choose the same states.",
          limits=(0.0, 1e5)),
     Spec("markers.lifetime", 2.0, "Lifetime of the markers [s]; 0: unlimited.",
          limits=(0.0, 3600.0)),
@@ -103,144 +102,13 @@ class Look:
         for spec in kind.specs:
             setattr(self, spec.name.split(".")[-1], values[spec.name])
 
+    def marker(self, namespace: str, type: int, points: int) -> Marker:
+        """Return what the markers of a namespace have in common, with a number of points."""
+        return Marker(header=self.header, ns=namespace, type=type, lifetime=self.lifetime,
+                      frame_locked=True, points=[Point() for _ in range(points)])
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"markers of the kind {self.name!r} have no parameter {name!r}")
-
-
-class Group:
-    """Markers of one namespace and type, whose numbers are filled for each state.
-
-    Parameters
-    ----------
-    look : Look
-    type : int
-        Constant of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
-    part : str, optional
-        Appended to the kind's name, after a slash, to form the namespace.
-    points : int, optional
-        Number of points of each marker of the type LINE_STRIP.
-    width : float, optional
-        Of lines and arrows [m]; default: that of `look`.
-
-    Attributes
-    ----------
-    prototype : Marker
-        All that the markers have in common; everything but `numbers`.
-    numbers : dict of str to ndarray
-        The fields of all markers shown so far, a row for each: `action` is DELETE for those that
-        are not shown now.
-    """
-
-    def __init__(self, look: Look, type: int, part: str = "", points: int = 0,
-                 width: float | None = None) -> None:
-        if type == Marker.ARROW:
-            points = 2
-        self.prototype = Marker(
-            header=look.header, ns=f"{look.name}/{part}" if part else look.name, type=type,
-            lifetime=look.lifetime, frame_locked=True, points=[Point() for _ in range(points)])
-        self._new = {
-            "id": np.zeros(1, np.int32), "action": np.zeros(1, np.int32),
-            "pose": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
-            "scale": _scale(type, look.width if width is None else width),
-            "color": np.array(look.color)}
-        if points:
-            self._new["points"] = np.zeros(3 * points)
-        self.numbers = {name: values[:0].reshape(0, len(values))
-                        for name, values in self._new.items()}
-        self._rows: dict[int, int] = {}
-        self._ids: list[int] = []
-        self._shown: Array = np.zeros(0, np.intp)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def show(self, ids: Iterable[int]) -> Array:
-        """Return the rows of the markers with these ids; mark all others for deletion."""
-        ids = list(ids)
-        if ids != self._ids:
-            self._ids = ids
-            self._add([id for id in ids if id not in self._rows])
-            self._shown = np.array([self._rows[id] for id in ids], np.intp)
-            self.numbers["action"][:] = Marker.DELETE
-            self.numbers["action"][self._shown] = Marker.ADD
-        return self._shown
-
-    def _add(self, ids: Sequence[int]) -> None:
-        for name, values in self._new.items():
-            self.numbers[name] = np.concatenate(
-                [self.numbers[name], np.tile(values, (len(ids), 1))])
-        for id in ids:
-            row = self._rows[id] = len(self._rows)
-            self.numbers["id"][row] = id
-
-    def solids(self, ids: Sequence[int], centers: Array, axes: Array, widths: Array) -> None:
-        """Ellipsoids, boxes or cylinders: centers (n, 3), axes (n, 3, 3), widths (n, 3)."""
-        rows = self.show(ids)
-        self.numbers["pose"][rows, :3] = centers
-        self.numbers["pose"][rows, 3:] = matrix_quaternion(axes)
-        self.numbers["scale"][rows] = np.maximum(widths, THINNEST)
-
-    def balls(self, ids: Sequence[int], centers: Array, diameters: Array) -> None:
-        """Spheres: centers (n, 3), diameters (n,)."""
-        rows = self.show(ids)
-        self.numbers["pose"][rows, :3] = centers
-        self.numbers["scale"][rows] = np.maximum(diameters, THINNEST)[:, None]
-
-    def arrows(self, ids: Sequence[int], starts: Array, vectors: Array) -> None:
-        """Straight arrows, (n, 3) each; those that are too short are omitted."""
-        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
-        starts = starts[long]
-        self.lines([ids[i] for i in long.tolist()],
-                   np.stack([starts, starts + vectors[long]], axis=1))
-
-    def turns(self, ids: Sequence[int], centers: Array, first: Array, second: Array,
-              radii: Array, angles: Array) -> None:
-        """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
-        long = np.flatnonzero(abs(radii * angles) > SHORTEST)
-        self.lines([ids[i] for i in long.tolist()], shapes.curved_arrows(
-            centers[long], first[long], second[long], radii[long], angles[long]))
-
-    def lines(self, ids: Sequence[int], points: Array) -> None:
-        """Lines through points, (n, k, 3)."""
-        rows = self.show(ids)
-        self.numbers["points"][rows] = points.reshape(-1, 3 * points.shape[1])
-
-    def paint(self, ids: Sequence[int], colors: Array) -> None:
-        """Set individual colors, (n, 4), of the markers that have been shown."""
-        known = [i for i, id in enumerate(ids) if id in self._rows]
-        self.numbers["color"][[self._rows[ids[i]] for i in known]] = colors[known]
-
-
-def _scale(type: int, width: float) -> Array:
-    """Scale of a new marker: widths of lines and arrows; those of solids are filled in later."""
-    if type == Marker.ARROW:
-        return width * np.array([1.0, 2.0, 4.0])
-    return np.array([width if type == Marker.LINE_STRIP else 0.0, 0.0, 0.0])
-
-
-class Screws:
-    """Linear parts as straight arrows, angular parts as curved ones, in separate namespaces."""
-
-    def __init__(self, look: Look) -> None:
-        self._scale = look.scale
-        self.groups = (Group(look, Marker.ARROW, "linear"),
-                       Group(look, Marker.LINE_STRIP, "angular", shapes.CURVED_POINTS))
-
-    def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[Group, ...]:
-        """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the groups."""
-        arrows, turns = self.groups
-        if not len(ids):
-            arrows.show([])
-            turns.show([])
-            return self.groups
-        points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
-        arrows.arrows(ids, points, self._scale * vectors[:, :3])
-        sizes = np.linalg.norm(vectors[:, 3:], axis=-1)
-        turning = np.flatnonzero(sizes > 0.0).tolist()
-        first, second = shapes.across(vectors[turning, 3:] / sizes[turning, None])
-        turns.turns([ids[i] for i in turning], points[turning], first, second,
-                    self._scale * sizes[turning], np.full(len(turning), shapes.FULL_ARC))
-        return self.groups
 
 
 class Markers:
@@ -257,7 +125,7 @@ class Markers:
         self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
         self.specs = self.specs_of(kinds)
         self._limited: Any = None       # robot and parameters of the limiter
-        self._limiter = RateLimiter(0.0)
+        self._limiter = StampLimiter(0.0)
 
     @staticmethod
     def specs_of(kinds: Sequence[Kind]) -> list[Spec]:
@@ -275,8 +143,10 @@ class Markers:
         limited = self._node.robot, parameters.changes
         if limited != self._limited:
             self._limited = limited
-            self._limiter = RateLimiter(parameters.values["markers.rate"])
-        return self._reads() if self._limiter.due(time.perf_counter()) else None
+            self._limiter = StampLimiter(parameters.values["markers.rate"])
+        robot = self._node.robot
+        stamp = robot.state.stamp if robot else 0
+        return self._reads() if self._limiter.due(stamp, time.perf_counter()) else None
 
     def _reads(self) -> Iterable[str]:
         values = self._node.parameters.values
@@ -360,87 +230,12 @@ class _SerializedArray:
         return Template(MarkerArray(markers=markers), counts) if markers else None
 
 
-def _rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
-    """Return the joints with exactly one coordinate, and their rows; a base has several."""
-    joints = [i for i, count in enumerate(model.nvs) if count == 1]
-    return joints, [model.idx_v[i] for i in joints]
-
-
 # --- dynamics: torques, inertias, manipulability
 
 
-class JointArrows:
-    """An arrow at each joint: a curved one about the axis of revolute joints, or a straight one.
-
-    Parameters
-    ----------
-    robot : RobotContext
-    look : Look
-        Its scale is the radius, and the length of a straight arrow.
-
-    Attributes
-    ----------
-    rows : list of int
-        The rows of the joints in vectors of the model.
-    """
-
-    def __init__(self, robot: RobotContext, look: Look) -> None:
-        model = robot.model
-        self._joints, self.rows = _rows_of_joints(model)
-        self._scale = look.scale
-        self._slides = np.array(
-            [model.tree.joints[i].kind == "prismatic" for i in self._joints], bool)
-        axes = np.array([model.tree.joints[i].axis for i in self._joints]).reshape(-1, 3)
-        self._bases = np.stack([axes, *shapes.across(axes)], axis=-1)
-        self._ids = np.array(self._joints, int) + 1
-        self._groups = (Group(look, Marker.LINE_STRIP, points=shapes.CURVED_POINTS),
-                        Group(look, Marker.ARROW))
-
-    def hide(self) -> tuple[Group, ...]:
-        """Show no arrows."""
-        for group in self._groups:
-            group.show([])
-        return self._groups
-
-    def show(self, oMi: Array, load: Array, colors: Array) -> tuple[Group, ...]:
-        """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the groups."""
-        turns, arrows = self._groups
-        R, p = oMi[self._joints, :3, :3], oMi[self._joints, :3, 3]
-        axis, first, second = np.moveaxis(R @ self._bases, -1, 0)
-        radii, slides = np.full(len(self._joints), self._scale), self._slides
-        turns.turns(self._ids[~slides].tolist(), p[~slides], first[~slides], second[~slides],
-                    radii[~slides], shapes.FULL_ARC * load[~slides])
-        arrows.arrows(self._ids[slides].tolist(), p[slides],
-                      self._scale * load[slides, None] * axis[slides])
-        for group in self._groups:
-            group.paint(self._ids.tolist(), colors)
-        return self._groups
-
-
 def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
-    arrows = JointArrows(robot, look)
-    limits = robot.model.effort_limit[arrows.rows]
-    limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
-    colors = np.array(look.color), np.array(look.full_color)
-
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        tau = _torques(look.source, state, terms)
-        if tau is None:
-            return arrows.hide()
-        load = np.clip(tau[arrows.rows] / limits, -1.0, 1.0)
-        shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
-        return arrows.show(terms.oMi, load, shade)
-    return draw
-
-
-def _torques(source: str, state: State, terms: Terms) -> Array | None:
-    """Return the torques, (nv,), or None if they are unknown."""
-    if source == "gravity":
-        return terms.g
-    if source == "nle":
-        return None if state.v is None else terms.nle
-    return state.effort
+    """An arrow for the torque of each joint."""
+    return groups.torque(robot.model, look)
 
 
 def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -449,40 +244,8 @@ def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
-    """The body of each joint, and the base link of a fixed base, as homogeneous bodies.
-
-    Each is the ellipsoid or box with the same mass and inertia.
-    """
-    model = robot.model
-    ellipsoid = look.shape == "ellipsoid"
-    solids = Group(look, Marker.SPHERE if ellipsoid else Marker.CUBE)
-    scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
-    payloads: list[tuple] | None = None
-    made: Any = None
-
-    def draw(state: State, terms: Terms) -> Iterable[Group]:
-        nonlocal payloads, made
-        carried = list(robot.payloads.values())
-        if payloads is None or list(map(id, carried)) != list(map(id, payloads)):
-            payloads, made = carried, _bodies(model)
-        ids, com, axes, spread = made
-        placements = np.concatenate([np.eye(4)[None], terms.oMi])[ids]
-        R = placements[:, :3, :3]
-        centers = (R @ com[..., None])[..., 0] + placements[:, :3, 3]
-        solids.solids(ids, centers, R @ axes, scale * spread)
-        return [solids]
-    return draw
-
-
-def _bodies(model: Model) -> tuple[list[int], Array, Array, Array]:
-    """Return ids, centers of mass, principal axes and spreads of the bodies that have mass."""
-    bodies = [model.base_inertia, *model.inertias]
-    ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
-    mass, com, rotational = (
-        np.array([getattr(bodies[i], each) for i in ids]).reshape(-1, *shape)
-        for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
-    spread, axes = shapes.principal_spread(mass, rotational)
-    return ids, com, axes, spread
+    """The body of each joint, and the base link of a fixed base, as homogeneous bodies."""
+    return groups.inertia(robot.model, look, robot.payloads)
 
 
 def velocity_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
@@ -500,7 +263,7 @@ def _manipulability(robot: RobotContext, look: Look,
     model, data = robot.model, robot.data
     if not look.frame:
         return lambda state, terms: ()
-    frame, (_, rows) = _frame(model, look), _rows_of_joints(model)
+    frame, (_, rows) = _frame(model, look), rows_of_joints(model)
     solids = Group(look, Marker.SPHERE)
 
     def ellipsoid(state: State) -> tuple[Array, Array]:
@@ -698,14 +461,14 @@ _FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin to show i
 
 _WRENCH = ("the wrenches that act on the robot: a straight arrow for a force, a curved one for a "
            "moment")
-_NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.9, 0.2, 0.7, 1.0])
+_NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
 
 DYNAMICS = (
     kind("torque", torque,
          "the torque of each joint: a curved arrow about its axis, straight for a prismatic joint",
          0.1, "Radius of a curved arrow; length of a straight one at full load [m].",
-         [0.1, 0.8, 0.2, 1.0],
-         Spec("full_color", [1.0, 0.1, 0.1, 1.0],
+         [0.94, 0.55, 0.0, 1.0],
+         Spec("full_color", [0.88, 0.04, 0.11, 1.0],
               "Color at full load, when the torque is at the joint's effort limit and the arrow "
               "spans three quarters of a turn; color applies without load.", size=4,
               limits=(0.0, 1.0)),
@@ -717,16 +480,16 @@ DYNAMICS = (
     kind("inertia", inertia,
          "the body of each joint, and the base link of a fixed base, as the homogeneous body with "
          "the same mass and inertia",
-         1.0, "Scale factor; 1 is the true size.", [0.4, 0.5, 0.9, 0.4],
+         1.0, "Scale factor; 1 is the true size.", [0.61, 0.18, 1.0, 0.4],
          Spec("shape", "ellipsoid", "Shape of the homogeneous body.", choices=("ellipsoid", "box")),
          reads=("oMi",)),
     kind("velocity_ellipsoid", velocity_ellipsoid,
          "the velocities of a frame's origin for joint velocities of norm 1",
-         0.2, "Length of 1 m/s for 1 rad/s [m].", [0.2, 0.7, 0.9, 0.4], _FRAME,
+         0.2, "Length of 1 m/s for 1 rad/s [m].", [0.0, 0.68, 0.61, 0.4], _FRAME,
          reads=_placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("force_ellipsoid", force_ellipsoid,
          "the forces at a frame's origin for joint torques of norm 1",
-         0.05, "Length of 1 N for 1 N m [m].", [0.9, 0.5, 0.2, 0.4], _FRAME,
+         0.05, "Length of 1 N for 1 N m [m].", [1.0, 0.38, 0.0, 0.4], _FRAME,
          reads=_placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
     kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), _WRENCH, *_NEWTON,
          Spec("topics", Parameter.Type.STRING_ARRAY,
@@ -739,40 +502,40 @@ DYNAMICS = (
          reads=_placements_if("markers.wrench.topics")),
 )
 CENTROIDAL = (
-    kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [1.0, 0.8, 0.1, 1.0],
+    kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [0.12, 0.36, 1.0, 1.0],
          reads=WHOLE),
     kind("com_projection", com_projection,
          "the center of mass projected along gravity onto the ground",
-         0.1, "Diameter [m].", [1.0, 0.8, 0.1, 0.6],
+         0.1, "Diameter [m].", [0.0, 0.63, 0.78, 1.0],
          Spec("height", 0.0,
               "Height of the ground in the frame of the markers, against gravity [m].",
               limits=(-1e6, 1e6)),
          reads=WHOLE),
     kind("subtree_com", subtree_com,
          "the center of mass of each joint's subtree",
-         0.08, "Diameter for a subtree with the total mass [m].", [0.9, 0.4, 0.8, 0.8],
+         0.08, "Diameter for a subtree with the total mass [m].", [0.76, 0.53, 0.95, 1.0],
          Spec("joints", Parameter.Type.STRING_ARRAY,
               "Joints whose subtrees to show; empty: all."),
          show=False, reads=("subtree_com", "subtree_mass")),
     kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
-         0.05, "Length of 1 kg m/s [m].", [0.2, 0.8, 0.3, 1.0], reads=WHOLE),
+         0.05, "Length of 1 kg m/s [m].", [0.07, 0.64, 0.23, 1.0], reads=WHOLE),
     kind("angular_momentum", angular_momentum,
          "the angular momentum about the center of mass, along its axis",
-         0.2, "Length of 1 kg m2/s [m].", [0.3, 0.4, 1.0, 1.0], reads=WHOLE),
+         0.2, "Length of 1 kg m2/s [m].", [0.64, 0.13, 0.27, 1.0], reads=WHOLE),
     kind("locked_inertia", locked_inertia,
          "the homogeneous ellipsoid with the mass and inertia of the robot with its joints locked",
-         1.0, "Scale factor; 1 is the true size.", [0.4, 0.5, 0.9, 0.25], show=False,
+         1.0, "Scale factor; 1 is the true size.", [0.16, 0.33, 0.74, 0.25], show=False,
          reads=WHOLE),
 )
 VERESHCHAGIN = (
     kind("constraint", constraint,
          "the directions of constraints: a straight arrow for a linear direction, a curved one for "
          "an angular one",
-         0.1, "Length and radius, for a direction of any norm [m].", [0.9, 0.9, 0.9, 1.0],
+         0.1, "Length and radius, for a direction of any norm [m].", [0.51, 0.24, 0.49, 1.0],
          reads=_constraint_reads),
     kind("constraint_force", constraint_force,
          "the wrench of the constraints on each frame: a straight arrow for the force, a curved "
-         "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [1.0, 0.5, 0.0, 1.0],
+         "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [0.6, 0.23, 0.0, 1.0],
          reads=_constraint_reads),
     kind("wrench", wrench_of("wrench_topics", "input_timeout"), _WRENCH, *_NEWTON,
          reads=_placements_if("wrench_topics")),

@@ -13,7 +13,7 @@ import dyn_ros
 from dyn_ros.model.types import Array
 from dyn_ros.observer.constants import ADAPTION, KALMAN_NOISE, LOST, SETTLED, SHORTEST_GAP
 from dyn_ros.observer.delay import DelayLine, Sample
-from dyn_ros.observer.faults import EffortMonitor, Kind
+from dyn_ros.observer.faults import EffortMonitor, Kind, largest_efforts, largest_speeds
 
 from .robot import RobotContext, SettingError
 from .state import Rejected, State, abbreviated
@@ -78,8 +78,8 @@ class Observation:
     """The observer of one robot, fed with its states.
 
     It restarts after anything that it cannot be continued over: a gap longer than `max_gap`, or
-    than five usual periods and 10 ms, a stamp that goes back, a missing effort or velocity, a
-    changed payload. Until it has settled, there is no result.
+    than five usual periods and 10 ms, a stamp that goes back, an effort or velocity that is missing
+    or cannot be a measurement, a changed payload. Until it has settled, there is no result.
 
     Parameters
     ----------
@@ -139,6 +139,8 @@ class Observation:
             model, gains, method="direct", friction=friction,
             friction_velocity=values["friction_velocity"]) for friction in (True, False)]
         self._monitor = EffortMonitor(model, gains)
+        self._largest_efforts = largest_efforts(model)
+        self._largest_speeds = largest_speeds(model)
         self._line = DelayLine(model, round(1e9 * values["effort_delay"]))   # in ns
         self._usual_period = 0.0
         self.measured: Measurement | None = None
@@ -264,11 +266,23 @@ class Observation:
         if state.effort is None:
             missing = self.robot.state.missing_effort()
             return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
+        tau = self._constant * state.effort
+        if (np.abs(tau) > self._largest_efforts).any():
+            return (self._implausible("effort", tau, self._largest_efforts)
+                    + ", and effort_constant")
+        if (np.abs(state.v) > self._largest_speeds).any():
+            return self._implausible("velocity", state.v, self._largest_speeds)
         behind = self.robot.state.behind(self._max_gap)
         if behind:
             return (f"no states of {abbreviated(behind)} for longer than max_gap, "
                     f"{self._max_gap:g} s")
         return ""
+
+    def _implausible(self, quantity: str, values: Array, largest: Array) -> str:
+        """Return which value cannot be a measurement."""
+        k = int(np.argmax(np.abs(values) / largest))
+        return (f"the {quantity} of {self.robot.model.velocity_names[k]} is {values[k]:g}, and "
+                f"more than {largest[k]:g} is not plausible: check its unit and its sensor")
 
     def _interruption(self, stamp: int) -> str:
         """Return why the observer cannot be continued at a stamp, or an empty string."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from visualization_msgs.msg import Marker
 
+from ..viewer.groups import Group, JointArrows, Screws
 from .dispatch import Terms
-from .markers import Draw, Group, JointArrows, Look, Screws, kind
+from .markers import Draw, Look, kind
 from .parameters import Spec
 from .robot import RobotContext
 from .state import State
@@ -53,7 +54,7 @@ def contact(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
 
 def external_effort(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
     """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
-    arrows = JointArrows(robot, look)
+    arrows = JointArrows(robot.model, look)
     colors = np.array([look.color, look.collision_color])
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
@@ -70,14 +71,14 @@ OBSERVER = (
     kind("external_effort", external_effort,
          "the external effort of each joint, relative to its threshold",
          0.1, "Radius, and length for a prismatic joint, at the threshold [m].",
-         [0.3, 0.6, 0.95, 1.0],
-         Spec("collision_color", [1.0, 0.1, 0.1, 1.0], "Color beyond the threshold.", size=4,
+         [0.11, 0.63, 1.0, 1.0],
+         Spec("collision_color", [0.88, 0.04, 0.11, 1.0], "Color beyond the threshold.", size=4,
               limits=(0.0, 1.0)),
          reads=("oMi",)),
     kind("external_wrench", external_wrench,
          "the wrench at tip_frame: a straight arrow for the force, a curved one for the moment",
-         0.01, "Length of 1 N, radius of 1 N m [m].", [0.95, 0.6, 0.1, 1.0], reads=("oMf",)),
+         0.01, "Length of 1 N, radius of 1 N m [m].", [0.63, 0.51, 0.0, 1.0], reads=("oMf",)),
     kind("contact", contact,
          "the force of the contact in ~/contacts, ending on its line of action",
-         0.01, "Length of 1 N [m].", [1.0, 0.1, 0.1, 1.0], reads=()),
+         0.01, "Length of 1 N [m].", [1.0, 0.0, 0.39, 1.0], reads=()),
 )

@@ -194,7 +194,7 @@ class ObserverNode(RobotNode):
     def follows(self, now: float) -> Iterable[str] | None:
         listening = self.requests.listening
         if listening.active:
-            listening.poll(self.steady_time(), self._problem())
+            listening.poll(self.steady_time(), self._unusable())
         self._watched = self.dispatch.watched(now)
         if self.requests.listens or self._watched:
             return ("effort",)
@@ -242,6 +242,12 @@ class ObserverNode(RobotNode):
             return self._setting
         return self._observation.problem
 
+    def _unusable(self) -> str:
+        """Return why a request cannot use the states, or an empty string."""
+        if self._observation and self._observation.settling:
+            return "the observer has not settled"
+        return self._problem()
+
     def waiting_for(self) -> str:
         waiting = super().waiting_for()
         if waiting or not (self.dispatch.subscribed() or self.requests.listening.listens):
@@ -260,7 +266,7 @@ class ObserverNode(RobotNode):
     def diagnose(self, busy: str = "") -> None:
         if self.requests.listening.active:
             self.guard("diagnose", self.requests.listening.poll, self.steady_time(),
-                       self.waiting_for() or "no states")
+                       self.waiting_for() or self._unusable() or "no states")
         super().diagnose(busy)
 
     def details(self) -> dict[str, str]:

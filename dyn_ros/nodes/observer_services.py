@@ -15,6 +15,7 @@ from rclpy.parameter import Parameter
 import dyn_ros
 from dyn_ros.model.types import Array
 from dyn_ros.observer import thresholds
+from dyn_ros.observer.faults import is_unexplained
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from . import conversions
@@ -134,20 +135,22 @@ class Requests:
         friction = robot.model.friction[rows] * self._node.parameters.values["friction"]
 
         def compute(record: Record) -> Any:
-            _, _, _, v, _, r = record.columns
+            _, _, _, v, tau, r = record.columns
+            wrong = is_unexplained(robot.model, tau, r)[rows]
             v, r = v[:, rows], r[:, rows]
             dt = float(np.median(np.diff(record.time)))
             found = dyn_ros.calibrate_thresholds(r, v, dt, rate, friction=friction)
-            return found, len(r), np.sqrt(np.mean(v ** 2, axis=0)) < thresholds.SLOW
+            slow = np.sqrt(np.mean(v ** 2, axis=0)) < thresholds.SLOW
+            return found, len(r), _picked(robot.names, slow), _picked(robot.names, wrong)
 
         def respond(result: Any, response: Any) -> None:
             self._require_efforts()
-            found, response.states, slow = result
+            found, response.states, slow, wrong = result
             response.joint = robot.names
             response.threshold = numbers(found.fixed)
             response.threshold_per_speed = numbers(found.per_speed)
             response.mean, response.deviation = numbers(found.mean), numbers(found.deviation)
-            response.message = _limits(found, list(itertools.compress(robot.names, slow)))
+            response.message = _limits(found, slow, wrong)
             if request.apply:
                 noise = np.hypot(found.mean, found.deviation)
                 self._set(thresholds__fixed=found.fixed.tolist(),
@@ -356,9 +359,24 @@ def com_interval(found: PayloadEstimate) -> tuple[Array, Array]:
     return found.com - spread, found.com + spread
 
 
-def _limits(found: CalibratedThresholds, slow: Sequence[str]) -> str:
-    """Return what limits calibrated thresholds, and the joints that hardly moved."""
+def _picked(names: Sequence[str], which: Array) -> list[str]:
+    return list(itertools.compress(names, which))
+
+
+def _limits(found: CalibratedThresholds, slow: Sequence[str], wrong: Sequence[str]) -> str:
+    """Return what limits calibrated thresholds.
+
+    Parameters
+    ----------
+    found : CalibratedThresholds
+    slow, wrong : sequence of str
+        The joints that hardly moved, and those whose efforts the model does not explain.
+    """
     text = []
+    if wrong:
+        text.append(f"the model explains less than half of the efforts of {abbreviated(wrong)}: "
+                    "check the model and its friction, whether the efforts of two joints are "
+                    "exchanged, and whether something touched the robot")
     if slow:
         text.append(f"{abbreviated(slow)} hardly moved: faster motions may cause false alarms")
     if found.extrapolated:

@@ -58,6 +58,14 @@ class EffortDelay(NamedTuple):
         Part of each coordinate in the estimate, from 0 to 1.
     states : int
         Number of samples used.
+
+    Examples
+    --------
+    >>> late = np.vstack([np.repeat(efforts[:1], 5, axis=0), efforts[:-5]])     # by 5 samples
+    >>> found = dyn_ros.estimate_effort_delay(
+    ...     carrying, time[:600], angles[:600], late[:600])
+    >>> round(float(found.delay), 3), found.states
+    (0.05, 574)
     """
 
     delay: float
@@ -95,6 +103,15 @@ def estimate_effort_delay(model: Model, time: ArrayLike, q: ArrayLike, tau: Arra
     ValueError
         Invalid arrays as for ``Samples.from_arrays``, too few samples, a motion that does not
         determine the delay, or a delay that is longer.
+
+    Examples
+    --------
+    Efforts that arrive five samples, 50 ms, after the positions:
+
+    >>> late = np.vstack([np.repeat(efforts[:1], 5, axis=0), efforts[:-5]])
+    >>> round(float(dyn_ros.estimate_effort_delay(
+    ...     carrying, time[:600], angles[:600], late[:600]).delay), 3)
+    0.05
     """
     from ..identification import Samples  # needs SciPy
     longest = float(finite_array("longest", longest, ()))
@@ -296,6 +313,16 @@ class DelayLine:
     ------
     ValueError
         A delay that is not a finite number.
+
+    Examples
+    --------
+    Efforts that arrive 5 ms late are paired with the positions of 5 ms ago:
+
+    >>> line = dyn_ros.DelayLine(model, 0.005)
+    >>> for k in range(20):
+    ...     state = line.push(0.001 * k, q + 0.001 * k * v, v, tau)
+    >>> round(float(state[0]), 4)
+    0.014
     """
 
     def __init__(self, model: Model, delay: float) -> None:

@@ -33,6 +33,11 @@ Kind = Literal["missing", "stuck", "saturated", "sign", "scale"]
 WINDOW = 60.0
 """Duration of the motion that is compared [s]."""
 
+IMPLAUSIBLE = 1000.0
+"""An effort or a speed of so many times the limit of its joint cannot be a measurement."""
+
+_UNLIMITED = 1e3                # N m, N, rad/s, m/s: the limit that is assumed where there is none
+_LEAST_LIMIT = 1.0              # rad/s, m/s: of speeds
 _LATEST = 20.0                  # s: compared by themselves if the whole says nothing
 _PERIOD, _FEW = 0.1, 5          # s, samples: the least of a mean
 _SETTLED = 10.0                 # time constants of the observer after which samples count
@@ -46,10 +51,15 @@ _AT_LIMIT = 1e-3                # of the limit
 _CHANGES = 0.15                 # of the typical effort of a joint: a change that a sensor shows
 _SWING = 0.05                   # of the same: standard deviation of a motion that says something
 _TURNS = 4                      # times that the effort passes from high to low or back
+_HALF = 0.5                     # of the standard deviation: explained by less, an effort is wrong
 _EXPLAINED = 0.9                # part of the variance
 _OPPOSITE = 1.0 / 3.0, 3.0      # minus the factors between which an effort has the wrong sign
 _UNITS = 1.0 / 3.0, 30.0        # the factors beyond which efforts are in other units: heavy loads
                                 # on light joints reach 15
+_MIRRORED = 0.8, 1.25           # the same, and the part of the variance, while pushes disturb the
+_MIRROR = 0.97                  # comparison
+_UNTOUCHED = 0.6                # part of the time in which nothing pushes the robot, at least
+_ITERATIONS = 10                # of a fit that pushes do not disturb
 _SIMILAR = 4.0                  # ratio of mean squares of errors that a payload explains as well
 _RADII = 0.1, 0.4               # m: of the points of a payload
 _FLOATING_LOAD = 0.1            # of the weight: an external force on a floating base
@@ -73,6 +83,16 @@ class EffortFault:
         "scale".
     message : str
         What was found, and what would correct it.
+
+    Examples
+    --------
+    The efforts of the fourth joint have the wrong sign:
+
+    >>> wrong = recording.tau.copy()
+    >>> wrong[:, 3] *= -1.0
+    >>> faults = dyn_ros.find_effort_faults(model, recording.q, recording.v, wrong, 0.01)
+    >>> [(fault.joint, fault.kind) for fault in faults]
+    [('elbow_pitch', 'sign')]
     """
 
     joint: str
@@ -109,6 +129,16 @@ class EffortMonitor:
     ------
     ValueError
         A gain that is not positive.
+
+    Examples
+    --------
+    >>> monitor, observer = dyn_ros.EffortMonitor(model), dyn_ros.MomentumObserver(model)
+    >>> holding = dyn_ros.generalized_gravity(model, data, q).copy()
+    >>> for _ in range(100):
+    ...     external = observer.update(q, np.zeros(7), holding, 0.001)
+    ...     checked = monitor.update(q, np.zeros(7), holding, external, 0.001)
+    >>> monitor.faults
+    ()
     """
 
     def __init__(self, model: Model, gain: float | ArrayLike = 50.0) -> None:
@@ -200,6 +230,11 @@ def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
     ------
     ValueError
         Invalid arrays, as for ``momentum_observer``.
+
+    Examples
+    --------
+    >>> dyn_ros.find_effort_faults(model, recording.q, recording.v, recording.tau, 0.01)
+    ()
     """
     external = momentum_observer(model, q, v, tau, dt, gain)
     monitor = EffortMonitor(model, gain)
@@ -218,6 +253,47 @@ def typical_efforts(model: Model) -> Array:
     v, a = rng.standard_normal((2, _RANDOM, model.nv))
     found: Array = np.sqrt(np.mean(rnea(model, Data(model), q, v, a) ** 2, axis=0))
     return found
+
+
+def is_unexplained(model: Model, tau: Array, external: Array) -> NDArray[np.bool_]:
+    """Whether the model explains less than half of the efforts of an untouched robot, (nv,).
+
+    Unlike a fault, this does not say what is wrong: the model, friction, exchanged joints.
+
+    Parameters
+    ----------
+    model : Model
+    tau, external : (B, nv) ndarray
+        Measured efforts, and external efforts.
+    """
+    error = external.std(axis=0)
+    found: NDArray[np.bool_] = ((error > _HALF * (tau + external).std(axis=0))
+                                & (error > _CHANGES * typical_efforts(model)))
+    return found
+
+
+def largest_efforts(model: Model) -> Array:
+    """Efforts above which none can be a measurement [N m, N], (nv,).
+
+    They are ``IMPLAUSIBLE`` times the limit of the description, or typical efforts if these are
+    larger; 1e6 or more without a limit.
+    """
+    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
+    return found
+
+
+def largest_speeds(model: Model) -> Array:
+    """Speeds above which none can be a measurement [rad/s, m/s], (nv,).
+
+    They are ``IMPLAUSIBLE`` times the limit of the description, or 1 if this is larger; 1e6
+    without a limit.
+    """
+    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
+    return found
+
+
+def _limits(numbers: Array) -> Array:
+    return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _UNLIMITED)
 
 
 # --- means of tenths of a second
@@ -354,36 +430,70 @@ class _Factor(NamedTuple):
     value : float
     error : float
         Mean square that remains.
-    is_suspect : bool
-        Whether the measured efforts are in proportion, and the factor far from 1.
+    is_proportional : bool
+        Whether this explains the measured efforts.
+    rows : (rows,) ndarray of bool
+        Those that have been compared.
     """
 
     value: float
     error: float
-    is_suspect: bool
+    is_proportional: bool
+    rows: NDArray[np.bool_]
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the measured efforts are in proportion, and the factor far from 1."""
+        low, high = _UNITS
+        return self.is_proportional and (-_OPPOSITE[1] < self.value < -_OPPOSITE[0]
+                                         or not low <= abs(self.value) <= high)
 
 
 def _factor(table: _Table, typical: float, k: int) -> _Factor | None:
-    """Compare measured and needed efforts, whatever the friction; None if they say nothing."""
-    if len(table.q) < _FEWEST:
+    """Compare measured and needed efforts, whatever the friction; None if they say nothing.
+
+    If pushes disturb the comparison, a wrong sign shows in the rest of the time.
+    """
+    found = _compared(table, typical, k, np.ones(len(table.q), bool))
+    if found is None or found.is_proportional or found.value > 0.0:
+        return found
+    rest = _compared(table, typical, k, _untouched(table, k), _MIRROR)
+    is_opposite = rest and rest.is_proportional and -_MIRRORED[1] < rest.value < -_MIRRORED[0]
+    return rest if is_opposite else found
+
+
+def _compared(table: _Table, typical: float, k: int, rows: NDArray[np.bool_],
+              explained: float = _EXPLAINED) -> _Factor | None:
+    if np.count_nonzero(rows) < _FEWEST:
         return None
-    other = _friction_columns(table, k)
-    needed, tau = _without(other, table.needed[:, k]), _without(other, table.tau[:, k])
+    other = _friction_columns(table.v[rows, k])
+    needed, tau = _without(other, table.needed[rows, k]), _without(other, table.tau[rows, k])
     swing = float(np.std(needed))
     if not swing > _SWING * typical or _turns(needed, swing) < _TURNS:
         return None
     value = float(needed @ tau) / float(needed @ needed)
     error = float(np.mean((tau - value * needed) ** 2))
     variance = float(np.mean(tau ** 2))
-    proportional = variance > 0.0 and error < (1.0 - _EXPLAINED) * variance
-    low, high = _UNITS
-    far = -_OPPOSITE[1] < value < -_OPPOSITE[0] or abs(value) < low or abs(value) > high
-    return _Factor(value, error, proportional and far)
+    return _Factor(value, error, variance > 0.0 and error < (1.0 - explained) * variance, rows)
 
 
-def _friction_columns(table: _Table, k: int) -> Array:
-    """A constant and friction, orthonormal, (rows, 3)."""
-    v = table.v[:, k]
+def _untouched(table: _Table, k: int) -> NDArray[np.bool_]:
+    """The rows that agree best with any factor and friction: the least sum of absolute errors."""
+    basis, tau = _friction_columns(table.v[:, k]), table.tau[:, k]
+    needed = _without(basis, table.needed[:, k])
+    columns = np.column_stack([basis, needed / np.linalg.norm(needed)])
+    weight, error = np.ones(len(tau)), np.zeros(len(tau))
+    for _ in range(_ITERATIONS):
+        weighted = weight[:, None] * columns
+        error = np.abs(tau - columns @ np.linalg.lstsq(
+            weighted.T @ columns, weighted.T @ tau, rcond=None)[0])
+        weight = 1.0 / np.maximum(error, 1e-3 * error.max(initial=1e-300))
+    best: NDArray[np.bool_] = error <= np.quantile(error, _UNTOUCHED)
+    return best
+
+
+def _friction_columns(v: Array) -> Array:
+    """A constant and friction at velocities (rows,), orthonormal, (rows, 3)."""
     columns = np.stack([np.ones(len(v)), v, np.tanh(v / _SMOOTH)], axis=1)
     Q: Array = np.linalg.qr(columns)[0]
     return Q
@@ -426,10 +536,11 @@ def _is_payload(model: Model, data: Data, table: _Table, factors: dict[int, _Fac
     for leaf in [j for j in model.subtrees[joint] if not model.children[j]]:
         A, b = [], []
         for j in joints:
-            basis, scale = _friction_columns(table, j), math.sqrt(factors[j].error) or 1.0
-            columns = Y[:, j, 10 * leaf:10 * leaf + 10] @ _POINTS
+            rows, scale = factors[j].rows, math.sqrt(factors[j].error) or 1.0
+            basis = _friction_columns(table.v[rows, j])
+            columns = Y[rows, j, 10 * leaf:10 * leaf + 10] @ _POINTS
             A.append(_without(basis, columns) / scale)
-            b.append(_without(basis, table.tau[:, j] - table.needed[:, j]) / scale)
+            b.append(_without(basis, (table.tau - table.needed)[rows, j]) / scale)
         masses, _ = nnls(np.concatenate(A), np.concatenate(b))
         own = joints.index(k)
         error = float(np.mean((b[own] - A[own] @ masses) ** 2))

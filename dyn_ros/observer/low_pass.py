@@ -27,6 +27,15 @@ class LowPass:
     ------
     ValueError
         A bandwidth that is not positive.
+
+    Examples
+    --------
+    >>> smooth = dyn_ros.LowPass(100.0)
+    >>> smooth.reset(np.zeros(7))
+    >>> for _ in range(100):
+    ...     y = smooth.update(np.ones(7), 0.001)
+    >>> bool(y[0] > 0.99)
+    True
     """
 
     def __init__(self, bandwidth: float) -> None:

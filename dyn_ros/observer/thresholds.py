@@ -60,6 +60,12 @@ class Thresholds:
     ------
     ValueError
         Numbers that are negative or not finite, or of different lengths.
+
+    Examples
+    --------
+    >>> limits = dyn_ros.Thresholds(np.full(7, 2.0), per_speed=np.full(7, 0.5))
+    >>> limits.exceeded([2.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], v).tolist()
+    [True, False, False, False, False, False, False]
     """
 
     fixed: Array
@@ -136,6 +142,13 @@ class CalibratedThresholds(Thresholds):
         [s].
     false_alarms : float
         The wanted rate of the robot [1/h].
+
+    Examples
+    --------
+    >>> quiet = np.random.default_rng(0).normal(0.0, 0.2, (20000, 7))
+    >>> found = dyn_ros.calibrate_thresholds(quiet, np.zeros((20000, 7)), 0.001)
+    >>> found.duration, bool((found.fixed > 0.6).all()), bool(found.extrapolated)
+    (20.0, True, True)
     """
 
     mean: Array = dataclasses.field(default_factory=_nothing)
@@ -189,6 +202,14 @@ def calibrate_thresholds(external: ArrayLike, v: ArrayLike, dt: float,
     ----------
     Naess, A. and Gaidai, O.: Estimation of extreme values from sampled time series. Structural
     Safety 31 (2009).
+
+    Examples
+    --------
+    >>> quiet = np.random.default_rng(0).normal(0.0, 0.2, (20000, 7))
+    >>> found = dyn_ros.calibrate_thresholds(quiet, np.zeros((20000, 7)), 0.001, false_alarms=1.0)
+    >>> limits = dyn_ros.Thresholds(found.fixed, found.per_speed, found.at_rest)
+    >>> limits.exceeded(np.full(7, 5.0), np.zeros(7)).tolist()
+    [True, True, True, True, True, True, True]
     """
     residual, speed = finite_rows("external", external), finite_rows("v", v)
     if residual.shape != speed.shape:

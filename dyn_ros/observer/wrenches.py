@@ -51,6 +51,14 @@ class ExternalWrench:
         Number of singular values that are not damped. The wrench is exact if it is 6.
     residual : (nv,) ndarray
         The part of the external efforts that the wrench does not explain [N m, N].
+
+    Examples
+    --------
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL)
+    >>> external = J.T @ [1.0, 2.0, -5.0, 0.1, 0.2, 0.3]
+    >>> found = dyn_ros.external_wrench(model, data, q, external, "tool")
+    >>> print(found.wrench.round(3), found.rank)
+    [ 1.   2.  -5.   0.1  0.2  0.3] 6
     """
 
     wrench: Array
@@ -100,6 +108,14 @@ class ExternalWrenches:
         Number of singular values that are not damped. The wrenches are exact if it is m.
     residual : (nv,) ndarray
         The part of the external efforts that the wrenches do not explain [N m, N].
+
+    Examples
+    --------
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL)
+    >>> external = J.T @ [1.0, 2.0, -5.0, 0.1, 0.2, 0.3]
+    >>> found = dyn_ros.external_wrenches(model, data, q, external, ["tool"])
+    >>> print(found.wrenches["tool"].round(3), found.rank)
+    [ 1.   2.  -5.   0.1  0.2  0.3] 6
     """
 
     wrenches: dict[str, Array]
@@ -168,6 +184,17 @@ def external_wrench(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike, 
     ----------
     Magrini, E., Flacco, F. and De Luca, A.: Estimation of contact forces using a virtual force
     sensor. IEEE/RSJ International Conference on Intelligent Robots and Systems (2014).
+
+    Examples
+    --------
+    A push of 5 N at the tool, down in the world:
+
+    >>> axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", axes)
+    >>> external = J.T @ [0.0, 0.0, -5.0, 0.0, 0.0, 0.0]      # as MomentumObserver returns it
+    >>> found = dyn_ros.external_wrench(model, data, q, external, "tool", axes)
+    >>> np.allclose(found.wrench, [0.0, 0.0, -5.0, 0.0, 0.0, 0.0])
+    True
     """
     tau = external_effort(model, tau_ext)
     number = frame_number(model, frame)
@@ -220,6 +247,14 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
     ValueError
         An invalid array or contact, or a number that is not positive; names the argument, the
         expected and the actual value.
+
+    Examples
+    --------
+    >>> J = dyn_ros.contact_jacobian(walker, walker_data, stand, feet[:1])
+    >>> external = J.T @ [1.0, 2.0, 20.0]
+    >>> found = dyn_ros.external_wrenches(walker, walker_data, stand, external, feet)
+    >>> print(found.wrenches["front_left_foot"].round(2))
+    [ 1.  2. 20.]
     """
     tau = external_effort(model, tau_ext)
     wanted = tuple(Contact(each) if isinstance(each, str) else each for each in (

@@ -164,6 +164,13 @@ class TransformDerivative(_Derivative):
     ``dX * Y`` is the derivative of X Y with Y constant, ``Y * dX`` that of Y X;
     ``dX + dZ``, ``dX - dZ``, ``-dX`` and ``2 * dX`` are linear combinations;
     ``np.asarray(dX)`` is the 4 x 4 matrix.
+
+    Examples
+    --------
+    >>> X, twist = dyn_ros.SE3.identity(), dyn_ros.Motion([1.0, 0.0, 0.0], [0.0, 0.0, 2.0])
+    >>> dX = dyn_ros.TransformDerivative.from_body_twist(X, twist)
+    >>> dX.translation.tolist()
+    [1.0, 0.0, 0.0]
     """
 
     __slots__ = ()
@@ -320,6 +327,16 @@ class TransformSecondDerivative(_Derivative):
     -----
     ``ddX * Y`` is the second derivative of X Y with Y constant, ``Y * ddX`` that of Y X; sums
     and multiples are as for a TransformDerivative.
+
+    Examples
+    --------
+    A point that circles with 2 rad/s accelerates toward the center:
+
+    >>> X, twist = dyn_ros.SE3.identity(), dyn_ros.Motion(np.zeros(3), [0.0, 0.0, 2.0])
+    >>> ddX = dyn_ros.TransformSecondDerivative.from_body_twist(
+    ...     X, twist, dyn_ros.Motion(np.zeros(6)))
+    >>> (ddX.rotation @ [1.0, 0.0, 0.0]).tolist()
+    [-4.0, 0.0, 0.0]
     """
 
     __slots__ = ()

@@ -63,6 +63,16 @@ class Inertia(Value):
     ``I + J`` is the inertia of both bodies together, ``I * v`` the momentum, and
     ``np.asarray(I)`` the 6 x 6 matrix about the frame's origin. For an inertia in frame b,
     ``X_ab.act(I)`` is the inertia in frame a.
+
+    Examples
+    --------
+    >>> box = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3])
+    >>> print(box.rotational.round(4))
+    [[0.0217 0.     0.    ]
+     [0.     0.0167 0.    ]
+     [0.     0.     0.0083]]
+    >>> box.inconsistencies()
+    ()
     """
 
     __slots__ = ()
@@ -266,6 +276,13 @@ class ArticulatedBodyInertia(Value):
     -----
     ``A + B`` and ``A - B`` are inertias, ``A * motion`` is a Force, and ``np.asarray(A)`` is the
     matrix.
+
+    Examples
+    --------
+    >>> box = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3])
+    >>> force = dyn_ros.ArticulatedBodyInertia(box) * dyn_ros.Motion([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    >>> np.asarray(force).tolist()
+    [0.0, 0.0, 2.0, 0.0, 0.0, 0.0]
     """
 
     __slots__ = ()

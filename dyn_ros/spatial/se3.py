@@ -56,6 +56,15 @@ class SE3(Value):
     ValueError
         Wrong shape, a number that is not finite, or a matrix that is not a rotation; states the
         deviation.
+
+    Examples
+    --------
+    >>> X = dyn_ros.SE3(np.eye(3), [0.1, 0.0, 0.2])
+    >>> np.allclose(X * X.inverse(), np.eye(4)), (X * [1.0, 0.0, 0.0]).tolist()
+    (True, [1.1, 0.0, 0.2])
+    >>> twist = X.log()
+    >>> np.allclose(dyn_ros.SE3.exp(twist), X)
+    True
     """
 
     __slots__ = ()

@@ -100,6 +100,14 @@ class Motion(_Vector):
     ``a + b``, ``a - b``, ``-a``, ``2 * a`` and ``a / 2`` are Motions; ``np.asarray(a)`` returns
     the six numbers. Accelerations are spatial; the classical acceleration of the origin has the
     additional term w x v.
+
+    Examples
+    --------
+    >>> twist = dyn_ros.Motion([1.0, 0.0, 0.0], [0.0, 0.0, 2.0])
+    >>> np.allclose(twist.cross(twist), 0.0)
+    True
+    >>> np.allclose(dyn_ros.SE3(np.eye(3), [0.0, 1.0, 0.0]) * twist, [3.0, 0.0, 0.0, 0.0, 0.0, 2.0])
+    True
     """
 
     __slots__ = ()
@@ -168,6 +176,12 @@ class Force(_Vector):
     -----
     ``f + g``, ``f - g``, ``-f``, ``2 * f`` and ``f / 2`` are Forces; ``np.asarray(f)`` returns
     the six numbers.
+
+    Examples
+    --------
+    >>> force = dyn_ros.Force([0.0, 0.0, 10.0], [0.0, 0.0, 0.0])
+    >>> force.dot(dyn_ros.Motion([0.0, 0.0, 0.5, 0.0, 0.0, 0.0]))               # W
+    5.0
     """
 
     __slots__ = ()

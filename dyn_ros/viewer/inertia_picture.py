@@ -44,7 +44,7 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
     try:
         import plotly.graph_objects as graph
     except ImportError as error:
-        raise ImportError('a picture requires plotly: pip install "dyn_ros[identification]"',
+        raise ImportError('a picture requires plotly: pip install "dyn_ros[identify]"',
                           name=error.name) from None
 
     traces = [trace for name in examined.extents.links for trace in _link_traces(examined, name)]

@@ -1,15 +1,20 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Markers of visualization_msgs as viser's scene nodes: one node for many markers.
+"""Markers of visualization_msgs as viser's scene nodes.
 
-Markers of one topic, namespace and frame that look alike are instances of one node. A message is
-sent to the browser as a few arrays, regardless of the number of markers.
+The markers of the nodes of this package have a scene node each. The browser moves scene nodes in
+the frame in which it receives their poses, as it does the links of the robot; it applies all other
+changes one frame later. The pose of such a node therefore contains the motion of its marker, and
+the rest is its shape, which is sent again only if it changes visibly.
+
+Of other markers, those of one topic, namespace and frame that look alike are instances of one node.
+A message is sent to the browser as a few arrays, regardless of the number of markers.
 """
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +22,24 @@ from numpy.typing import NDArray
 
 from ..spatial.plain import algebra as al
 from ..spatial.types import Array
+from .groups import (
+    ADD,
+    ARROW,
+    CUBE,
+    CUBE_LIST,
+    CYLINDER,
+    DELETE,
+    DELETEALL,
+    LINE_LIST,
+    LINE_STRIP,
+    MESH_RESOURCE,
+    POINTS,
+    SPHERE,
+    SPHERE_LIST,
+    TEXT_VIEW_FACING,
+    TRIANGLE_LIST,
+)
+from .kinds import BY_FAMILY, is_shown_at_first
 from .scene import wxyz
 from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh
 
@@ -25,13 +48,12 @@ if TYPE_CHECKING:
     from geometry_msgs.msg import Quaternion
     from visualization_msgs.msg import Marker, MarkerArray
 
-# visualization_msgs/Marker
-(ARROW, CUBE, SPHERE, CYLINDER, LINE_STRIP, LINE_LIST, CUBE_LIST, SPHERE_LIST, POINTS,
- TEXT_VIEW_FACING, MESH_RESOURCE, TRIANGLE_LIST) = range(12)
-ADD, DELETE, DELETEALL = 0, 2, 3
-
 SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
           CUBE_LIST: "cube", SPHERE_LIST: "sphere", POINTS: "cube"}
+SHAPE = 1e-3        # smaller changes of a shape are not sent [m]
+SHADE = 3           # smaller changes of a color are not sent; of 255
+MOST_IDLE = 100     # nodes that are kept without markers
+MOVED = 1e-6        # smaller changes of a pose are not sent [m], [1]
 HEAD = 0.23         # length of the head / length of the arrow, if a marker does not specify it
 
 
@@ -69,10 +91,22 @@ class NodeKey(NamedTuple):
     style: tuple[str | float, ...]
     id: int | None
 
-    @property
-    def family(self) -> tuple[str, str]:
-        """Topic, and namespace up to its first slash: what users show and hide."""
-        return self.topic, self.namespace.partition("/")[0]
+
+class _Received(NamedTuple):
+    """A marker as received, the function that finds its frame, and the end of its lifetime [s]."""
+
+    marker: Marker
+    frames: Callable[[str], str]
+    end: float
+
+
+def family(key: MarkerKey) -> tuple[str, str]:
+    """Topic, and namespace up to its first slash: what users show and hide."""
+    return key[0], key[1].partition("/")[0]
+
+
+def _named(key: MarkerKey) -> str:
+    return f"marker {key[1]}/{key[2]} of {key[0]}"
 
 
 class Drawing:
@@ -87,16 +121,18 @@ class Drawing:
 
     def __init__(self, scene: viser.SceneApi, folders: Folders = ()) -> None:
         self._scene, self._folders = scene, folders
-        self._node_keys: dict[MarkerKey, NodeKey] = {}
+        self._received: dict[MarkerKey, _Received] = {}
+        self._node_keys: dict[MarkerKey, NodeKey] = {}      # of those that are not hidden
         self._nodes: dict[NodeKey, Node] = {}
         self._changed: set[NodeKey] = set()
-        self._hidden: set[tuple[str, str]] = set()      # (topic, family)
+        self._late: frozenset[str] = frozenset()            # topics
+        self._problems: list[str] = []
         self._count = itertools.count()
-        # every (topic, family) seen so far, in order of appearance
+        # whether it is shown, of every (topic, family) seen so far, in order of appearance
         self.families: dict[tuple[str, str], bool] = {}
 
     def __len__(self) -> int:
-        return len(self._node_keys)
+        return len(self._received)
 
     def receive(self, topic: str, array: MarkerArray, frames: Callable[[str], str],
                 now: float) -> list[str]:
@@ -116,83 +152,114 @@ class Drawing:
         list of str
             What cannot be shown, with the reason.
         """
-        problems = []
         for marker in array.markers:
             key = topic, marker.ns, marker.id
             if marker.action == ADD:
-                try:
-                    self._add(key, marker, frames, now)
-                except ValueError as error:
-                    self._delete(key)
-                    problems.append(f"marker {marker.ns}/{marker.id} of {topic}: {error}")
+                lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
+                self._received[key] = _Received(
+                    marker, frames, now + lifetime if lifetime > 0.0 else math.inf)
+                if self.families.setdefault(family(key), is_shown_at_first(family(key)[1])):
+                    self._place(key)
             elif marker.action == DELETE:
                 self._delete(key)
             elif marker.action == DELETEALL:
                 self.clear(topic)
             else:
-                problems.append(f"marker {marker.ns}/{marker.id} of {topic}: unknown action "
-                                f"{marker.action}")
+                self._problems.append(f"{_named(key)}: unknown action {marker.action}")
+        problems, self._problems = self._problems, []
         return problems
 
     def clear(self, topic: str | None = None) -> None:
         """Remove the markers of one topic, or of all."""
-        for key in [key for key in self._node_keys if topic in (None, key[0])]:
+        for key in [key for key in self._received if topic in (None, key[0])]:
             self._delete(key)
+        for at, node in self._nodes.items():
+            if topic in (None, at.topic):
+                node.lasts = False
+                self._changed.add(at)
 
-    def _add(self, key: MarkerKey, marker: Marker, frames: Callable[[str], str],
-             now: float) -> None:
-        look = read(marker)
-        topic, namespace, id = key
-        at = NodeKey(topic, namespace, frames(marker.header.frame_id), look.style,
-                     id if look.alone else None)
-        lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
-        if self._node_keys.get(key) != at:
+    def _place(self, key: MarkerKey) -> None:
+        """Assign a marker to the node of those that look like it."""
+        marker, frames, _ = self._received[key]
+        try:
+            look = read(marker)
+            if family(key)[1] in BY_FAMILY:
+                look = look.in_own_frame()
+            at = NodeKey(*key[:2], frames(marker.header.frame_id), look.style,
+                         key[2] if look.alone else None)
+        except ValueError as error:
             self._delete(key)
+            self._problems.append(f"{_named(key)}: {error}")
+            return
+        if self._node_keys.get(key) != at:
+            self._displace(key)
             self._node_keys[key] = at
         if at not in self._nodes:
-            self.families[at.family] = True
             self._nodes[at] = Node(f"{at.parent}/markers{next(self._count)}", look.kind)
-        self._nodes[at].markers[key] = look, now + lifetime if lifetime > 0.0 else math.inf
+        self._nodes[at].markers[key] = look
+        self._nodes[at].lasts = look.pose is not None
         self._changed.add(at)
 
-    def _delete(self, key: MarkerKey) -> None:
+    def _displace(self, key: MarkerKey) -> None:
         at = self._node_keys.pop(key, None)
         if at is not None:
             del self._nodes[at].markers[key]
             self._changed.add(at)
 
+    def _delete(self, key: MarkerKey) -> None:
+        self._received.pop(key, None)
+        self._displace(key)
+
     def show(self, topic: str, name: str, visible: bool) -> None:
-        """Show or hide the markers of a family."""
-        (self._hidden.discard if visible else self._hidden.add)((topic, name))
+        """Show or hide the markers of a family; what is hidden is not sent to browsers."""
+        self.families[topic, name] = visible
+        for key in [key for key in self._received if family(key) == (topic, name)]:
+            (self._place if visible else self._displace)(key)
+
+    def hide_late(self, topics: Set[str]) -> None:
+        """Hide the markers of these topics, and show those of all others, until the next call."""
+        changed = self._late.symmetric_difference(topics)
+        self._late = frozenset(topics)
         for at, node in self._nodes.items():
-            if at.family == (topic, name) and node.handle is not None:
-                node.handle.visible = visible
+            if at.topic in changed and node.handle is not None:
+                node.handle.visible = at.topic not in topics and any(
+                    look.shown for look in node.markers.values())
 
     def draw(self, now: float) -> list[str]:
         """Send what has changed; return what cannot be shown, with the reason."""
-        for node in self._nodes.values():
-            for key in [key for key, (_, end) in node.markers.items() if end < now]:
-                self._delete(key)
-        problems = []
+        for key in [key for key, received in self._received.items() if received.end < now]:
+            self._delete(key)
+        problems, self._problems = self._problems, []
         for at in self._changed:
             try:
-                self._draw(self._nodes[at], visible=at.family not in self._hidden)
+                self._draw(self._nodes[at], visible=at.topic not in self._late)
             except MeshError as error:
                 problems.append(f"marker {at.namespace} of {at.topic}: {error}")
-            if not self._nodes[at].markers:
+            if not self._nodes[at].markers and not self._nodes[at].lasts:
                 del self._nodes[at]
         self._changed.clear()
+        self._remove_idle()
         return problems
 
+    def _remove_idle(self) -> None:
+        """Remove nodes without markers, if they are many."""
+        idle = [at for at, node in self._nodes.items() if not node.markers]
+        if len(idle) > MOST_IDLE:
+            for at in idle:
+                self._nodes.pop(at).remove()
+
     def _draw(self, node: Node, visible: bool) -> None:
-        parts = [look.parts for look, _ in node.markers.values() if look.shown]
+        parts = [look.parts for look in node.markers.values() if look.shown]
         if not parts:
-            node.remove()
+            node.hide() if node.lasts else node.remove()
             return
         values = {name: np.concatenate([part[name] for part in parts])
                   if isinstance(parts[0][name], np.ndarray) else parts[0][name]
                   for name in parts[0]}
         DRAWS[node.kind](self._scene, node, values, self._folders)
+        pose = next(iter(node.markers.values())).pose
+        if pose is not None:
+            node.move(*pose)
         if node.handle.visible != visible:
             node.handle.visible = visible
 
@@ -204,7 +271,20 @@ class Node:
         self.name, self.kind = name, kind
         self.handle: Any = None     # one of viser's scene node handles, or None
         self.count = 0              # number of instances
-        self.markers: dict[MarkerKey, tuple[Look, float]] = {}      # and end of the lifetime
+        self.lasts = False          # kept without markers, until they return
+        self.markers: dict[MarkerKey, Look] = {}
+
+    def move(self, position: Array, turn: Array) -> None:
+        """Set the pose of the scene node; the quaternion is scalar first."""
+        if abs(self.handle.position - position).max() > MOVED:
+            self.handle.position = position
+        if abs(self.handle.wxyz - turn).max() > MOVED:
+            self.handle.wxyz = turn
+
+    def hide(self) -> None:
+        """Hide the scene node: browsers do this at once, but remove it one frame later."""
+        if self.handle is not None:
+            self.handle.visible = False
 
     def remove(self) -> None:
         """Remove the scene node."""
@@ -218,14 +298,54 @@ class Look:
 
     `kind` is a key of `DRAWS`. `style` is the kind and the values that the instances of one node
     have in common. `parts` are the arrays of this instance, and values common to all. `alone`: the
-    marker needs its own node. `shown`: it is not empty.
+    marker needs its own node. `shown`: it is not empty. `pose`: of its own node, position (3,) and
+    quaternion (4,), scalar first; the parts are then expressed in it.
     """
 
-    def __init__(self, kind: str, *style: float, alone: bool = False, **parts: Any) -> None:
+    def __init__(self, kind: str, *style: str | float, alone: bool = False, **parts: Any) -> None:
         self.kind = kind
         self.style: tuple[str | float, ...] = (kind, *style)
         self.alone, self.parts = alone, parts
+        self.pose: tuple[Array, Array] | None = None
         self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
+
+    def in_own_frame(self) -> Look:
+        """Return the same with a node of its own, whose pose contains the motion."""
+        if self.alone or not self.shown:
+            return self
+        if "ends" in self.parts:
+            ends = self.parts["ends"]
+            position, R = segments_frame(ends)
+            parts = {"ends": (ends - position) @ R}
+        elif len(self.parts["centers"]) == 1:
+            position, R = self.parts["centers"][0], self.parts["axes"][0]
+            parts = {"centers": np.zeros((1, 3)), "axes": np.eye(3)[None]}
+        else:
+            return self
+        own = Look(self.kind, *self.style[1:], alone=True, **{**self.parts, **parts})
+        own.pose = position, wxyz(R)
+        return own
+
+
+def segments_frame(ends: Array) -> tuple[Array, Array]:
+    """Return origin (3,) and axes (3, 3) of a frame that moves with line segments (n, 2, 3).
+
+    The origin is the first point; z is along the first segment, and x in the plane of the first two
+    that are not parallel.
+    """
+    along = ends[:, 1] - ends[:, 0]
+    z = along[0] / max(float(np.linalg.norm(along[0])), 1e-12)
+    across = along - np.outer(along @ z, z)
+    sizes = np.linalg.norm(across, axis=1)
+    bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
+    x = across[bent[0]] / sizes[bent[0]] if len(bent) else _perpendicular(z)
+    return ends[0, 0], np.stack([x, np.cross(z, x), z], axis=1)
+
+
+def _perpendicular(z: Array) -> Array:
+    x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
+    found: Array = x / max(float(np.linalg.norm(x)), 1e-12)
+    return found
 
 
 def read(marker: Marker) -> Look:
@@ -394,9 +514,17 @@ def _set(node: Node, given: Values, count: int) -> bool:
     if node.handle is None or node.count != count:
         node.count = count
         return False
+    own = any(look.pose is not None for look in node.markers.values())
     for name, value in given.items():
-        setattr(node.handle, name, value)
+        if not (own and _looks_the_same(getattr(node.handle, name), value)):
+            setattr(node.handle, name, value)
     return True
+
+
+def _looks_the_same(old: Array, new: Array) -> bool:
+    least = SHADE if new.dtype == np.uint8 else SHAPE
+    return old.shape == new.shape and bool(
+        (abs(old.astype(float) - new) < least).all())
 
 
 def _bytes(colors: Array) -> NDArray[np.uint8]:

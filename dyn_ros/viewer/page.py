@@ -1,13 +1,46 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The page that browsers open, served on this machine only by default."""
+from __future__ import annotations
+
 import contextlib
+import gzip
 import io
 import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from html import escape
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import viser
+import websockets.asyncio.server
+from websockets.asyncio.server import ServerConnection
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
 
-PORTS = 20      # number of ports to try
+from .trust import Trust
+from .trust import is_loopback as is_loopback
+from .window import DynRosWindowMessage, Window
+
+PORTS = 20              # number of ports to try
+MOST_REPORTS = 100      # kinds of refused requests to report
+TITLE = "<title>Viser</title>"
+HERE = Path(__file__).parent
+
+Answer: TypeAlias = Callable[[ServerConnection, Request], "Response | None"]
+"""Answers a request; None: a websocket."""
+
+OnWindow: TypeAlias = Callable[[viser.ClientHandle, Window], None]
+
+# Nothing is loaded from elsewhere, no other server is shown, no other page may contain this one.
+POLICY = ("default-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
+          "connect-src 'self' ws://{host} wss://{host} blob: data:; "
+          "frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+
+_starting = threading.Lock()
 
 
 class PageError(Exception):
@@ -15,13 +48,123 @@ class PageError(Exception):
 
 
 class Server(viser.ViserServer):
-    """viser's server without its public tunnel."""
+    """viser's server without its public tunnel, which answers only trusted requests.
+
+    Parameters
+    ----------
+    host : str
+    port : int
+    title : str
+    trust : Trust
+    report : callable(str)
+        Receives a line for each kind of refused request.
+
+    Attributes
+    ----------
+    windows : dict
+        The `Window` of each client, by its id.
+    """
+
+    def __init__(self, host: str, port: int, title: str, trust: Trust,
+                 report: Callable[[str], None]) -> None:
+        self._trust, self._report_refusal = trust, report
+        self._refusals: set[str] = set()
+        self._index = _index_page(title)
+        self.windows: dict[int, Window] = {}
+        self._on_window: list[OnWindow] = []
+        with _answering(self._answer):
+            super().__init__(host=host, port=port, label=title, verbose=False)
+        self._websock_server.register_handler(DynRosWindowMessage, self._receive_window)
+        self.on_client_disconnect(self._forget_window)
 
     def request_share_url(self, verbose: bool = True) -> None:
         """Do nothing: the page must not leave the machine."""
 
+    # Requests
 
-def serve(host: str, port: int, title: str) -> Server:
+    def _answer(self, answer: Answer, connection: ServerConnection,
+                request: Request) -> Response | None:
+        """Refuse a request, or answer it: viser's answer, except for the page itself."""
+        headers = request.headers
+        refusal = self._trust.refusal(headers.get_all("Host"), headers.get_all("Origin"),
+                                      str(connection.local_address[0]))
+        if refusal:
+            if refusal not in self._refusals and len(self._refusals) < MOST_REPORTS:
+                self._refusals.add(refusal)
+                self._report_refusal(f"refused a request: {refusal}")
+            return connection.respond(HTTPStatus.FORBIDDEN, f"dyn_ros: {refusal}.\n")
+        response = answer(connection, request)
+        if response is not None:
+            if request.path.partition("?")[0] in ("/", "/index.html"):
+                response = self._index_response(headers)
+            response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    def _index_response(self, headers: Headers) -> Response:
+        packed = "gzip" in headers.get("Accept-Encoding", "")
+        body = self._index if packed else gzip.decompress(self._index)
+        return Response(HTTPStatus.OK, "OK", Headers({
+            "Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(body)),
+            "Content-Encoding": "gzip" if packed else "identity", "Cache-Control": "no-cache",
+            "Content-Security-Policy": POLICY.format(host=headers["Host"])}), body)
+
+    # Windows
+
+    def on_window(self, callback: OnWindow) -> None:
+        """Have a function called, in viser's thread, for each window that opens or changes."""
+        self._on_window.append(callback)
+
+    def _receive_window(self, client_id: int, message: DynRosWindowMessage) -> None:
+        client = self.get_clients().get(client_id)
+        if client is None:          # its camera is not known yet: once more, a little later
+            if client_id in self._websock_server._client_state_from_id:
+                self.get_event_loop().call_later(
+                    0.05, self._receive_window, client_id, message)
+            return
+        self.windows[client_id] = window = message.window()
+        for callback in self._on_window:
+            callback(client, window)
+
+    async def _forget_window(self, client: viser.ClientHandle) -> None:
+        self.windows.pop(client.client_id, None)
+
+
+@contextlib.contextmanager
+def _answering(handler: Callable[[Answer, ServerConnection, Request], Response | None],
+               ) -> Iterator[None]:
+    """Have a server that starts in this context pass its requests to a handler.
+
+    viser has no option for it; it starts its server with `websockets.asyncio.server.serve`.
+    """
+    module: Any = websockets.asyncio.server
+    started = []
+
+    def serve(*args: Any, process_request: Answer, **options: Any) -> Any:
+        started.append(True)
+        return original(*args, process_request=partial(handler, process_request), **options)
+
+    with _starting:
+        original, module.serve = module.serve, serve
+        try:
+            yield
+        finally:
+            module.serve = original
+    if not started:
+        raise PageError("this version of viser cannot be served safely; install viser 1.1")
+
+
+def _index_page(title: str) -> bytes:
+    """Return viser's page with a title, and our script and style, compressed."""
+    text = (Path(viser.__file__).parent / "client" / "build" / "index.html").read_text("utf-8")
+    if TITLE not in text:
+        raise PageError("this version of viser has another page; install viser 1.1")
+    script, style = ((HERE / name).read_text("utf-8") for name in ("page.js", "page.css"))
+    head = f"<title>{escape(title)}</title><style>{style}</style><script>{script}</script>"
+    return gzip.compress(text.replace(TITLE, head, 1).encode(), mtime=0)
+
+
+def serve(host: str, port: int, title: str, allowed_hosts: Iterable[str] = (),
+          report: Callable[[str], None] | None = None) -> Server:
     """Serve an empty page.
 
     Parameters
@@ -31,7 +174,11 @@ def serve(host: str, port: int, title: str) -> Server:
     port : int
         The first port to try; ports in use are skipped. 0: any free port.
     title : str
-        Title of the main panel.
+        Title of the page and its main panel.
+    allowed_hosts : iterable of str
+        Names under which browsers may open the page, in addition to those of `Trust`.
+    report : callable(str), optional
+        Receives a line for each kind of refused request.
 
     Returns
     -------
@@ -40,11 +187,15 @@ def serve(host: str, port: int, title: str) -> Server:
     Raises
     ------
     PageError
-        The host does not exist, or no port is free.
+        The host does not exist, an allowed host cannot be read, or no port is free.
     """
+    try:
+        trust = Trust(host, allowed_hosts)
+    except ValueError as error:
+        raise PageError(str(error)) from error
     port = _free_port(host, port)
     with contextlib.redirect_stdout(io.StringIO()):     # viser prints its address in a box
-        server = Server(host=host, port=port, label=title, verbose=False)
+        server = Server(host, port, title, trust, report or (lambda line: None))
     server.gui.configure_theme(show_logo=False, show_share_button=False)
     return server
 
@@ -54,11 +205,6 @@ def address(server: Server) -> str:
     host = server.get_host()
     host = {"127.0.0.1": "localhost", "0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
     return f"http://{f'[{host}]' if ':' in host else host}:{server.get_port()}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host."""
-    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def _free_port(host: str, first: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..model.urdf import ONE_DOF, Frame, Tree
+from ..model.urdf import ONE_DOF, Frame, Joint, Tree
 from ..spatial.lie import matrix_quaternion, quaternion_product, rotate
 from ..spatial.types import Array, ArrayLike
 from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh, read_shapes
@@ -34,6 +34,12 @@ def scalar_first(q: Array) -> Array:
 def wxyz(R: ArrayLike) -> Array:
     """Convert rotation matrices (..., 3, 3) to unit quaternions (..., 4), scalar first."""
     return scalar_first(matrix_quaternion(np.asarray(R)))
+
+
+def rotation_matrix(q: ArrayLike) -> Array:
+    """Convert unit quaternions (..., 4), scalar last, to rotation matrices (..., 3, 3)."""
+    q = np.asarray(q, float)[..., None, :]
+    return np.swapaxes(rotate(q, np.eye(3)), -1, -2)
 
 
 class RobotScene:
@@ -77,6 +83,7 @@ class RobotScene:
         self._frames = {frame.name: frame for frame in tree.frames}
         self._added: dict[str, viser.FrameHandle] = {}
         self.problems: list[str] = []
+        self._corners: list[tuple[int, Array]] = []     # of shapes, homogeneous, in their joints
         self._add_shapes(xml)
         self.reach = self._measure()
         self.move(np.zeros(len(own)))
@@ -141,6 +148,7 @@ class RobotScene:
         placed = frame.placement @ shape.placement
         name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
         place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
+        self._corners += [(frame.parent, placed @ corner) for corner in corners(shape)]
         try:
             draw_shape(self._scene, name, shape, self._folders, **place)
         except MeshError as error:
@@ -204,8 +212,8 @@ class RobotScene:
                 position=at.placement[:3, 3])
         return self._added[frame].name
 
-    def to_world(self, frame: str, vector: ArrayLike) -> Array:
-        """Return a vector (3,) in world axes that is given in the axes of a link or joint.
+    def placement(self, frame: str) -> Array:
+        """Return the placement in the world of a link or joint as it is shown, (4, 4).
 
         Raises
         ------
@@ -214,11 +222,50 @@ class RobotScene:
         """
         self.node(frame)
         at = self._frames[frame]
-        vector, joint = at.placement[:3, :3] @ np.asarray(vector), at.parent
+        result, joint = at.placement, at.parent
         while joint >= 0:
-            vector = rotate(np.roll(self._nodes[joint].wxyz, -1), vector)
+            result = _pose(self._nodes[joint]) @ result
             joint = self._moving[joint].parent
-        world: Array = rotate(np.roll(self._root.wxyz, -1), vector)
+        world: Array = _pose(self._root) @ result
+        return world
+
+    def envelope(self, count: int = 200) -> Array:
+        """Return origins of frames and corners of shapes at random positions of the joints.
+
+        Returns
+        -------
+        (n, 3) ndarray
+            In the root link. The first ones are those at zero.
+        """
+        rng = np.random.default_rng(0)
+        q = np.zeros((count, len(self.joints)))
+        for slot, joint in enumerate(self.joints):
+            q[1:, slot] = rng.uniform(*stroke(joint), count - 1)
+        q = np.hstack([q, np.zeros((count, 1))])[:, self._source] * self._ratio + self._offset
+        places = np.tile(np.eye(4), (len(self._moving) + 1, count, 1, 1))   # the last: the root
+        for i, joint in enumerate(self._moving):
+            places[i] = places[joint.parent] @ joint.placement @ _motions(joint, q[:, i])
+        origins = [places[:-1, :, :3, 3].reshape(-1, count, 3), np.zeros((1, count, 3))]
+        origins += [(places[frame.parent] @ frame.placement[:, 3])[None, :, :3]
+                    for frame in self._tree.frames]
+        origins += [(places[joint] @ corner)[None, :, :3] for joint, corner in self._corners]
+        found: Array = np.concatenate(origins).swapaxes(0, 1).reshape(-1, 3)
+        return found
+
+    @property
+    def lowest(self) -> float:
+        """Height of the lowest point of `envelope` relative to the root link, at zero [m]."""
+        return float(self.envelope(1)[:, 2].min())
+
+    def to_world(self, frame: str, vector: ArrayLike) -> Array:
+        """Return a vector (3,) in world axes that is given in the axes of a link or joint.
+
+        Raises
+        ------
+        ValueError
+            The robot has no such frame.
+        """
+        world: Array = self.placement(frame)[:3, :3] @ np.asarray(vector)
         return world
 
     # Motion
@@ -255,6 +302,44 @@ class RobotScene:
     def remove(self) -> None:
         """Remove the robot and all that is attached to its links."""
         self._root.remove()
+
+
+def corners(shape: Shape) -> list[Array]:
+    """Return the corners of the box around a shape, homogeneous; the origin of a mesh."""
+    half = {"box": lambda size: 0.5 * np.asarray(size),
+            "cylinder": lambda size: np.array([size[0], size[0], 0.5 * size[1]]),
+            "sphere": lambda size: np.full(3, size[0])}.get(shape.kind)
+    if half is None:
+        return [np.array([0.0, 0.0, 0.0, 1.0])]
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
+    return [np.append(sign * half(shape.size), 1.0) for sign in signs]
+
+
+def stroke(joint: Joint) -> tuple[float, float]:
+    """Return the limits of a joint with one degree of freedom, within half a turn or 1 m."""
+    reach = 1.0 if joint.kind == "prismatic" else math.pi
+    lower, upper = max(joint.lower, -reach), min(joint.upper, reach)
+    return (lower, upper) if lower < upper else (-reach, reach)
+
+
+def _motions(joint: Joint, q: Array) -> Array:
+    """Return the displacements of a joint at positions (n,), (n, 4, 4)."""
+    moved = np.tile(np.eye(4), (len(q), 1, 1))
+    axis = np.asarray(joint.axis)
+    if joint.kind == "prismatic":
+        moved[:, :3, 3] = q[:, None] * axis
+    elif joint.kind in ONE_DOF:
+        half = 0.5 * q[:, None]
+        moved[:, :3, :3] = rotation_matrix(np.hstack([np.sin(half) * axis, np.cos(half)]))
+    return moved
+
+
+def _pose(node: viser.SceneNodeHandle) -> Array:
+    """Return the placement of a node in its parent, (4, 4)."""
+    placed = np.eye(4)
+    placed[:3, :3] = rotation_matrix(np.roll(node.wxyz, -1))
+    placed[:3, 3] = node.position
+    return placed
 
 
 def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,

@@ -13,13 +13,10 @@ if TYPE_CHECKING:
 PUSH, ESTIMATE = (230, 50, 180), (12, 140, 140)
 """The colors of the force on the handle and of the estimated one."""
 
-STYLE = "font-size:12px; line-height:1.35; padding:2px 12px 0"
-LAMPS = {True: "#e03131", False: "#2f9e44"}
 
-
-def line(text: str, style: str = "") -> str:
-    """Return a line of text of the panel, as HTML."""
-    return f'<div style="{STYLE}; {style}">{escape(text)}</div>'
+def line(text: str, kind: str = "") -> str:
+    """Return a line of text of the panel, as HTML; its kind is a class of page.css."""
+    return f'<div class="dyn {kind}">{escape(text)}</div>'
 
 
 class TouchPanel:
@@ -54,14 +51,11 @@ class TouchPanel:
         self._contact.visible = collision is not None
         if collision is None:
             return
-        color = LAMPS[collision]
-        lamp = (f'<div style="{STYLE}; font-weight:bold" data-collision="{str(collision).lower()}">'
-                f'<span style="display:inline-block; width:12px; height:12px; border-radius:6px; '
-                f'vertical-align:-1px; margin-right:6px; background:{color}; '
-                f'box-shadow:0 0 {8 if collision else 0}px {color}"></span>{escape(text)}</div>')
+        lamp = (f'<div class="dyn dyn-lamp" data-collision="{str(collision).lower()}">'
+                f"<i></i>{escape(text)}</div>")
         forces = "".join(
-            f'<div style="{STYLE}; font-variant-numeric:tabular-nums" class="{name}">'
-            f'<span style="color:rgb{color}">&#9632; {name}</span> &nbsp;{escape(force)}</div>'
+            f'<div class="dyn {name}"><span style="color:rgb{color}">&#9632;</span> {name} '
+            f"<b>{escape(force)}</b></div>"
             for name, color, force in (("push", PUSH, pushed), ("estimate", ESTIMATE, estimate)))
         if lamp + forces != self._shown:
             self._shown = lamp + forces
@@ -77,4 +71,4 @@ class TouchPanel:
         """Show whether the robot is being weighed, and the result."""
         self._weigh.disabled = busy
         self._weigh.label = "Weighing ..." if busy else "Weigh"
-        self._weight.content = line(text, "overflow-wrap:anywhere") if text else ""
+        self._weight.content = line(text) if text else ""

@@ -281,7 +281,7 @@ def test_without_viser_there_is_the_table_alone(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     console = Console(file=io.StringIO())
     assert not can_show(console)
-    assert "pip install viser" in console.file.getvalue()
+    assert 'pip install "dyn_ros[viewer]"' in console.file.getvalue()
 
 
 @pytest.mark.parametrize("display, browser, opens", [

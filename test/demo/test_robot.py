@@ -17,11 +17,11 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 import dyn_ros
-from dyn_ros.demo.motion import Motion
 from dyn_ros.demo.robot import LONGEST_GAP, PUSH_TIMEOUT, DemoRobot
 from dyn_ros.demo.run import ARM
-from dyn_ros.demo.simulation import CompliantRobot
 from dyn_ros.srv import ClearPayload, SetPayload
+from dyn_ros.viewer.motion import Motion
+from dyn_ros.viewer.simulation import CompliantRobot
 
 LIMIT = 30.0        # seconds
 
@@ -65,7 +65,7 @@ class Person:
 
     @property
     def desired(self):
-        return self.robot._moving.at(self.robot._time)[0]
+        return self.robot._steering.advance(0.0)[0]
 
     @property
     def position(self):
@@ -141,7 +141,7 @@ def test_commands_while_it_does_not_move_by_itself(person):
     before = person.desired.copy()
     assert person.call(SetBool, "move", data=False).success
     np.testing.assert_allclose(person.desired, before, atol=1e-9)
-    person.until(lambda: person.robot._steered.target[3] == 1.5,
+    person.until(lambda: person.robot._steering.target[3] == 1.5,
                  lambda: person.command.publish(command))
     person.advance(4.0)
     assert person.position[3] == pytest.approx(1.5, abs=1e-4)
@@ -155,15 +155,16 @@ def test_commands_while_it_does_not_move_by_itself(person):
     person.advance(0.05)
     np.testing.assert_allclose(person.position, resting, atol=0.02)     # it does not jump
     person.advance(6.0)
-    np.testing.assert_allclose(person.desired, person.motion.at(person.robot._time)[0], atol=1e-3)
+    np.testing.assert_allclose(
+        person.desired, person.motion.at(person.robot._steering._time)[0], atol=1e-3)
     assert abs(person.position - person.desired).max() < 1e-3
 
 
 def test_its_time_stands_still_during_an_interruption(person):
     person.advance(1.0)
-    there = person.robot._time
+    there = person.robot._steering._time
     person.robot._advance(person.robot._now + 100.0)
-    assert person.robot._time == pytest.approx(there + LONGEST_GAP)
+    assert person.robot._steering._time == pytest.approx(there + LONGEST_GAP)
     assert abs(person.position - person.desired).max() < 1e-3
 
 

@@ -7,31 +7,51 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 _EVERY = 0.05       # s between two looks
 
 
-def largest_memory(command: Sequence[str]) -> int:
-    """Run a command; return the largest sum of the sizes of its processes [bytes].
+class Memory(NamedTuple):
+    """Sizes of a command [bytes].
 
-    Memory that several processes share counts once: these are proportional set sizes.
+    Attributes
+    ----------
+    total : int
+        Largest sum of the proportional set sizes of its processes: memory that several of them
+        share counts once.
+    process : int
+        Largest resident set size of one process.
     """
-    most = 0
+
+    total: int
+    process: int
+
+
+def largest_memory(command: Sequence[str]) -> Memory:
+    """Run a command; return how large it became."""
+    total, process_size = 0, 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         while process.poll() is None:
-            most = max(most, sum(map(_proportional_size, _family(process.pid))))
+            sizes = [_sizes(pid) for pid in _family(process.pid)]
+            total = max(total, sum(proportional for _, proportional in sizes))
+            process_size = max(process_size, *(resident for resident, _ in sizes))
             time.sleep(_EVERY)
         assert process.stderr is not None
         assert process.returncode == 0, process.stderr.read().decode()
-    return most
+    return Memory(total, process_size)
 
 
-def _proportional_size(pid: int) -> int:
+def _sizes(pid: int) -> tuple[int, int]:
+    """Resident and proportional set size of a process; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith("Pss:")).split()[1])
-    except (OSError, StopIteration):        # it has ended
-        return 0
+    except OSError:
+        return 0, 0
+    found = dict(line.split(":") for line in lines[1:])
+    resident, proportional = (1024 * int(found[name].split()[0]) if name in found else 0
+                              for name in ("Rss", "Pss"))
+    return resident, proportional
 
 
 def _family(pid: int) -> list[int]:

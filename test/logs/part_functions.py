@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
+
 
 def plan(count):
     """Describe the parts of a recording, which is a number here."""
@@ -68,3 +70,10 @@ def count_states(part):
 
 def sum_of_squares(part):
     return (part.q ** 2).sum(axis=0)
+
+
+def linear_algebra_threads(count, n):
+    import scipy.linalg
+    import threadpoolctl
+    scipy.linalg.lu(np.eye(2))
+    return os.getppid(), [each["num_threads"] for each in threadpoolctl.threadpool_info()]

@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A Dask cluster on loopback: a scheduler and two workers, one of which is killed."""
+import concurrent.futures
 import json
 import operator
 import os
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from functools import partial
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -177,6 +179,45 @@ def test_a_scheduler_that_ends(tmp_path):
     finally:
         workers.close()
         cluster.stop()
+
+
+def test_a_value_that_cannot_be_fetched(workers):
+    """The scheduler ended after the job was done, or the worker with its value."""
+    from distributed.comm import CommClosedError
+    job = workers.submit(int)
+    assert workers.next_done() is job
+    for error, text in ((CommClosedError("closed"), "ended, or cancelled the jobs"),
+                        (concurrent.futures.CancelledError(), "ended, or cancelled the jobs"),
+                        (KeyError("x"), "a value was lost with its worker: KeyError: 'x'")):
+        job.call = Mock(result=Mock(side_effect=error))
+        with pytest.raises(ConnectionError, match=text):
+            workers.value(job)
+
+
+def test_the_command_reports_a_scheduler_that_ends(tmp_path):
+    pytest.importorskip("mcap")
+    from logs import recorded
+    robot = os.path.abspath("dyn_ros/robots/arm7.urdf")
+    bag = recorded.synthetic_mcap(tmp_path / "run.mcap", dyn_ros.Model.from_urdf_file(robot),
+                                  600_000)
+    cluster = Cluster(tmp_path)
+    try:
+        cluster.start_worker()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dyn_ros.cli", "log", bag, "--robot", robot, "--compute",
+             "residual", "--out", tmp_path / "out", "--scheduler", cluster.address],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        while not list(tmp_path.rglob("part-*")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        cluster.scheduler.kill()
+        error = process.communicate(timeout=120.0)[1]
+    finally:
+        cluster.stop()
+    lines = [line for line in error.splitlines() if "messages/s" not in line]
+    assert lines == [f"dyn_ros log: the scheduler {cluster.address!r} ended, or cancelled the "
+                     "jobs; start it and run the same again"]
+    assert process.returncode == 2
 
 
 def test_there_is_no_scheduler(monkeypatch):

@@ -5,8 +5,11 @@ import errno
 import operator
 import os
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from logs import part_functions as functions
@@ -110,6 +113,35 @@ def test_closing_ends_the_processes(tmp_path):
     while any(is_alive(process) for process in found):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+COPIES = """
+import os, sys
+from logs import part_functions as functions
+from logs.test_jobs import parts, run
+from dyn_ros.logs.workers import LocalWorkers
+workers = LocalWorkers(2, retries=1, fork=True)
+try:
+    method = {type(process).__name__ for process in workers._processes}
+    _, events = run(workers, functions.linear_algebra_threads, [4])
+    values = [event.value for event in events[1:]]
+    assert method == {"ForkProcess"} and len(values) == 4, (method, events)
+    assert all(parent == os.getpid() and set(threads) == {1} for parent, threads in values), values
+    _, events = run(workers, functions.die_on_two, [7])
+    failed = [event for event in events[1:] if event.failure is not None]
+    assert [event.number for event in failed] == [2], events
+    assert {type(process).__name__ for process in workers._processes} == {"SpawnProcess"}
+finally:
+    workers.close()
+"""
+
+
+def test_processes_of_a_command_are_copies_with_one_thread_each():
+    environment = {name: value for name, value in os.environ.items() if "_NUM_THREADS" not in name}
+    path = [str(Path(__file__).resolve().parents[1]), environment.get("PYTHONPATH", "")]
+    found = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True,
+                           env={**environment, "PYTHONPATH": os.pathsep.join(path)})
+    assert found.returncode == 0, found.stderr
 
 
 def is_alive(process):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``dyn_ros log``: results, what continues, what is broken, what stops it."""
 import json
+import os
 import resource
 import shutil
 import signal
@@ -16,6 +17,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: run `make test`
 pytest.importorskip("mcap", reason="mcap is not installed: run `make test`")
 
 import pyarrow.parquet
+import zstandard
 from logs import recorded
 
 import dyn_ros
@@ -209,6 +211,36 @@ def test_ctrl_c(tmp_path):
     assert sum(after[name] == before[name] for name in before) >= finished
     assert sum(map(len, numbers(out / "recording=run"))) == 1_000_000
     assert not list(out.rglob(".*.tmp"))
+
+
+def has_copy(temporary):
+    return bool(list(temporary.glob("**/*.mcap")))
+
+
+def wait_for(condition, process=None):
+    deadline = time.monotonic() + 120.0
+    while not condition():
+        assert time.monotonic() < deadline and (process is None or process.poll() is None)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number, code", [(None, 0), (signal.SIGINT, 130), (signal.SIGTERM, 143),
+                                          (signal.SIGKILL, -9)])
+def test_temporary_files_are_removed(bag, tmp_path, number, code):
+    """Those of a compressed recording, and the results without --out."""
+    path = tmp_path / "run.mcap.zstd"
+    path.write_bytes(zstandard.compress(bag.read_bytes(), 1))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = start(path, "--robot", ARM, "--compute", "residual", "external", "--workers", "1",
+                    *(["--out", tmp_path / "out"] if number == signal.SIGKILL else []),
+                    env={**os.environ, "TMPDIR": str(temporary)})
+    if number is not None:
+        wait_for(lambda: has_copy(temporary), process)
+        process.send_signal(number)
+    error = process.communicate(timeout=120.0)[1]
+    assert (process.returncode, "Traceback" in error) == (code, False), error
+    wait_for(lambda: not list(temporary.iterdir()))
 
 
 def test_a_line_that_was_cut(small, tmp_path):

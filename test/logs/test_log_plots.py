@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="no packages for recordings: run `make tes
 from logs.states import START, model_of, moving
 
 from dyn_ros.logs import write_parquet
-from dyn_ros.logs.curves import peaks, read_curves
+from dyn_ros.logs.curves import Curve, peaks, read_curves
 from dyn_ros.logs.plot import arrange, plot
 from dyn_ros.logs.quantities import QUANTITIES, Table, compute
 
@@ -133,6 +133,36 @@ def test_a_page_contains_all_that_it_needs(results, tmp_path):
         assert f">{title}<" in text.replace("\\u003c", "<").replace("\\u003e", ">")
     assert '"matches":"x"' in text
     assert len(text) < 12_000_000
+
+
+def test_points_without_neighbors():
+    nan = np.nan
+    for y, alone in (([1.0], [0]), ([nan], []), ([1.0, nan, 2.0, 3.0, nan, 4.0, nan], [0, 5])):
+        curve = Curve(np.arange(len(y)), np.array(y))
+        assert curve.alone.x.tolist() == alone and curve.is_known == (alone != [])
+
+
+@pytest.fixture
+def few(tmp_path):
+    """A single state, of which something is unknown."""
+    columns = {"gravity.a": np.array([2.0]), "residual.a": np.array([np.nan])}
+    return {"few": [write(tmp_path / "few.parquet", [0.0], **columns)]}
+
+
+def test_a_picture_of_a_single_state(few, tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    plot(few, tmp_path / "a.png")
+    pixels = np.round(255.0 * image.imread(tmp_path / "a.png")[..., :3])
+    assert (pixels == [0x5b, 0x9a, 0x5f]).all(axis=2).sum() >= 9        # a mark of this color
+
+
+def test_a_page_of_a_single_state(few, results, tmp_path):
+    pytest.importorskip("plotly")
+    plot(few, tmp_path / "a.html")
+    text = (tmp_path / "a.html").read_text()
+    assert text.count('"mode":"markers"') == 1 == text.count('"text":"unknown in all states"')
+    plot(results, tmp_path / "b.html")
+    assert '"text":"unknown in all states"' not in (tmp_path / "b.html").read_text()
 
 
 def test_what_cannot_be_plotted(results, tmp_path, monkeypatch):

@@ -131,6 +131,20 @@ def test_observer_as_the_node(settings):
             ).all(where=~np.isnan(found["residual"][100:]))
 
 
+def test_efforts_and_velocities_that_cannot_be_measurements():
+    robot, rng = context(), np.random.default_rng(1)
+    planned = moving(robot.model, 1.0)
+    planned.tau[300, 3], planned.v[600, 2] = 1e11, -1e8
+    states, residual, external = replay(
+        robot, Settings(), messages_of(planned, robot.names, rng, faults=False))
+    found = observe(robot.model, states, Settings(), ["residual", "external"])
+    agree(found["residual"], residual)
+    agree(found["external"], external)
+    assert np.nanmax(np.abs(external)) < 1e3
+    assert np.isnan(external[300:370]).all()
+    assert np.isnan(external[600:670]).all()
+
+
 @pytest.mark.parametrize("publishers", [1, 2])
 def test_parts_of_a_recording_as_the_node(publishers, tmp_path):
     """From the file to the columns, in several tasks."""

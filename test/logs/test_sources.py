@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 import sqlite3
 import struct
@@ -623,14 +624,17 @@ def test_times_of_tables_that_go_back(tmp_path, monkeypatch, block):
 
 def test_damaged_tables(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("time,position.a\n1,2\n2,3,4\n3,4\n4,5")
+    path.write_text("time,position.a\n1,2\n2,3,4\n3,4\n4,")
     source = files.open_source(path)
     assert "ends without a line break" in source.damage
     assert "skipped 1 lines that have 3 instead of 2 columns" in source.damage
     assert [row[4] for row in decoded(source)[0]] == [(2.0,), (4.0,)]
-    path.write_text("time,position.a\n1,2\n2,none\n")
+    path.write_text("time,position.a\n1,2\n2,none\nNULL,3\n4,\n5,6\n")
     found, decoder = decoded(files.open_source(path))
-    assert not found and "cannot be read" in next(iter(decoder.problems))
+    assert [row[4] for row in found] == [(2.0,), (6.0,)]
+    assert set(decoder.problems) == {
+        "skipped 1 lines with something else than numbers, the first: 'none' in the column "
+        "'position.a'", "rows without a time"}
     path.write_text("time,position.a\n1,2\n,3\n")
     found, decoder = decoded(files.open_source(path))
     assert len(found) == 1 and "rows without a time" in decoder.problems
@@ -647,6 +651,68 @@ def test_damaged_tables(tmp_path):
     parquet.write_bytes(parquet.read_bytes()[:-100])
     with pytest.raises(ValueError, match="is cut, or no Parquet file"):
         files.open_source(parquet)
+
+
+@pytest.mark.parametrize("end, whole", [
+    ("2,3,0.5", True), ("2,3,-1e-7", True), ("2,3,nan", True), ("2,3,4.", True), ("2,3,4\r", True),
+    ('2,3,"4"', True), ("2,3,idle", True), ("2,3,", False), ("2,3,-", False), ("2,3,1.5e", False),
+    ("2,3,1.5e-", False), ("2,3", False), ("2", False), ('2,3,"4', False)])
+def test_a_last_line_without_a_line_break(end, whole, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time,position.a,last\n1,2,3\n" + end, newline="")
+    source = files.open_source(path)
+    found, _ = decoded(source)
+    assert [row[4] for row in found] == [(2.0,), (3.0,)][:1 + whole]
+    assert ("its last line may be cut" in source.damage) != whole
+
+
+def test_a_table_that_a_full_disk_cut(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time,position.a\n" + 100 * "1,2.5\n")
+    path.write_bytes(path.read_bytes()[:512])
+    assert path.read_bytes().endswith(b"\n1,2.")
+    source = files.open_source(path)
+    assert len(decoded(source)[0]) == 82 and "its last line may be cut" in source.damage
+
+
+def test_columns_of_other_types(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"time": [1.0, 2.0], "position.a": ["1", "2"]}), path)
+    _, decoder = decoded(files.open_source(path))
+    assert list(decoder.problems) == ["the rows of a part cannot be read: the column 'position.a' "
+                                      "has the type string, expected numbers"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_time_that_is_no_time(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time,position.a\n1,2\n1e300,3\n")
+    assert len(decoded(files.open_source(path))[0]) == 1
+
+
+def test_a_chunk_that_is_no_longer_one(tmp_path):
+    """A changed byte makes it a record that readers skip; the statistics count it."""
+    path = write_mcap(tmp_path / "a.mcap", recorded(), compression="none", chunk_size=4096)
+    content = bytearray(path.read_bytes())
+    first = mcap_file.MAGIC + bytes([1])
+    start = len(first) + 8 + int.from_bytes(content[len(first):len(first) + 8], "little")
+    assert content[start] == 6
+    content[start] = 0x86
+    path.write_bytes(content)
+    source = files.open_source(path)
+    assert re.fullmatch(r"is damaged: (\d+) of its (\d+) chunks are found", source.damage)
+    assert len(decoded(source)[0]) < len(expected(recorded()))
+
+
+def test_rows_without_content(tmp_path):
+    path = write_bag2(tmp_path / "bag", recorded()) / "bag.db3"
+    with sqlite3.connect(path) as connection:
+        count, = connection.execute("SELECT count(*) FROM messages").fetchone()
+        connection.execute("UPDATE messages SET data = 0 WHERE id IN (3, 5)")
+    connection.close()
+    assert files.open_source(path).damage == (
+        f"is damaged in 2 messages: {count - 2} messages can be read")
 
 
 def test_numbers_of_rows_far_apart(tmp_path):

@@ -394,7 +394,7 @@ BAD = {
     "xacro number": (one_joint("revolute", AXIS.format("$(arg x) 0 1")),
                      'xyz of <axis> of joint "j" .*run the xacro command'),
     # elements and attributes
-    "no robot name": ("<robot/>", "<robot> has no attribute name"),
+    "no robot name": ("<robot/>", 'robot "robot" has no links'),
     "no links": (robot(), 'robot "r" has no links'),
     "no link name": (robot("<link/>"), "<link> has no attribute name"),
     "empty link name": (robot(link("")), "name of <link> is empty"),

@@ -7,8 +7,8 @@ parameter set, a topic listened to; of a launch file the arguments are looked up
 known kind fails.
 """
 import array
-import configparser
 import importlib
+import itertools
 import json
 import re
 import runpy
@@ -36,12 +36,15 @@ ARM7 = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 PAGES = generate.PAGES
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"(?<=\n\n)((?: {4,}\S.*\n?)+)")
+CELL = re.compile(r"^\| [^|]+ \| `([^`|]+)` \|", re.MULTILINE)
 ROBOT = "my_robot.urdf"
 
 
 def commands(page):
-    """Those of a page: what is indented or fenced as bash, a line each."""
+    """Those of a page: what is indented or fenced as bash, a line each; tables of commands."""
     text = page.read_text()
+    for table in re.findall(r"^\| [^|]+ \| command \|.*\n((?:\|.*\n)+)", text, re.MULTILINE):
+        yield from CELL.findall(table)
     fenced = [code for language, code in FENCE.findall(text) if language == "bash"]
     for block in [*fenced, *BLOCK.findall(FENCE.sub("", text))]:
         for line in re.sub(r"\\\n\s*", "", block).splitlines():
@@ -288,10 +291,7 @@ def _of_ros(graph, words):
 @kind("ros2 run dyn_ros")
 def _executable(graph, words):
     name, *rest = words
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    assert re.search(rf"^{name} = ", "\n".join(
-        setup["options.entry_points"].values()), re.MULTILINE)
+    assert re.search(rf"^{name} = ", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     if rest:
         ros, *pairs = rest
         assert ros == "--ros-args"
@@ -340,12 +340,35 @@ def _rviz(graph, words):
     assert (ROOT / file.removeprefix("$ROS2_PKG_PREFIX/")).exists()
 
 
+def exit_code(words):
+    """Run the command here; ``--version`` ends it by an exception."""
+    try:
+        return cli.main(words)
+    except SystemExit as end:
+        return end.code
+
+
 @kind("dyn_ros")
 def _own_command(graph, words):
     if words[0] in ("demo", "precompile", "view") or "--scheduler" in words:    # other tests
         cli._parser().parse_args(words)
     else:
-        assert cli.main(words) == 0
+        assert exit_code(words) == 0
+
+
+@kind("pip install", "uvx --from")
+def _installed(graph, words):
+    """The files and extras exist; test_package.py builds the package."""
+    for word in itertools.takewhile(lambda word: word != "dyn_ros", words):
+        if word.startswith("--config-settings=ros="):
+            assert (ROOT / f"requirements-{word.rpartition('=')[2]}.txt").exists()
+            continue
+        path, _, extras = word.rstrip("]").partition("[")
+        assert (ROOT / path / "pyproject.toml").exists()
+        for extra in filter(None, extras.split(",")):
+            assert re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    if "dyn_ros" in words:
+        cli._parser().parse_args(words[words.index("dyn_ros") + 1:])
 
 
 @kind("dask")
@@ -360,8 +383,8 @@ def _made(graph, words):
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     for name, value in (word.split("=", 1) for word in words if "=" in word):
         assert re.search(rf"^{name}=", makefile, re.MULTILINE), "not in its help"
-        if name == "ARGS" and target == "demo":
-            cli._parser().parse_args(["demo", *shlex.split(value)])
+        if name == "ARGS" and target in ("demo", "view"):
+            cli._parser().parse_args([target, *shlex.split(value)])
         elif name == "ARGS":
             assert all((ROOT / path).exists() for path in shlex.split(value)
                        if not path.startswith("-"))
@@ -412,6 +435,6 @@ def test_every_fence_has_a_language_that_is_tested():
     """Python runs in test_docs.py; text is compared if it is the output of a program."""
     for page in PAGES:
         for language, code in FENCE.findall(page.read_text()):
-            assert language in ("python", "bash", "text", "ini", "json"), page
+            assert language in ("python", "bash", "text", "toml", "json"), page
             if language == "json":
                 json.loads(code)

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The mean force of a contact."""
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -37,16 +39,41 @@ def test_first_is_unchanged_and_constant_force_remains(contact):
         assert mean.magnitude == pytest.approx(np.linalg.norm(found.force))
 
 
-def test_is_the_mean_until_its_duration_has_passed(contact):
+def test_is_the_weighted_mean_until_its_duration_has_passed(contact):
     average, rng = ContactAverage(1.0), np.random.default_rng(0)
     found = [contact([1.0, 5.0, -2.0], 0.02, rng) for _ in range(20)]
     means = [average.update(each, n * STEP) for n, each in enumerate(found)]
     assert all(each.determined for each in found)
     forces = np.array([each.force for each in found])
-    assert np.allclose(means[-1].force, forces.mean(axis=0))
+    weights = [1.0 / np.trace(each.covariance) for each in found]
+    assert np.allclose(means[-1].force, np.average(forces, axis=0, weights=weights), rtol=1e-12)
     true = np.array([1.0, 5.0, -2.0])
     assert np.linalg.norm(means[-1].force - true) < 0.5 * np.sqrt(
         np.mean(np.sum((forces - true) ** 2, axis=1)))
+
+
+def test_forces_of_an_uncertain_link_count_little(contact):
+    average, sure = ContactAverage(0.2), contact([1.0, 5.0, -2.0])
+    off = dataclasses.replace(sure, force=sure.force + [5.0, 0.0, 0.0],
+                              covariance=sure.covariance + 4.0 * np.eye(3),
+                              point=sure.point + 0.05, point_deviation=0.08)
+    for n in range(100):
+        mean = average.update(off if 20 <= n < 60 else sure, n * STEP)
+    assert np.linalg.norm(mean.force - sure.force) < 0.01
+    assert np.linalg.norm(mean.point - sure.point) < 1e-3
+
+
+def test_the_line_of_another_link_starts_its_own_mean(contact):
+    average, rng = ContactAverage(1.0), np.random.default_rng(1)
+    for n in range(50):
+        average.update(contact([1.0, 5.0, -2.0]), n * STEP)
+    points = []
+    for n in range(50, 70):
+        found = dataclasses.replace(contact([1.0, 5.0, -2.0]), link="another",
+                                    point=rng.standard_normal(3))
+        points.append(found.point)
+        mean = average.update(found, n * STEP)
+    assert np.allclose(mean.point, np.mean(points, axis=0))
 
 
 def test_follows_a_change_with_its_time_constant(contact):

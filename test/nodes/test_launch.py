@@ -147,7 +147,7 @@ def test_a_missing_description_ends_the_launch(tmp_path, file, argument):
 
 @pytest.mark.parametrize("argument, value, required", [
     (None, "", True), ("gui", "true", True), ("gui", "1", True), ("gui", "false", False),
-    ("gui", None, False)])
+    ("gui", None, False), ("gui", "", False), ("gui", "robot.urdf", True)])
 def test_a_missing_package_is_named_with_a_remedy(monkeypatch, argument, value, required):
     from dyn_ros.launch_checks import LaunchError, require_package
     from launch import LaunchContext

@@ -169,8 +169,8 @@ def check_torques(markers, arm, q, tau, radius=0.1):
             steps = np.arctan2(np.cross(spokes[:-1], spokes[1:]) @ axis,
                                np.sum(spokes[:-1] * spokes[1:], -1))
             close(steps.sum(), FULL * part)
-            green, red = np.array([0.1, 0.8, 0.2, 1.0]), np.array([1.0, 0.1, 0.1, 1.0])
-            close(color(marker), green + abs(part) * (red - green), 1e-6)
+            light, full = np.array([0.94, 0.55, 0.0, 1.0]), np.array([0.88, 0.04, 0.11, 1.0])
+            close(color(marker), light + abs(part) * (full - light), 1e-6)
 
 
 def test_torques_are_arrows_about_the_axes(run, arm):

@@ -189,6 +189,12 @@ def test_the_residual_is_measured_minus_modeled(robot, listen):
     (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [*tau[:3], math.nan, *tau[4:]])),
      "unknown effort of elbow_pitch"),
     (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [], tau)), "unknown velocity of"),
+    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, v, [*tau[:3], -1e11, *tau[4:]])),
+     "the effort of elbow_pitch is -1e+11, and more than 65000 is not plausible: check its unit "
+     "and its sensor, and effort_constant"),
+    (lambda robot: robot.say(1, change=lambda q, v, tau: (q, [*v[:3], 1e8, *v[4:]], tau)),
+     "the velocity of elbow_pitch is 1e+08, and more than 3100 is not plausible: check its unit "
+     "and its sensor"),
 ])
 def test_missing_input_is_stated_and_nothing_is_published(
         client, node, robot, listen, trouble, text):
@@ -392,6 +398,19 @@ def test_one_request_listens_at_a_time(client, node, robot):
     assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
 
 
+def test_a_request_replaces_an_earlier_one_whose_client_may_have_died(client, node, robot):
+    robot.say(100)
+    first = client.send(Tare, node.name + "/tare", Tare.Request(duration=600.0))
+    client.settle()
+    robot.say(20)
+    second = client.send(Tare, node.name + "/tare", Tare.Request(duration=0.05))
+    client.settle()
+    assert first.done()
+    assert first.result().message == "~/tare ended early: it has been called again"
+    assert ask(client, robot, None, None, second, 20).success
+    assert client.call(Tare, node.name + "/tare", Tare.Request(clear=True)).success
+
+
 @pytest.mark.parametrize("how, text", [
     (lambda client, node, robot: setattr(robot, "time", robot.time - 20.0), "jumped back"),
     (lambda client, node, robot: client.set_parameters(node, gain=90.0), "parameters"),
@@ -425,6 +444,20 @@ def test_listening_ends_without_states(client, node, robot, monkeypatch):
     assert "no state" in future.result().message
 
 
+def test_listening_ends_if_the_observer_does_not_settle(client, node, robot, monkeypatch):
+    """A slow simulation, for example."""
+    robot.say(50)
+    robot.time += 5.0
+    future = client.send(Tare, node.name + "/tare", Tare.Request(duration=10.0))
+    client.settle()
+    robot.say(3)
+    later = node.node.steady_time() + 10.0
+    monkeypatch.setattr(node.node, "steady_time", lambda: later)
+    robot.say(1)
+    assert future.done()
+    assert future.result().message == "~/tare ended early: the observer has not settled"
+
+
 def test_a_calibration_that_is_too_short_is_rejected_at_once(client, node):
     answer = client.call(CalibrateThresholds, node.name + "/calibrate",
                          CalibrateThresholds.Request(duration=3.0))
@@ -443,6 +476,7 @@ def test_calibration_proposes_and_applies_thresholds(client, node, robot, listen
     assert answer.success, answer.message
     assert answer.joint == robot.names
     assert answer.states > 2000
+    assert "the model explains" not in answer.message
     assert np.all(np.array(answer.threshold) > 3.0 * np.array(answer.deviation))
     fixed = node.node.get_parameter("thresholds.fixed").value
     assert list(fixed) == list(answer.threshold)
@@ -450,6 +484,17 @@ def test_calibration_proposes_and_applies_thresholds(client, node, robot, listen
         node, **{"thresholds.fixed": (Parameter.Type.DOUBLE_ARRAY, []),
                  "thresholds.per_speed": (Parameter.Type.DOUBLE_ARRAY, []),
                  "noise.external": (Parameter.Type.DOUBLE_ARRAY, [])}) == (True, "")
+
+
+def test_a_calibration_with_exchanged_efforts_names_the_joints(client, node, robot):
+    exchanged = [0, 3, 2, 1, 4, 5, 6]
+    answer = ask(
+        client, robot, CalibrateThresholds, "calibrate",
+        CalibrateThresholds.Request(duration=12.0), 500, swing=0.3,
+        change=lambda q, v, tau: (q, v, tau[exchanged]), step=5e-3)
+    assert answer.success, answer.message
+    assert ("the model explains less than half of the efforts of shoulder_pitch, elbow_pitch: "
+            in answer.message)
 
 
 def test_a_payload_is_weighed_from_six_poses_and_attached(client, node, robot, arm, listen):

@@ -24,10 +24,11 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 from visualization_msgs.msg import Marker, MarkerArray
 
+import dyn_ros
 from dyn_ros.msg import ExternalContact
-from dyn_ros.nodes import viewer_node
 from dyn_ros.nodes.viewer_node import ViewerNode
 from dyn_ros.srv import ClearPayload, EstimatePayload, SetPayload
+from dyn_ros.viewer import session
 
 from .conftest import NodeProcess
 
@@ -67,6 +68,10 @@ class Viewer:
         self.node.close()
         self.node.destroy_node()
 
+    @property
+    def session(self):
+        return self.node.session
+
     def topic(self, name):
         return f"{self.namespace}/{name}"
 
@@ -80,7 +85,7 @@ class Viewer:
         """Bring it up to date until something holds."""
         end = time.monotonic() + 60.0
         while not ready():
-            assert time.monotonic() < end, (self.status, list(self.node._problems))
+            assert time.monotonic() < end, (self.status, list(self.session._problems))
             if again:
                 again()
             self.update()
@@ -102,14 +107,14 @@ class Viewer:
 
     @property
     def status(self):
-        return self.node._panel._status.content if self.node._panel else ""
+        return self.session.panel._status.content if self.session.panel else ""
 
     def reports(self, word):
-        return lambda: any(word in text for _, text in self.node._problems)
+        return lambda: any(word in text for _, text in self.session._problems)
 
     def slide(self, slot, value):
         """As a user does it."""
-        self.node._panel.events.put(("slide", slot, value))
+        self.session.panel.events.put(("slide", slot, value))
 
 
 @pytest.fixture
@@ -137,10 +142,10 @@ def test_it_waits_for_a_robot_and_shows_the_latest(open_viewer):
     viewer = open_viewer()
     viewer.update()
     viewer.describe(ARM7)
-    assert viewer.node._robot.names == NAMES
+    assert viewer.session.robot.names == NAMES
     viewer.describe(BAR)
-    assert viewer.node._robot.names == ["bar_joint"]
-    names = viewer.node._server.scene._handle_from_node_name
+    assert viewer.session.robot.names == ["bar_joint"]
+    names = viewer.session.server.scene._handle_from_node_name
     assert "/robot/0" in names and "/robot/0/1" not in names
     viewer.update()
 
@@ -148,7 +153,7 @@ def test_it_waits_for_a_robot_and_shows_the_latest(open_viewer):
 def test_a_bad_description_is_reported_and_the_robot_stays(viewer):
     viewer.say(String, "robot_description", String(data="<robot>"),
                viewer.reports("not well-formed"), durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    assert viewer.node._robot.names == NAMES
+    assert viewer.session.robot.names == NAMES
 
 
 def test_a_file_that_is_missing_is_reported(open_viewer):
@@ -158,14 +163,14 @@ def test_a_file_that_is_missing_is_reported(open_viewer):
 
 def test_joint_states_move_it_whatever_their_order(viewer):
     message = JointState(name=["other", *reversed(NAMES)], position=[9.0, *np.arange(7) / 10])
-    viewer.say(JointState, "joint_states", message, lambda: np.isfinite(viewer.node._q).all())
-    np.testing.assert_array_equal(viewer.node._q, np.arange(7)[::-1] / 10)
+    viewer.say(JointState, "joint_states", message, lambda: np.isfinite(viewer.session._q).all())
+    np.testing.assert_array_equal(viewer.session._q, np.arange(7)[::-1] / 10)
 
 
 def test_joint_states_that_cannot_be_used_are_reported(viewer):
     viewer.say(JointState, "joint_states", states([0.1, math.nan]),
                viewer.reports("shoulder_pitch"))
-    assert viewer.node._q[0] == 0.1 and math.isnan(viewer.node._q[1])
+    assert viewer.session._q[0] == 0.1 and math.isnan(viewer.session._q[1])
     viewer.say(JointState, "joint_states", JointState(name=NAMES, position=[0.0]),
                viewer.reports("7 names, but 1 positions"))
     viewer.until(lambda: "1 positions" in viewer.status)
@@ -176,18 +181,18 @@ def test_torques_come_and_are_forgotten(viewer, monkeypatch):
     for topic, curve in (("dynamics/gravity", "gravity"), ("dynamics/nle", "nle"),
                          ("vereshchagin/constraint_torques", "constraint")):
         viewer.say(JointState, topic, effort,
-                   lambda curve=curve: np.isfinite(viewer.node._torques[curve]).all())
-        np.testing.assert_array_equal(viewer.node._torques[curve], np.arange(7.0)[::-1])
-    monkeypatch.setattr(viewer_node, "STALE", -math.inf)
+                   lambda curve=curve: np.isfinite(viewer.session._torques[curve]).all())
+        np.testing.assert_array_equal(viewer.session._torques[curve], np.arange(7.0)[::-1])
+    monkeypatch.setattr(session, "STALE", -math.inf)
     viewer.update()
-    assert np.isnan(viewer.node._torques["gravity"]).all()
+    assert np.isnan(viewer.session._torques["gravity"]).all()
 
 
 def test_measured_effort(viewer):
     message = states([0.0] * 7, effort=np.arange(7.0))
     viewer.say(JointState, "joint_states", message,
-               lambda: np.isfinite(viewer.node._torques["effort"]).all())
-    np.testing.assert_array_equal(viewer.node._torques["effort"], np.arange(7.0))
+               lambda: np.isfinite(viewer.session._torques["effort"]).all())
+    np.testing.assert_array_equal(viewer.session._torques["effort"], np.arange(7.0))
 
 
 def test_odometry_moves_the_root(viewer):
@@ -195,8 +200,8 @@ def test_odometry_moves_the_root(viewer):
     message.header.frame_id = "hall"
     message.pose.pose.position.x = 2.0
     viewer.say(Odometry, "odom", message,
-               lambda: viewer.node._robot._root.position[0] == 2.0)
-    assert viewer.node.node_of("hall") == ""
+               lambda: viewer.session.robot._root.position[0] == 2.0)
+    assert viewer.session.node_of("hall") == ""
     message.pose.pose.orientation.w = math.nan
     viewer.say(Odometry, "odom", message, viewer.reports("the base's pose is not finite"))
 
@@ -209,19 +214,19 @@ def ball(frame):
 
 
 def test_markers(viewer):
-    viewer.say(MarkerArray, "dynamics/markers", ball("tool"), lambda: len(viewer.node._drawing))
+    viewer.say(MarkerArray, "dynamics/markers", ball("tool"), lambda: len(viewer.session.drawing))
     viewer.say(MarkerArray, "dynamics/markers", ball("nowhere"), viewer.reports("nowhere"))
-    assert len(viewer.node._drawing) == 0
+    assert len(viewer.session.drawing) == 0
     viewer.until(lambda: "nowhere" in viewer.status)
-    viewer.until(lambda: viewer.node._panel._seen)
+    viewer.until(lambda: viewer.session.panel._seen)
 
 
 def test_other_topics_of_markers(viewer, client):
     done = viewer.node.set_parameters_atomically([Parameter("marker_topics", value=["mine"])])
     assert done.successful
-    viewer.say(MarkerArray, "mine", ball("base_link"), lambda: len(viewer.node._drawing))
+    viewer.say(MarkerArray, "mine", ball("base_link"), lambda: len(viewer.session.drawing))
     viewer.node.set_parameters_atomically([Parameter("marker_topics", value=["dynamics/markers"])])
-    assert len(viewer.node._drawing) == 0
+    assert len(viewer.session.drawing) == 0
 
 
 def test_a_slider_publishes_joint_states(viewer, client):
@@ -247,14 +252,14 @@ def test_a_slider_stops_what_moves_by_itself(open_viewer, client):
     viewer.until(lambda: viewer.node._motion.service_is_ready())
     viewer.slide(0, 0.3)
     viewer.until(lambda: asked == [False])
-    assert viewer.node._panel._play.label == "Move by itself"
-    viewer.node._panel.events.put(("play",))
+    assert viewer.session.panel._play.label == "Move by itself"
+    viewer.session.panel.events.put(("play",))
     viewer.until(lambda: asked == [False, True])
-    assert viewer.node._follower is None and viewer.node._panel._play.label == "Pause"
+    assert viewer.session._follower is None and viewer.session.panel._play.label == "Pause"
 
 
 def test_sliders_only_show_while_another_one_moves_the_robot(viewer):
-    sliders = viewer.node._panel._sliders
+    sliders = viewer.session.panel._sliders
     viewer.say(JointState, "joint_states", states([0.0] * 7), lambda: sliders[0].disabled)
     viewer.until(lambda: not sliders[0].disabled)
 
@@ -264,15 +269,16 @@ def test_a_push(viewer, client):
     client.node.create_subscription(WrenchStamped, viewer.topic("push"), heard.append, 10)
     viewer.until(lambda: heard)
     assert heard[-1].header.frame_id == "tool" and heard[-1].wrench.force.x == 0.0
-    viewer.node._handle.position = (0.1, 0.0, -0.2)
+    pull = viewer.session.robot.to_world("tool", (0.1, 0.0, -0.2))
+    viewer.session._handle.pull(pull)
     viewer.until(lambda: heard[-1].wrench.force.x != 0.0)
     force, torque = heard[-1].wrench.force, heard[-1].wrench.torque
     np.testing.assert_allclose((force.x, force.y, force.z), (10.0, 0.0, -20.0), rtol=1e-6)
     assert (torque.x, torque.y, torque.z) == (0.0, 0.0, 0.0)
-    viewer.node._panel._link.value = "nothing"          # a zero force is published
+    viewer.session.panel._link.value = "nothing"          # a zero force is published
     viewer.until(lambda: heard[-1].wrench.force.x == 0.0)
-    viewer.until(lambda: viewer.node._handle is None)
-    viewer.node._panel._link.value = "forearm_link"
+    viewer.until(lambda: viewer.session._handle is None)
+    viewer.session.panel._link.value = "forearm_link"
     viewer.until(lambda: heard[-1].header.frame_id == "forearm_link")
 
 
@@ -297,15 +303,17 @@ def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):
         '<axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
         for i in range(11))
     viewer = open_viewer(robot_description=f'<robot name="many">{many}</robot>')
-    panel = viewer.node._panel
-    assert len(panel._plots) == 8 and panel._page.options == ("j00 .. j07", "j08 .. j10")
+    panel = viewer.session.panel
+    plots = panel._narrow_plots
+    assert len(plots._plots) == 8
+    assert plots._page.options == ("1: j00 .. j07", "2: j08 .. j10")
     viewer.update()
     panel.show_numbers()
-    assert "j00" in panel._plots[0]._text.content
-    panel._page.value = "j08 .. j10"
+    assert "j00" in plots._plots[0]._text.content
+    plots._page.value = "2: j08 .. j10"
     panel.show_numbers()
-    assert "j08" in panel._plots[0]._text.content
-    assert [plot._text.visible for plot in panel._plots] == [True] * 3 + [False] * 5
+    assert "j08" in plots._plots[0]._text.content
+    assert [plot._text.visible for plot in plots._plots] == [True] * 3 + [False] * 5
 
 
 def contact(**fields):
@@ -319,38 +327,38 @@ def contact(**fields):
 
 def shown(viewer):
     viewer.update()
-    panel = viewer.node._panel.touch
+    panel = viewer.session.panel.touch
     return panel._lamp.content, panel._forces.content
 
 
 @pytest.fixture
 def watched(viewer, monkeypatch):
     """A viewer with a browser."""
-    monkeypatch.setattr(viewer.node._server, "get_clients", lambda: {0: None})
+    monkeypatch.setattr(viewer.session.server, "get_clients", lambda: {0: None})
     return viewer
 
 
 def test_a_contact(watched, monkeypatch):
-    viewer, panel = watched, watched.node._panel.touch
+    viewer, panel = watched, watched.session.panel.touch
     viewer.update()
     assert not panel._contact.visible
     viewer.say(ExternalContact, "observer/contacts", contact(),
-               lambda: viewer.node._touch._contact is not None)
+               lambda: viewer.session.touch._contact is not None)
     lamp, forces = shown(viewer)
     assert panel._contact.visible
     assert "contact at tool" in lamp and 'data-collision="true"' in lamp
     assert "9.5 \u00b1 0.2 N<" in forces
-    arrow = viewer.node._touch._arrow
+    arrow = viewer.session.touch._arrow
     assert arrow.visible
     start, end = arrow.points[0]
     np.testing.assert_allclose(end - start, [0.076, 0.0, 0.057], atol=1e-6)    # 100 N/m
     assert (start - [0.0, 0.0, 1.0]) @ (end - start) == pytest.approx(0.0, abs=1e-9)    # beside it
     assert 0.01 < np.linalg.norm(start - [0.0, 0.0, 1.0]) < 0.1
     viewer.say(ExternalContact, "observer/contacts", ExternalContact(),
-               lambda: not viewer.node._touch._contact.collision)
+               lambda: not viewer.session.touch._contact.collision)
     lamp, forces = shown(viewer)
     assert "nothing touches the robot" in lamp and "none" in forces and not arrow.visible
-    viewer.node._touch._received = -math.inf        # the node has ended
+    viewer.session.touch._received = -math.inf        # the node has ended
     viewer.update()
     assert not panel._contact.visible
 
@@ -359,13 +367,14 @@ def test_the_angle_between_push_and_estimate(watched):
     """Of a robot that is turned: yaw of 90 degrees at its first joint."""
     viewer = watched
     viewer.say(JointState, "joint_states", states([np.pi / 2] + [0.0] * 6),
-               lambda: np.isfinite(viewer.node._q).all())
-    viewer.node._handle.position = (0.0, -0.1, 0.0)     # along x in the world
+               lambda: np.isfinite(viewer.session._q).all())
+    viewer.until(lambda: viewer.session.robot.to_world("tool", (0.0, -1.0, 0.0))[0] > 0.999)
+    viewer.session._handle.pull(np.array([0.1, 0.0, 0.0]))
     message = contact()
     message.direction.x, message.direction.y, message.direction.z = (
         math.cos(0.1), math.sin(0.1), 0.0)
     viewer.say(ExternalContact, "observer/contacts", message,
-               lambda: viewer.node._touch._contact is not None)
+               lambda: viewer.session.touch._contact is not None)
     viewer.until(lambda: "10.0 N" in shown(viewer)[1])
     assert "6\u00b0 off" in shown(viewer)[1]
 
@@ -375,15 +384,15 @@ def test_a_contact_without_direction(watched):
     viewer, message = watched, contact()
     message.direction.x = message.direction.y = message.direction.z = math.nan
     viewer.say(ExternalContact, "observer/contacts", message,
-               lambda: viewer.node._touch._contact is not None)
-    assert "not determined" in shown(viewer)[1] and viewer.node._touch._arrow is None
+               lambda: viewer.session.touch._contact is not None)
+    assert "not determined" in shown(viewer)[1] and viewer.session.touch._arrow is None
     wrench = WrenchStamped()
     wrench.header.frame_id = "tool"
     wrench.wrench.force.y = -4.0
     viewer.say(WrenchStamped, "observer/external_wrench", wrench,
-               lambda: viewer.node._touch._wrench is not None)
+               lambda: viewer.session.touch._wrench is not None)
     assert "4.0 N" in shown(viewer)[1]
-    np.testing.assert_allclose(np.diff(viewer.node._touch._arrow.points[0], axis=0),
+    np.testing.assert_allclose(np.diff(viewer.session.touch._arrow.points[0], axis=0),
                                [[0.0, -0.04, 0.0]], atol=1e-6)
 
 
@@ -392,7 +401,7 @@ def test_a_contact_in_axes_that_do_not_exist(watched):
     message.header.frame_id = "nowhere"
     watched.say(ExternalContact, "observer/contacts", message, watched.reports("nowhere"))
     shown(watched)
-    assert watched.node._touch._arrow is None
+    assert watched.session.touch._arrow is None
 
 
 def answer(viewer, client, kind, topic, **fields):
@@ -410,7 +419,7 @@ def answer(viewer, client, kind, topic, **fields):
 
 def test_hanging_and_weighing_a_payload(open_viewer, client):
     viewer = open_viewer(robot_description=ARM7, simulated_robot="arm")
-    touch, events = viewer.node._panel.touch, viewer.node._panel.events
+    touch, events = viewer.session.panel.touch, viewer.session.panel.events
     inertia = InertiaStamped()
     inertia.header.frame_id, inertia.inertia.m, inertia.inertia.com.z = "tool", 0.503, 0.031
     hung = answer(viewer, client, SetPayload, "arm/set_payload", success=True)
@@ -425,8 +434,8 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
     touch._hung.value = True
     viewer.until(lambda: hung)
     assert hung[0].inertia.header.frame_id == "tool" and hung[0].inertia.inertia.m == 0.5
-    names = viewer.node._server.scene._handle_from_node_name
-    assert viewer.node._touch._ball.name in names
+    names = viewer.session.server.scene._handle_from_node_name
+    assert viewer.session.touch._ball.name in names
     for number in (1, 2):
         events.put(("weigh",))
         viewer.until(lambda number=number: len(weighed) == number and not touch._weigh.disabled)
@@ -437,15 +446,15 @@ def test_hanging_and_weighing_a_payload(open_viewer, client):
     touch._hung.value = False
     viewer.until(lambda: taken and forgotten)
     assert forgotten[0].name == "estimated" and touch._weight.content == ""
-    assert viewer.node._touch._ball is None
+    assert viewer.session.touch._ball is None
 
 
 def test_a_weighing_that_fails(viewer, client):
     answer(viewer, client, EstimatePayload, "observer/estimate_payload", message="no efforts")
-    touch = viewer.node._panel.touch
+    touch = viewer.session.panel.touch
     assert not touch._payload.visible
     viewer.until(viewer.node._touch._estimate.service_is_ready)
-    viewer.node._panel.events.put(("weigh",))
+    viewer.session.panel.events.put(("weigh",))
     viewer.until(lambda: "no efforts" in touch._weight.content)
     assert not touch._weigh.disabled and not touch._hung.visible
 
@@ -491,3 +500,50 @@ def test_ctrl_c_while_it_imports_ends_it_quietly(tmp_path, monkeypatch):
     node = NodeProcess(tmp_path, module="dyn_ros.nodes.viewer_node")
     assert node.process.wait(60) == 0
     assert node.output() == ""
+
+
+MARKERS = ("dynamics", "centroidal", "vereshchagin", "observer")
+
+
+def test_robot_and_markers_of_all_nodes_are_of_one_state(open_viewer, client, tmp_path):
+    """While the arm moves quickly: the center of mass is that of the posture on the page."""
+    path = Path(__file__).parents[2] / "dyn_ros" / "robots" / "arm7.urdf"
+    parameters = tmp_path / "parameters.yaml"
+    parameters.write_text("/**/vereshchagin:\n  ros__parameters:\n    constraints: hold_pose\n"
+                          "    tip_frame: tool\n")
+    node = NodeProcess(tmp_path, "--params-file", str(parameters),
+                       module="dyn_ros.nodes.dyn_ros_node", robot_description_file=path)
+    topics = [f"{node.namespace}/{name}/markers" for name in MARKERS]
+    viewer = open_viewer(robot_description=ARM7, marker_topics=topics)
+    publishers = [client.node.create_publisher(JointState, f"{each.namespace}/joint_states", 10)
+                  for each in (node, viewer)]
+    model = dyn_ros.Model.from_urdf(ARM7)
+    data, drawing, compared = dyn_ros.Data(model), viewer.session.drawing, 0
+
+    def publish():
+        now = time.time_ns()
+        q = np.sin(3.0 * 1e-9 * (now % 10**12) + np.arange(7.0))
+        message = states(q.tolist(), velocity=[0.0] * 7, effort=[0.0] * 7)
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(now, 10**9)
+        for publisher in publishers:
+            publisher.publish(message)
+
+    def compare():
+        nonlocal compared
+        shown = [each for at, each in drawing._nodes.items()
+                 if at.namespace == "com" and each.handle.visible]
+        if shown and set(topics) <= {topic for topic, _ in drawing.families}:
+            q = viewer.session.robot._shown
+            dyn_ros.center_of_mass(model, data, q)
+            base = model.base_inertia
+            whole = (model.total_mass * data.com + base.mass * np.asarray(base.com)) / (
+                model.total_mass + base.mass)
+            np.testing.assert_allclose(shown[0].handle.position, whole, atol=1e-4)
+            compared += 1
+        return compared >= 30
+    try:
+        viewer.until(compare, publish)
+    finally:
+        node.stop()
+        for publisher in publishers:
+            client.node.destroy_publisher(publisher)

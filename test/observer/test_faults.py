@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Faults of measured efforts: found and named, and nothing else."""
+import copy
 import functools
 
 import numpy as np
@@ -10,6 +11,7 @@ from identification.robots import load
 from observer.simulated import Arm, Push, moves, waves, with_friction
 
 import dyn_ros
+from dyn_ros.observer.faults import largest_efforts, largest_speeds, typical_efforts
 
 TOOL, DT = {"panda": "panda_hand", "ur5": "tool0"}, 1e-3
 WEAK = {"panda": 6, "ur5": 5}           # the last joint needs nearly no effort
@@ -79,6 +81,20 @@ def test_a_wrong_sign_and_wrong_units_are_found(name, kind, factor, fault):
         found = faults(model, recording, tau)
         assert found in ([(model.velocity_names[k], fault)], [])
         assert found or k == WEAK[name]
+
+
+@every_motion
+def test_a_wrong_sign_is_found_although_the_robot_is_pushed(name, kind):
+    """A third of the time."""
+    rng, model = np.random.default_rng(3), description(name)
+    pushes = [Push(TOOL[name], rng.uniform(-30.0, 30.0, 3), start, start + 0.5)
+              for start in np.arange(1.0, 58.0, 1.5)]
+    recording = arm(name, kind).record(60.0, pushes)
+    assert faults(model, recording) == []
+    for k in range(3):
+        tau = recording.tau.copy()
+        tau[:, k] *= -1.0
+        assert faults(model, recording, tau) == [(model.velocity_names[k], "sign")]
 
 
 def test_all_efforts_have_other_units():
@@ -183,6 +199,20 @@ def test_a_monitor_finds_a_wrong_sign_soon_and_forgets():
     assert [fault.kind for fault in monitor.faults] == ["sign"]
     monitor.reset()
     assert monitor.faults == ()
+
+
+def test_what_cannot_be_a_measurement():
+    """A thousand times the limit; what the robot needs is plausible whatever the limit says."""
+    model = description("panda")
+    np.testing.assert_allclose(largest_efforts(model), 1e3 * model.effort_limit)
+    np.testing.assert_allclose(largest_speeds(model), 1e3 * model.velocity_limit)
+    wrong = copy.copy(model)
+    wrong.effort_limit[:], wrong.velocity_limit[:] = 1e-6, 1e-6
+    assert (largest_efforts(wrong) >= 1e2 * typical_efforts(model)).all()
+    assert (largest_speeds(wrong) == 1e3).all()
+    wrong.effort_limit[:], wrong.velocity_limit[:] = np.inf, 0.0
+    assert (largest_efforts(wrong) == 1e6).all()
+    assert (largest_speeds(wrong) == 1e6).all()
 
 
 def test_invalid_gain():

@@ -3,6 +3,8 @@
 """A page without a browser: what is sent to browsers can be read back from its handles."""
 import pytest
 
+from .chromium import CHROMIUM, SWITCHES
+
 
 @pytest.fixture
 def server():
@@ -11,3 +13,15 @@ def server():
     server = page.serve("127.0.0.1", 0, "test")
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, if it is installed."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield browser
+        browser.close()

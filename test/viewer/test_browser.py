@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo in a real browser: it loads, a slider moves, torques change."""
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -18,17 +17,11 @@ from dyn_ros.demo.run import ADDRESS, ARM
 
 pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("viser", reason="no viser: pip install viser")
-playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("no Chromium: apt install chromium", allow_module_level=True)
 
+from .chromium import SLOW
+
+UNITS = {"": 1.0, "k": 1e3, "m": 1e-3, "\u00b5": 1e-6}
 START = 120.0      # seconds; the first start on a machine compiles
-SLOW = 60_000      # ms: pictures are drawn without a graphics card
-SWITCHES = [f"--{each}" for each in (
-    "no-sandbox", "disable-gpu", "use-gl=angle", "use-angle=swiftshader",
-    "enable-unsafe-swiftshader", "disable-quic", "no-first-run", "disable-background-networking",
-    "disable-component-update", "disable-sync")]
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +56,6 @@ def demo(other_domain):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -130,9 +115,12 @@ def ear(demo):
 
 
 def numbers(page, kind):
-    """The numbers that the page shows for each joint."""
-    return {name: float(page.locator(f"[data-joint={name}] .{kind}").inner_text())
-            for name in dyn_ros.Model.from_urdf_file(ARM).joint_names}
+    """The numbers that the page shows for each joint [N m]."""
+    def number(name):
+        joint = page.locator(f"[data-joint={name}]")
+        unit = joint.locator(".unit").inner_text().removesuffix("N m")
+        return float(joint.locator(f".{kind}").inner_text()) * UNITS[unit]
+    return {name: number(name) for name in dyn_ros.Model.from_urdf_file(ARM).joint_names}
 
 
 def until(ready, what):
@@ -180,7 +168,8 @@ def test_a_slider_moves_the_joint_and_its_torques(page, ear):
 
 
 def test_a_payload_is_a_contact_until_it_has_been_weighed(page):
-    box = page.locator("input[type=checkbox]:visible").first
+    page.get_by_role("tab", name="Touch").click()
+    box = page.get_by_label("0.5 kg")
     page.get_by_text("nothing touches the robot").wait_for()
     box.click()
     page.get_by_text("contact at").wait_for()

@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
-from dyn_ros.demo.motion import Motion, Resumed
 from dyn_ros.demo.run import ARM
 from dyn_ros.model.urdf import read_urdf
 from dyn_ros.viewer.follower import STIFFNESS, SpringFollower
+from dyn_ros.viewer.motion import Motion, Resumed
 
 
 def test_it_rests_until_a_slider_moves():

@@ -233,12 +233,141 @@ def test_a_quaternion_that_is_not_set_is_no_turn(drawing):
     np.testing.assert_allclose(nodes(drawing)[0].batched_wxyzs, [(1, 0, 0, 0)])
 
 
-def test_hidden_ones_stay_hidden(drawing):
+def test_hidden_ones_stay_hidden_and_are_not_sent(drawing):
     take(drawing, marker(), marker(ns="kind/part"), marker(ns="other"))
     assert list(drawing.families) == [("markers", "kind"), ("markers", "other")]
     drawing.show("markers", "kind", False)
-    assert [node.visible for node in nodes(drawing)] == [False, False, True]
+    drawing.draw(0.0)
+    assert len(nodes(drawing)) == 1 and len(drawing) == 3
     take(drawing, marker(id=1), marker(Marker.CUBE, ns="kind/more"))
-    assert [node.visible for node in nodes(drawing)] == [False, False, True, False]
+    assert len(nodes(drawing)) == 1 and len(drawing) == 5
     drawing.show("markers", "kind", True)
+    drawing.draw(0.0)
+    assert sorted(len(node.batched_positions) for node in nodes(drawing)) == [1, 1, 1, 2]
     assert all(node.visible for node in nodes(drawing))
+
+
+def test_kinds_that_are_not_shown_at_first(drawing):
+    take(drawing, marker(ns="com"), marker(ns="inertia"), marker(ns="inertia", id=1))
+    assert drawing.families == {("markers", "com"): True, ("markers", "inertia"): False}
+    assert len(nodes(drawing)) == 1
+    drawing.show("markers", "inertia", True)
+    drawing.draw(0.0)
+    assert [len(node.batched_positions) for node in nodes(drawing)] == [1, 1, 1]
+
+
+def test_a_hidden_one_that_cannot_be_shown_is_reported_when_it_is(drawing):
+    assert not take(drawing, marker(ns="inertia", frame="nowhere"))
+    drawing.show("markers", "inertia", True)
+    problem, = drawing.draw(0.0)
+    assert "inertia/0 of markers" in problem and "nowhere" in problem
+
+
+def test_late_topics_are_hidden_until_they_are_not(drawing):
+    take(drawing, marker())
+    take(drawing, marker(), topic="another")
+    drawing.hide_late({"another"})
+    assert [node.visible for node in nodes(drawing)] == [True, False]
+    take(drawing, marker(type=Marker.CUBE, id=1), topic="another")
+    assert [node.visible for node in nodes(drawing)] == [True, False, False]
+    drawing.hide_late(frozenset())
+    assert all(node.visible for node in nodes(drawing))
+
+
+def in_world(node, points):
+    """Points in the frame of a node, as the browser draws them."""
+    w, *u = node.wxyz
+    t = 2.0 * np.cross(u, points)
+    return points + w * t + np.cross(u, t) + node.position
+
+
+def arrow_marker(start, end):
+    made = marker(Marker.ARROW, ns="contact", points=[start, end])
+    made.pose.position.x = 0.0
+    made.scale.x, made.scale.y, made.scale.z = 0.01, 0.02, 0.04
+    return made
+
+
+def arc_marker(center, axis, angle, color=(1.0, 0.5, 0.0, 1.0)):
+    first = np.cross(axis, (0.3, -0.8, 0.5))
+    first /= np.linalg.norm(first)
+    angles = np.linspace(0.0, angle, 20)[:, None]
+    points = center + 0.1 * (np.cos(angles) * first + np.sin(angles) * np.cross(axis, first))
+    made = marker(Marker.LINE_STRIP, ns="torque", points=points.tolist())
+    made.pose.position.x = 0.0
+    made.color = ColorRGBA(**dict(zip("rgba", color)))
+    return made
+
+
+def points_of(made):
+    return np.array([(p.x, p.y, p.z) for p in made.points])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_motion_of_known_kinds_is_in_the_poses_of_their_nodes(drawing, seed):
+    rng = np.random.default_rng(seed)
+    drawing.show("markers", "contact", True)
+    for _ in range(3):
+        start, end = rng.normal(size=(2, 3))
+        axis = rng.normal(size=3) / 2.0
+        axis /= np.linalg.norm(axis)
+        ball = marker(ns="com")
+        ball.pose.position.y = rng.normal()
+        arrow, arc = arrow_marker(start, end), arc_marker(start, axis, 2.0)
+        assert not take(drawing, ball, arrow, arc)
+        com, straight, curved = nodes(drawing)
+        np.testing.assert_allclose(com.position, (3.0, ball.pose.position.y, 0.0), atol=2e-6)
+        np.testing.assert_allclose(in_world(straight, straight.points[0]), [start, end], atol=2e-3)
+        ends = in_world(curved, curved.points.reshape(-1, 3)).reshape(-1, 2, 3)
+        np.testing.assert_allclose([*ends[:, 0], ends[-1, 1]], points_of(arc), atol=2e-3)
+
+
+def test_a_rigid_motion_is_sent_as_poses_alone(drawing, monkeypatch):
+    axis = np.array([0.0, 0.0, 1.0])
+    arc = [arc_marker(np.array([x, 0.0, 1.0]), axis, 2.0, (1.0, 0.5 + x / 1000.0, 0.0, 1.0))
+           for x in (0.0, 0.4)]
+    take(drawing, marker(ns="com"), arc[0])
+    sent = []
+    monkeypatch.setattr(type(drawing._scene), "_queue_scene_message",
+                        lambda self, message: sent.append(message))
+    moved = marker(ns="com")
+    moved.pose.position.y = 1.0
+    take(drawing, moved, arc[1])
+    assert [type(message).__name__ for message in sent] == ["SetPositionMessage"] * 2
+
+
+def test_a_change_of_shape_is_sent(drawing):
+    drawing.show("markers", "contact", True)
+    take(drawing, arrow_marker((0.0, 0.0, 0.0), (0.0, 0.0, 1.0)))
+    assert not take(drawing, arrow_marker((0.0, 0.0, 0.0), (0.0, 0.5, 0.0)))
+    node, = nodes(drawing)
+    np.testing.assert_allclose(in_world(node, node.points[0]), [(0, 0, 0), (0, 0.5, 0)], atol=1e-6)
+
+
+def test_a_straight_strip_and_an_arrow_of_no_length(drawing):
+    strip = marker(Marker.LINE_STRIP, ns="torque", points=[(0, 0, 0), (0, 0, 1), (0, 0, 2)])
+    point = marker(Marker.ARROW, ns="contact", points=[(0, 0, 0), (0, 0, 0)])
+    drawing.show("markers", "contact", True)
+    assert not take(drawing, strip, point)
+    assert len(nodes(drawing)) == 2
+    assert all(np.isfinite(node.wxyz).all() for node in nodes(drawing))
+
+
+def test_a_known_kind_that_comes_and_goes_keeps_its_node(drawing):
+    take(drawing, marker(ns="com"))
+    node, = nodes(drawing)
+    take(drawing, marker(ns="com", action=Marker.DELETE))
+    assert nodes(drawing) == [node] and not node.visible and len(drawing) == 0
+    drawing.hide_late({"markers"})
+    drawing.hide_late(frozenset())
+    assert not node.visible
+    take(drawing, marker(ns="com"))
+    assert nodes(drawing) == [node] and node.visible
+    take(drawing, Marker(action=Marker.DELETEALL))
+    assert not nodes(drawing) and node._impl.removed
+
+
+def test_the_number_of_nodes_that_are_kept_is_bounded(drawing):
+    for id in range(2 * markers.MOST_IDLE):
+        take(drawing, marker(ns="com", id=id), marker(ns="com", id=id - 1, action=Marker.DELETE))
+    assert len(nodes(drawing)) <= markers.MOST_IDLE + 1

@@ -5,7 +5,16 @@ from collections.abc import Iterable
 
 
 class UrdfError(ValueError):
-    """A robot description that cannot be used; the message names the element and the remedy."""
+    """A robot description that cannot be used; the message names the element and the remedy.
+
+    Examples
+    --------
+    >>> try:
+    ...     dyn_ros.Model.from_urdf("<robot name='r'/>")
+    ... except dyn_ros.UrdfError as error:
+    ...     print(error)
+    robot "r" has no links; expected at least one
+    """
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:

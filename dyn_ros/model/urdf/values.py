@@ -20,7 +20,7 @@ _TEXT = 0
 # words, or a number of numbers. A default of None omits the attribute, so that the default of the
 # specification applies.
 _ATTRIBUTES: dict[str, dict[str, tuple[Any, Any]]] = {
-    "robot": {"name": (_TEXT, _REQUIRED)},
+    "robot": {"name": (_TEXT, "robot")},
     "link": {"name": (_TEXT, _REQUIRED)},
     "joint": {"name": (_TEXT, _REQUIRED), "type": (SUPPORTED, _REQUIRED)},
     "inertial": {},
@@ -79,6 +79,8 @@ def _needed(element, inside, warnings):
     where = f"<{tag}>{inside}"
     for attribute, (holds, default) in _ATTRIBUTES[tag].items():
         value = element.get(attribute)
+        if tag == "robot" and not (value or "").strip():
+            value = None                    # other programs accept it
         if value is not None:
             largest = _LARGEST.get(tag, LARGEST)
             _check_value(value, holds, f"{attribute} of {where}", largest)

@@ -67,6 +67,17 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
         The model has a link or a joint that is not in the text, or parameters that a URDF cannot
         express: a negative mass, a first moment without mass, or damping or friction that is
         negative or not finite.
+
+    Examples
+    --------
+    >>> text = robot_file.read_text()
+    >>> robot = dyn_ros.Model.from_urdf(text)
+    >>> dyn_ros.write_urdf(text, robot) == text               # nothing has changed
+    True
+    >>> robot.inertial_parameters = 1.1 * robot.inertial_parameters
+    >>> heavier = dyn_ros.Model.from_urdf(dyn_ros.write_urdf(text, robot))
+    >>> bool(np.isclose(heavier.total_mass, 1.1 * model.total_mass))
+    True
     """
     if isinstance(xml, bytes):
         encoding = encoding_of(xml)

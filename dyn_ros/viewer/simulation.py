@@ -59,9 +59,10 @@ class CompliantRobot:
         self.model = dyn_ros.Model(model.tree)
         self._data = dyn_ros.Data(self.model)
         self._motors = Motors(model, motion.names)
-        rows = [model.joint_index(name) for name in motion.names]
+        rows = np.array([model.joint_index(name) for name in motion.names], int)
         joints = [model.tree.joints[row] for row in rows]
-        self._idx_q, self._idx_v = np.take(model.idx_q, rows), np.take(model.idx_v, rows)
+        self._idx_q, self._idx_v = (
+            np.array(each, int)[rows] for each in (model.idx_q, model.idx_v))
         self._square = np.ix_(self._idx_v, self._idx_v)
         self._q, self._zero = model.neutral(), np.zeros(model.nv)
         self._v = np.zeros(model.nv)

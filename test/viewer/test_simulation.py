@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.demo.motion import Motion, Steered
 from dyn_ros.demo.run import ARM
-from dyn_ros.demo.simulation import AT_REST, NOISE, CompliantRobot
+from dyn_ros.viewer.motion import Motion, Steered
+from dyn_ros.viewer.simulation import AT_REST, NOISE, CompliantRobot
 from peer import EXAMPLE_ROBOTS, FILES
 
 STEP = 0.002

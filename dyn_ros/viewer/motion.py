@@ -11,7 +11,7 @@ import dyn_ros
 
 from ..model.urdf import ONE_DOF, Joint
 from ..spatial.types import Array, ArrayLike
-from ..viewer.follower import SpringFollower
+from .follower import SpringFollower
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
 
@@ -115,6 +115,51 @@ class Steered:
         return self._follower.position, self._follower.velocity, self._follower.acceleration
 
 
+class Steering:
+    """A robot's own motion, which users can stop, steer and resume.
+
+    Parameters
+    ----------
+    motion : Motion
+
+    Attributes
+    ----------
+    target : (n,) ndarray or None
+        The commanded positions while users steer; None while the robot moves by itself.
+    """
+
+    def __init__(self, motion: Motion) -> None:
+        self._motion = motion
+        self._moving: Moving = motion
+        self._steered: Steered | None = None
+        self._time = 0.0            # of `_moving`
+
+    @property
+    def target(self) -> Array | None:
+        """The commanded positions, or None."""
+        return None if self._steered is None else self._steered.target
+
+    def play(self, plays: bool) -> None:
+        """Move by itself, or stop and follow commands."""
+        position, velocity, _ = self._moving.at(self._time)
+        if plays and self._steered is not None:
+            self._moving, self._steered = Resumed(self._motion, position), None
+            self._time = 0.0
+        elif not plays and self._steered is None:
+            self._moving = self._steered = Steered(position, velocity)
+            self._time = 0.0
+
+    def command(self, position: ArrayLike) -> None:
+        """Set the positions to follow; ignored while the robot moves by itself."""
+        if self._steered is not None:
+            self._steered.target = position
+
+    def advance(self, seconds: float) -> tuple[Array, Array, Array]:
+        """Advance; return position, velocity and acceleration, as `Motion.at` does."""
+        self._time += seconds
+        return self._moving.at(self._time)
+
+
 class Motors:
     """The motor torques that a motion requires, with the root link fixed.
 
@@ -127,8 +172,9 @@ class Motors:
 
     def __init__(self, model: dyn_ros.Model, names: Sequence[str]) -> None:
         self._model, self._data = model, dyn_ros.Data(model)
-        joints = [model.joint_index(name) for name in names]
-        self._idx_q, self._idx_v = np.take(model.idx_q, joints), np.take(model.idx_v, joints)
+        joints = np.array([model.joint_index(name) for name in names], int)
+        self._idx_q, self._idx_v = (
+            np.array(each, int)[joints] for each in (model.idx_q, model.idx_v))
         self._q = model.neutral()
         self._v, self._a = np.zeros((2, model.nv))
 

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from dyn_ros.nodes import shapes
 from dyn_ros.spatial.lie import quaternion_exp, rotate
+from dyn_ros.viewer import shapes
 
 
 def close(actual, expected, atol=1e-12):

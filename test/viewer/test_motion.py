@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.demo.motion import Motion, Motors, Resumed
 from dyn_ros.demo.run import ARM
 from dyn_ros.model.urdf import read_urdf
+from dyn_ros.viewer.motion import Motion, Motors, Resumed
 
 MIXED = """<robot name="mixed">
   <link name="base"/>

@@ -1,0 +1,457 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the engine with other libraries in one run: the same arm, the same quantities.
+
+    python benchmarks/libraries.py [--write docs/comparison.md]
+
+Each library computes five quantities of the 7-joint arm, from Python and with its shortest sequence
+of calls that starts with a new configuration. The results must agree to 1e-9. Single states: the
+fastest of 40 turns of 500 calls, in which the libraries alternate. Batches: 1000 states, one
+thread, with the library's own function for batches or a loop in Python. KDL is called from C++
+(kdl_dynamics.cpp); its Python module is not on the package index.
+
+Libraries that are not installed are left out: `pip install pin idyntree mujoco drake`;
+for KDL, liborocos-kdl-dev and a C++ compiler. With --write, the table on the page is replaced.
+"""
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import dyn_ros
+
+HERE = Path(__file__).parent
+ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
+TIP = "tool"
+STATES = 1000
+TURNS, CALLS = 40, 500
+TOLERANCE = 1e-9
+ROWS = {
+    "gravity": "gravity torques",
+    "bias": "gravity, Coriolis and centrifugal torques",
+    "inverse": "inverse dynamics",
+    "inertia": "inertia matrix",
+    "forward": "forward dynamics",
+    "jacobian": "Jacobian of the tool",
+}
+
+
+def arm() -> str:
+    """Return the arm without shapes and friction, which libraries treat differently."""
+    return re.sub(r"<(visual|collision)>.*?</\1>|<dynamics[^>]*/>|<material.*?</material>", "",
+                  ARM.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+Call = Callable[..., np.ndarray]      # (q, v, a, tau)
+
+
+class OurEngine:
+    """dyn_ros."""
+
+    name, distribution = "dyn_ros", None
+    batch = "its own"
+
+    def __init__(self, xml: str) -> None:
+        self._model = dyn_ros.Model.from_urdf(xml)
+        self._data = dyn_ros.Data(self._model)
+
+    def calls(self) -> dict[str, Call]:
+        model, data, axes = self._model, self._data, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
+        return {
+            "gravity": lambda q, v, a, tau: dyn_ros.generalized_gravity(model, data, q),
+            "bias": lambda q, v, a, tau: dyn_ros.nonlinear_effects(model, data, q, v),
+            "inverse": lambda q, v, a, tau: dyn_ros.rnea(model, data, q, v, a),
+            "inertia": lambda q, v, a, tau: dyn_ros.crba(model, data, q),
+            "forward": lambda q, v, a, tau: dyn_ros.aba(model, data, q, v, tau),
+            "jacobian": lambda q, v, a, tau: dyn_ros.frame_jacobian(model, data, q, TIP, axes),
+        }
+
+
+class Pinocchio:
+    """Pinocchio."""
+
+    name, distribution = "Pinocchio", "pin"
+    batch = "rneaInParallel, abaInParallel; others a loop"
+
+    def __init__(self, xml: str) -> None:
+        import pinocchio
+        self._pin = pinocchio
+        self._model = pinocchio.buildModelFromXML(xml)
+        self._data = self._model.createData()
+        self._tip = self._model.getFrameId(TIP)
+
+    def calls(self) -> dict[str, Call]:
+        pin, model, data = self._pin, self._model, self._data
+
+        return {
+            "gravity": lambda q, v, a, tau: pin.computeGeneralizedGravity(model, data, q),
+            "bias": lambda q, v, a, tau: pin.nonLinearEffects(model, data, q, v),
+            "inverse": lambda q, v, a, tau: pin.rnea(model, data, q, v, a),
+            "inertia": lambda q, v, a, tau: pin.crba(model, data, q),     # its upper triangle
+            "forward": lambda q, v, a, tau: pin.aba(model, data, q, v, tau),
+            "jacobian": lambda q, v, a, tau: pin.computeFrameJacobian(
+                model, data, q, self._tip, pin.LOCAL_WORLD_ALIGNED),
+        }
+
+    def batches(self, q: np.ndarray, v: np.ndarray, a: np.ndarray,
+                tau: np.ndarray) -> dict[str, Call]:
+        pool = self._pin.ModelPool(self._model, 1)
+        q_, v_, a_, tau_ = (np.asfortranarray(each.T) for each in (q, v, a, tau))
+        return {"inverse": lambda: self._pin.rneaInParallel(1, pool, q_, v_, a_),
+                "forward": lambda: self._pin.abaInParallel(1, pool, q_, v_, tau_)}
+
+
+class IDynTree:
+    """iDynTree, whose models have a floating base: results include its six coordinates."""
+
+    name, distribution = "iDynTree", "idyntree"
+    batch = "a loop"
+
+    def __init__(self, xml: str) -> None:
+        import idyntree.swig as idyn
+        self._idyn = idyn
+        loader = idyn.ModelLoader()
+        names = list(dyn_ros.Model.from_urdf(xml).joint_names)
+        if not loader.loadReducedModelFromString(xml, names):
+            raise ValueError("iDynTree cannot read the arm")
+        self._kindyn = idyn.KinDynComputations()
+        self._kindyn.loadRobotModel(loader.model())
+        self._loader, self._model = loader, loader.model()
+
+    def calls(self) -> dict[str, Call]:
+        idyn, kindyn, nv = self._idyn, self._kindyn, self._model.getNrOfDOFs()
+        gravity, still = np.array([0.0, 0.0, -9.81]), np.zeros(6)
+        forces = idyn.FreeFloatingGeneralizedTorques(self._model)
+        wrenches = idyn.LinkWrenches(self._model)
+        wrenches.zero()
+        matrix = idyn.MatrixDynSize(nv + 6, nv + 6)
+        jacobian = idyn.MatrixDynSize(6, nv + 6)
+
+        def bias(q, v, a, tau) -> np.ndarray:
+            kindyn.setRobotState(q, v, gravity)
+            kindyn.generalizedBiasForces(forces)
+            return forces.jointTorques().toNumPy()
+
+        def weight(q, v, a, tau) -> np.ndarray:
+            kindyn.setRobotState(q, v, gravity)
+            kindyn.generalizedGravityForces(forces)
+            return forces.jointTorques().toNumPy()
+
+        def inverse(q, v, a, tau) -> np.ndarray:
+            kindyn.setRobotState(q, v, gravity)
+            kindyn.inverseDynamics(still, a, wrenches, forces)
+            return forces.jointTorques().toNumPy()
+
+        def inertia(q, v, a, tau) -> np.ndarray:
+            kindyn.setRobotState(q, v, gravity)
+            kindyn.getFreeFloatingMassMatrix(matrix)
+            return matrix.toNumPy()[6:, 6:]
+
+        def tip(q, v, a, tau) -> np.ndarray:
+            kindyn.setRobotState(q, v, gravity)
+            kindyn.getFrameFreeFloatingJacobian(TIP, jacobian)
+            return jacobian.toNumPy()[:, 6:]
+
+        return {"gravity": weight, "bias": bias, "inverse": inverse, "inertia": inertia,
+                "jacobian": tip}
+
+
+class MuJoCo:
+    """MuJoCo, with the functions that these quantities require; contacts and limits are off."""
+
+    name, distribution = "MuJoCo", "mujoco"
+    batch = "a loop"
+
+    def __init__(self, xml: str) -> None:
+        import mujoco
+        self._mujoco = mujoco
+        keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco>'
+        self._model = model = mujoco.MjModel.from_xml_string(
+            xml.replace("</robot>", keep + "</robot>"))
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        self._data = mujoco.MjData(model)
+        self._tip = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, TIP)
+
+    def calls(self) -> dict[str, Call]:
+        mujoco, model, data = self._mujoco, self._model, self._data
+        nv = model.nv
+        torques, matrix, J = np.zeros(nv), np.zeros((nv, nv)), np.zeros((6, nv))
+
+        def place(q: np.ndarray) -> None:
+            data.qpos[:] = q
+            mujoco.mj_kinematics(model, data)
+            mujoco.mj_comPos(model, data)
+
+        def recursion(q: np.ndarray, velocity: np.ndarray | float, accelerated: int) -> np.ndarray:
+            place(q)
+            data.qvel[:] = velocity
+            mujoco.mj_comVel(model, data)
+            mujoco.mj_rne(model, data, accelerated, torques)
+            return torques
+
+        def inverse(q, v, a, tau) -> np.ndarray:
+            data.qacc[:] = a
+            return recursion(q, v, 1)
+
+        def inertia(q, v, a, tau) -> np.ndarray:
+            place(q)
+            mujoco.mj_crb(model, data)
+            full(matrix)
+            return matrix
+
+        def full(matrix: np.ndarray) -> None:
+            try:
+                mujoco.mj_fullM(model, matrix, data.qM)
+            except (AttributeError, TypeError):         # since MuJoCo 4
+                mujoco.mj_fullM(model, data, matrix)
+
+        def forward(q, v, a, tau) -> np.ndarray:
+            data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, v, tau
+            mujoco.mj_forward(model, data)
+            return data.qacc
+
+        def tip(q, v, a, tau) -> np.ndarray:
+            place(q)
+            mujoco.mj_jacBody(model, data, J[:3], J[3:], self._tip)
+            return J
+
+        return {"gravity": lambda q, v, a, tau: recursion(q, 0.0, 0),
+                "bias": lambda q, v, a, tau: recursion(q, v, 0),
+                "inverse": inverse, "inertia": inertia, "forward": forward, "jacobian": tip}
+
+
+class Drake:
+    """Drake's MultibodyPlant, welded to the world."""
+
+    name, distribution = "Drake", "drake"
+    batch = "a loop"
+
+    def __init__(self, xml: str) -> None:
+        from pydrake.multibody.math import SpatialVelocity  # noqa: F401, checks the installation
+        from pydrake.multibody.parsing import Parser
+        from pydrake.multibody.plant import MultibodyPlant
+        from pydrake.multibody.tree import JacobianWrtVariable
+        self._speeds = JacobianWrtVariable.kV
+        self._plant = plant = MultibodyPlant(0.0)
+        Parser(plant).AddModelsFromString(xml, "urdf")
+        plant.WeldFrames(plant.world_frame(), plant.GetFrameByName("base_link"))
+        plant.Finalize()
+        self._context = plant.CreateDefaultContext()
+        self._tip = plant.GetFrameByName(TIP)
+
+    def calls(self) -> dict[str, Call]:
+        from pydrake.multibody.tree import MultibodyForces
+        plant, context = self._plant, self._context
+        world, origin, forces = plant.world_frame(), np.zeros(3), MultibodyForces(plant)
+        port = plant.get_applied_generalized_force_input_port()
+        result = plant.get_generalized_acceleration_output_port()
+
+        def weight(q, v, a, tau) -> np.ndarray:
+            plant.SetPositions(context, q)
+            return -plant.CalcGravityGeneralizedForces(context)
+
+        def inverse(q: np.ndarray, v: np.ndarray, rates: np.ndarray) -> np.ndarray:
+            plant.SetPositions(context, q)
+            plant.SetVelocities(context, v)
+            plant.CalcForceElementsContribution(context, forces)
+            return plant.CalcInverseDynamics(context, rates, forces)
+
+        def inertia(q, v, a, tau) -> np.ndarray:
+            plant.SetPositions(context, q)
+            return plant.CalcMassMatrix(context)
+
+        def forward(q, v, a, tau) -> np.ndarray:
+            plant.SetPositions(context, q)
+            plant.SetVelocities(context, v)
+            port.FixValue(context, tau)
+            return result.Eval(context)
+
+        def tip(q, v, a, tau) -> np.ndarray:
+            plant.SetPositions(context, q)
+            J = plant.CalcJacobianSpatialVelocity(
+                context, self._speeds, self._tip, origin, world, world)
+            return np.vstack([J[3:], J[:3]])
+
+        none = np.zeros(plant.num_velocities())
+        return {"gravity": weight, "bias": lambda q, v, a, tau: inverse(q, v, none),
+                "inverse": lambda q, v, a, tau: inverse(q, v, a),
+                "inertia": inertia, "forward": forward, "jacobian": tip}
+
+
+LIBRARIES = (OurEngine, Pinocchio, IDynTree, MuJoCo, Drake)
+
+
+def opened(xml: str) -> list:
+    """Return the libraries that are installed, each with the arm."""
+    found = []
+    for kind in LIBRARIES:
+        try:
+            found.append(kind(xml))
+        except ImportError as error:
+            print(f"{kind.name} is left out: {error}".splitlines()[0], file=sys.stderr)
+    return found
+
+
+def version(library: object) -> str:
+    """Return the name and version of a library."""
+    release = dyn_ros.__version__ if library.distribution is None else \
+        importlib.metadata.version(library.distribution)
+    return f"{library.name} {release}"
+
+
+def as_ours(name: str, value: np.ndarray) -> np.ndarray:
+    """Return a result; of a matrix of which only one triangle may be filled, the upper one."""
+    return np.triu(value) if name == "inertia" else np.array(value, float)
+
+
+def require_agreement(libraries: list, state: tuple) -> float:
+    """Return the largest relative difference from our results; raise above the tolerance."""
+    expected = {name: as_ours(name, call(*state)).copy()
+                for name, call in libraries[0].calls().items()}
+    worst = 0.0
+    for library in libraries[1:]:
+        for name, call in library.calls().items():
+            error = np.abs(as_ours(name, call(*state)) - expected[name]).max()
+            error /= np.abs(expected[name]).max()
+            if not error < TOLERANCE:
+                raise SystemExit(f"{library.name}: {name} differs by {error:.1e}")
+            worst = max(worst, error)
+    return worst
+
+
+def one_state(libraries: list, state: tuple) -> dict[tuple[str, str], float]:
+    """Return the fastest time of a call [us], by library and quantity."""
+    times = {}
+    calls = {library.name: library.calls() for library in libraries}
+    for name in ROWS:
+        for _ in range(TURNS):
+            for library, named in calls.items():
+                if name in named:
+                    call = partial(named[name], *state)
+                    call()
+                    start = time.perf_counter()
+                    for _ in range(CALLS):
+                        call()
+                    took = (time.perf_counter() - start) / CALLS * 1e6
+                    times[library, name] = min(took, times.get((library, name), np.inf))
+    return times
+
+
+def batches(libraries: list, states: tuple) -> dict[tuple[str, str], float]:
+    """Return the time per state of a batch [us]: the median of five."""
+    times = {}
+    for library in libraries:
+        calls = library.calls()
+        own = library.batches(*states) if hasattr(library, "batches") else {}
+        if library.distribution is None:
+            own = {name: partial(call, *states) for name, call in calls.items()}
+        for name, call in calls.items():
+            run, taken = own.get(name, partial(loop, call, states)), []
+            for _ in range(6):                      # the first one is a warm-up
+                start = time.perf_counter()
+                run()
+                taken.append((time.perf_counter() - start) / STATES * 1e6)
+            times[library.name, name] = float(np.median(taken[1:]))
+    return times
+
+
+def loop(call: Call, states: tuple) -> None:
+    """Call a function for each state."""
+    for state in zip(*states):
+        call(*state)
+
+
+def kdl(xml: str, state: tuple) -> dict[str, float]:
+    """Return KDL's times from C++ [us] by quantity; empty without KDL or a compiler."""
+    compiler = shutil.which("c++")
+    if compiler is None:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "kdl"
+        flags = shlex.split(os.environ.get("KDL_FLAGS", "-I/usr/include/eigen3"))
+        built = subprocess.run([compiler, "-O3", "-o", program, HERE / "kdl_dynamics.cpp", *flags,
+                                "-lorocos-kdl"], capture_output=True, text=True)
+        if built.returncode:
+            print("KDL is left out: liborocos-kdl-dev is not installed", file=sys.stderr)
+            return {}
+        model = dyn_ros.Model.from_urdf(xml)
+        numbers: list[float] = [model.nv, CALLS, TURNS]
+        for joint in model.tree.joints:
+            c, Y = joint.inertia.com, joint.inertia.rotational
+            numbers += [joint.kind == "prismatic", *joint.placement[:3, 3],
+                        *joint.placement[:3, :3].ravel(), *joint.axis, 0.0, joint.inertia.mass, *c,
+                        Y[0, 0], Y[1, 1], Y[2, 2], Y[0, 1], Y[0, 2], Y[1, 2]]
+        for each in state[:3]:
+            numbers += each.tolist()
+        answer = subprocess.run(
+            [program], input=" ".join(repr(float(x)) for x in numbers), text=True,
+            capture_output=True, check=True).stdout.split()
+    values = np.array(answer, float)
+    times, (gravity, inverse) = values[:4], values[4:].reshape(2, model.nv)
+    data = dyn_ros.Data(model)
+    for theirs, ours in ((gravity, dyn_ros.generalized_gravity(model, data, state[0])),
+                         (inverse, dyn_ros.rnea(model, data, *state[:3]))):
+        if not np.abs(theirs - ours).max() < TOLERANCE * np.abs(ours).max():
+            raise SystemExit("KDL: the results differ")
+    return dict(zip(("gravity", "inverse", "inertia", "jacobian"), times))
+
+
+def report() -> list[str]:
+    """Return the lines of the section."""
+    xml, rng = arm(), np.random.default_rng(0)
+    libraries = opened(xml)
+    states = tuple(rng.uniform(-1.0, 1.0, (4, STATES, 7)))
+    state = tuple(np.copy(each[0]) for each in states)
+    worst = require_agreement(libraries, state)
+    single, many, theirs = one_state(libraries, state), batches(libraries, states), kdl(xml, state)
+    lines = [f"{', '.join(map(version, libraries))}; {platform.machine()}, Python "
+             f"{platform.python_version()}. The results agree to {worst:.0e}.", "",
+             "One state, called from Python (KDL: from C++) [us]:", ""]
+    names = [library.name for library in libraries]
+    head = [*names, *(["KDL, C++"] if theirs else [])]
+    lines += ["| | " + " | ".join(head) + " |", "| --- " * (len(head) + 1) + "|"]
+    for key, words in ROWS.items():
+        cells = [f"{single[name, key]:.2f}" if (name, key) in single else "" for name in names]
+        cells += [f"{theirs[key]:.2f}" if key in theirs else ""] if theirs else []
+        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+    lines += ["", f"{STATES} states, one thread, per state [us]; "
+              + "; ".join(f"{each.name}: {each.batch}" for each in libraries) + ":", "",
+              "| | " + " | ".join(names) + " |", "| --- " * (len(names) + 1) + "|"]
+    for key, words in ROWS.items():
+        cells = [f"{many[name, key]:.3f}" if (name, key) in many else "" for name in names]
+        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def main() -> None:
+    """Print the section; write it to the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--write", type=Path, help="replace the tables of this page")
+    path = parser.parse_args().write
+    dyn_ros.precompile(["generalized_gravity", "nonlinear_effects", "rnea", "crba", "aba",
+                        "frame_jacobian"], coupled=False)
+    text = "\n".join(report())
+    print(text)
+    if path:
+        page = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r"(<!-- measured -->\n).*?(<!-- end -->)",
+                               lambda m: f"{m[1]}{text}\n{m[2]}", page, flags=re.DOTALL),
+                        encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limiting."""
+import math
+
+
+class RateLimiter:
+    """Limits a rate: events pass at most this often, and on average exactly this often.
+
+    Parameters
+    ----------
+    rate : float
+        [Hz]; 0: no limit.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._period = 1.0 / rate if rate else 0.0
+        self._next = 0.0
+
+    def due(self, now: float) -> bool:
+        """Whether an event at a time [s] passes; if so, the next one passes a period later."""
+        if now < self._next:
+            return False
+        self._next += self._period
+        if self._next <= now:
+            self._next = now + self._period
+        return True
+
+
+class StampLimiter:
+    """Limits a rate by stamps, so that all nodes with the same rate choose the same states.
+
+    Time is divided into periods that start at multiples of the period since the epoch; the first
+    state with a stamp in a period passes. While stamps do not advance, states pass as often by the
+    time at which they are received.
+
+    Parameters
+    ----------
+    rate : float
+        [Hz]; 0: no limit.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._period: int | None = None
+        self._stamp: int | None = None
+        self._received = RateLimiter(rate)
+
+    def due(self, stamp: int, now: float) -> bool:
+        """Whether a state with a stamp [ns] that is received at a time [s] passes."""
+        if not self._rate:
+            return True
+        period = math.floor(stamp * 1e-9 * self._rate)
+        stands, new = stamp == self._stamp, period != self._period
+        self._stamp, self._period = stamp, period
+        return self._received.due(now) if stands else new

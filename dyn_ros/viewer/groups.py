@@ -1,0 +1,354 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Markers as arrays of numbers, for RViz and for the browser; independent of ROS.
+
+Nodes serialize the groups of ``nodes/markers.py`` as messages; `plain_markers` returns objects with
+the same fields, for a page without ROS.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from ..model import Model
+from ..spatial.lie import matrix_quaternion
+from ..spatial.types import Array
+from . import shapes
+
+# visualization_msgs/Marker
+(ARROW, CUBE, SPHERE, CYLINDER, LINE_STRIP, LINE_LIST, CUBE_LIST, SPHERE_LIST, POINTS,
+ TEXT_VIEW_FACING, MESH_RESOURCE, TRIANGLE_LIST) = range(12)
+ADD, DELETE, DELETEALL = 0, 2, 3
+
+THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
+SHORTEST = 1e-4     # shorter arrows are not shown [m]
+WORLD = "world"     # frame of the markers without ROS
+
+Draw: TypeAlias = "Callable[[Any, Any], Iterable[Group]]"
+"""Returns the groups for a state and the results of ``all_terms`` that it reads."""
+
+
+class Look(Protocol):
+    """Appearance of one kind of marker, with more attributes that belong to the kind."""
+
+    name: str
+    width: float
+    scale: float
+    color: Sequence[float]
+
+    def marker(self, namespace: str, type: int, points: int) -> Any:
+        """Return what the markers of a namespace have in common, with a number of points."""
+
+
+class Group:
+    """Markers of one namespace and type, whose numbers are filled for each state.
+
+    Parameters
+    ----------
+    look : Look
+    type : int
+        Constant of `Marker`: SPHERE, CUBE, CYLINDER, ARROW or LINE_STRIP.
+    part : str, optional
+        Appended to the kind's name, after a slash, to form the namespace.
+    points : int, optional
+        Number of points of each marker of the type LINE_STRIP.
+    width : float, optional
+        Of lines and arrows [m]; default: that of `look`.
+
+    Attributes
+    ----------
+    prototype
+        All that the markers have in common; everything but `numbers`.
+    numbers : dict of str to ndarray
+        The fields of all markers shown so far, a row for each: `action` is DELETE for those that
+        are not shown now.
+    """
+
+    def __init__(self, look: Look, type: int, part: str = "", points: int = 0,
+                 width: float | None = None) -> None:
+        if type == ARROW:
+            points = 2
+        self.prototype = look.marker(f"{look.name}/{part}" if part else look.name, type, points)
+        self._new = {
+            "id": np.zeros(1, np.int32), "action": np.zeros(1, np.int32),
+            "pose": np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+            "scale": _scale(type, look.width if width is None else width),
+            "color": np.array(look.color)}
+        if points:
+            self._new["points"] = np.zeros(3 * points)
+        self.numbers = {name: values[:0].reshape(0, len(values))
+                        for name, values in self._new.items()}
+        self._rows: dict[int, int] = {}
+        self._ids: list[int] = []
+        self._shown: Array = np.zeros(0, np.intp)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def show(self, ids: Iterable[int]) -> Array:
+        """Return the rows of the markers with these ids; mark all others for deletion."""
+        ids = list(ids)
+        if ids != self._ids:
+            self._ids = ids
+            self._add([id for id in ids if id not in self._rows])
+            self._shown = np.array([self._rows[id] for id in ids], np.intp)
+            self.numbers["action"][:] = DELETE
+            self.numbers["action"][self._shown] = ADD
+        return self._shown
+
+    def _add(self, ids: Sequence[int]) -> None:
+        for name, values in self._new.items():
+            self.numbers[name] = np.concatenate(
+                [self.numbers[name], np.tile(values, (len(ids), 1))])
+        for id in ids:
+            row = self._rows[id] = len(self._rows)
+            self.numbers["id"][row] = id
+
+    def solids(self, ids: Sequence[int], centers: Array, axes: Array, widths: Array) -> None:
+        """Ellipsoids, boxes or cylinders: centers (n, 3), axes (n, 3, 3), widths (n, 3)."""
+        rows = self.show(ids)
+        self.numbers["pose"][rows, :3] = centers
+        self.numbers["pose"][rows, 3:] = matrix_quaternion(axes)
+        self.numbers["scale"][rows] = np.maximum(widths, THINNEST)
+
+    def balls(self, ids: Sequence[int], centers: Array, diameters: Array) -> None:
+        """Spheres: centers (n, 3), diameters (n,)."""
+        rows = self.show(ids)
+        self.numbers["pose"][rows, :3] = centers
+        self.numbers["scale"][rows] = np.maximum(diameters, THINNEST)[:, None]
+
+    def arrows(self, ids: Sequence[int], starts: Array, vectors: Array) -> None:
+        """Straight arrows, (n, 3) each; those that are too short are omitted."""
+        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
+        starts = starts[long]
+        self.lines([ids[i] for i in long.tolist()],
+                   np.stack([starts, starts + vectors[long]], axis=1))
+
+    def turns(self, ids: Sequence[int], centers: Array, first: Array, second: Array,
+              radii: Array, angles: Array) -> None:
+        """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
+        long = np.flatnonzero(abs(radii * angles) > SHORTEST)
+        self.lines([ids[i] for i in long.tolist()], shapes.curved_arrows(
+            centers[long], first[long], second[long], radii[long], angles[long]))
+
+    def lines(self, ids: Sequence[int], points: Array) -> None:
+        """Lines through points, (n, k, 3)."""
+        rows = self.show(ids)
+        self.numbers["points"][rows] = points.reshape(-1, 3 * points.shape[1])
+
+    def paint(self, ids: Sequence[int], colors: Array) -> None:
+        """Set individual colors, (n, 4), of the markers that have been shown."""
+        known = [i for i, id in enumerate(ids) if id in self._rows]
+        self.numbers["color"][[self._rows[ids[i]] for i in known]] = colors[known]
+
+
+def _scale(type: int, width: float) -> Array:
+    """Scale of a new marker: widths of lines and arrows; those of solids are filled in later."""
+    if type == ARROW:
+        return width * np.array([1.0, 2.0, 4.0])
+    return np.array([width if type == LINE_STRIP else 0.0, 0.0, 0.0])
+
+
+class Screws:
+    """Linear parts as straight arrows, angular parts as curved ones, in separate namespaces."""
+
+    def __init__(self, look: Look) -> None:
+        self._scale = look.scale
+        self.groups = (Group(look, ARROW, "linear"),
+                       Group(look, LINE_STRIP, "angular", shapes.CURVED_POINTS))
+
+    def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[Group, ...]:
+        """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the groups."""
+        arrows, turns = self.groups
+        if not len(ids):
+            arrows.show([])
+            turns.show([])
+            return self.groups
+        points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
+        arrows.arrows(ids, points, self._scale * vectors[:, :3])
+        sizes = np.linalg.norm(vectors[:, 3:], axis=-1)
+        turning = np.flatnonzero(sizes > 0.0).tolist()
+        first, second = shapes.across(vectors[turning, 3:] / sizes[turning, None])
+        turns.turns([ids[i] for i in turning], points[turning], first, second,
+                    self._scale * sizes[turning], np.full(len(turning), shapes.FULL_ARC))
+        return self.groups
+
+
+def rows_of_joints(model: Model) -> tuple[list[int], list[int]]:
+    """Return the joints with exactly one coordinate, and their rows; a base has several."""
+    joints = [i for i, count in enumerate(model.nvs) if count == 1]
+    return joints, [model.idx_v[i] for i in joints]
+
+
+# --- dynamics: torques, inertias, manipulability
+
+
+class JointArrows:
+    """An arrow at each joint: a curved one about the axis of revolute joints, or a straight one.
+
+    Parameters
+    ----------
+    model : Model
+    look : Look
+        Its scale is the radius, and the length of a straight arrow.
+
+    Attributes
+    ----------
+    rows : list of int
+        The rows of the joints in vectors of the model.
+    """
+
+    def __init__(self, model: Model, look: Look) -> None:
+        self._joints, self.rows = rows_of_joints(model)
+        self._scale = look.scale
+        self._slides = np.array(
+            [model.tree.joints[i].kind == "prismatic" for i in self._joints], bool)
+        axes = np.array([model.tree.joints[i].axis for i in self._joints]).reshape(-1, 3)
+        self._bases = np.stack([axes, *shapes.across(axes)], axis=-1)
+        self._ids = np.array(self._joints, int) + 1
+        self._groups = (Group(look, LINE_STRIP, points=shapes.CURVED_POINTS),
+                        Group(look, ARROW))
+
+    def hide(self) -> tuple[Group, ...]:
+        """Show no arrows."""
+        for group in self._groups:
+            group.show([])
+        return self._groups
+
+    def show(self, oMi: Array, load: Array, colors: Array) -> tuple[Group, ...]:
+        """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the groups."""
+        turns, arrows = self._groups
+        R, p = oMi[self._joints, :3, :3], oMi[self._joints, :3, 3]
+        axis, first, second = np.moveaxis(R @ self._bases, -1, 0)
+        radii, slides = np.full(len(self._joints), self._scale), self._slides
+        turns.turns(self._ids[~slides].tolist(), p[~slides], first[~slides], second[~slides],
+                    radii[~slides], shapes.FULL_ARC * load[~slides])
+        arrows.arrows(self._ids[slides].tolist(), p[slides],
+                      self._scale * load[slides, None] * axis[slides])
+        for group in self._groups:
+            group.paint(self._ids.tolist(), colors)
+        return self._groups
+
+
+def torque(model: Model, look: Any) -> Draw:
+    """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones.
+
+    `look` also has `source`, `unlimited` and `full_color`, see ``config/dynamics.yaml``.
+    """
+    arrows = JointArrows(model, look)
+    limits = model.effort_limit[arrows.rows]
+    limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
+    colors = np.array(look.color), np.array(look.full_color)
+
+    def draw(state: Any, terms: Any) -> Iterable[Group]:
+        tau = _torques(look.source, state, terms)
+        if tau is None:
+            return arrows.hide()
+        load = np.clip(tau[arrows.rows] / limits, -1.0, 1.0)
+        shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
+        return arrows.show(terms.oMi, load, shade)
+    return draw
+
+
+def _torques(source: str, state: Any, terms: Any) -> Array | None:
+    """Return the torques, (nv,), or None if they are unknown."""
+    if source == "gravity":
+        found = terms.g
+    elif source == "nle":
+        found = None if state.v is None else terms.nle
+    else:
+        found = state.effort
+    return found
+
+
+def inertia(model: Model, look: Any, payloads: Mapping[str, Any]) -> Draw:
+    """The body of each joint, and the base link of a fixed base, as homogeneous bodies.
+
+    Each is the ellipsoid or box with the same mass and inertia; `look` also has the attribute
+    `shape`. `payloads` is a dict that changes when a payload is set or cleared.
+    """
+    ellipsoid = look.shape == "ellipsoid"
+    solids = Group(look, SPHERE if ellipsoid else CUBE)
+    scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
+    included: list[Any] | None = None
+    made: Any = None
+
+    def draw(state: Any, terms: Any) -> Iterable[Group]:
+        nonlocal included, made
+        carried = list(payloads.values())
+        if included is None or list(map(id, carried)) != list(map(id, included)):
+            included, made = carried, _bodies(model)
+        ids, com, axes, spread = made
+        placements = np.concatenate([np.eye(4)[None], terms.oMi])[ids]
+        R = placements[:, :3, :3]
+        centers = (R @ com[..., None])[..., 0] + placements[:, :3, 3]
+        solids.solids(ids, centers, R @ axes, scale * spread)
+        return [solids]
+    return draw
+
+
+def _bodies(model: Model) -> tuple[list[int], Array, Array, Array]:
+    """Return ids, centers of mass, principal axes and spreads of the bodies that have mass."""
+    bodies = [model.base_inertia, *model.inertias]
+    ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
+    mass, com, rotational = (
+        np.array([getattr(bodies[i], each) for i in ids]).reshape(-1, *shape)
+        for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
+    spread, axes = shapes.principal_spread(mass, rotational)
+    return ids, com, axes, spread
+
+
+
+
+# --- without ROS
+
+
+@dataclass
+class PlainLook:
+    """A `Look` without ROS; `more` are the attributes of its kind."""
+
+    name: str
+    scale: float
+    color: Sequence[float]
+    width: float = 0.01
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["more"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def marker(self, namespace: str, type: int, points: int) -> SimpleNamespace:
+        """Return what the markers of a namespace have in common."""
+        return SimpleNamespace(
+            header=SimpleNamespace(frame_id=WORLD, stamp=SimpleNamespace(sec=0, nanosec=0)),
+            ns=namespace, type=type, text="",
+            lifetime=SimpleNamespace(sec=0, nanosec=0), colors=[], mesh_resource="")
+
+
+def plain_markers(groups: Iterable[Group]) -> SimpleNamespace:
+    """Return groups of a `PlainLook` with the fields of a MarkerArray, in the frame `WORLD`."""
+    return SimpleNamespace(markers=[
+        marker for group in groups for marker in _plain_markers(group)])
+
+
+def _plain_markers(group: Group) -> Iterator[SimpleNamespace]:
+    numbers = {name: values.tolist() for name, values in group.numbers.items()}
+    for row in range(len(group)):
+        pose = numbers["pose"][row]
+        points = numbers["points"][row] if "points" in numbers else []
+        yield SimpleNamespace(
+            **vars(group.prototype), id=numbers["id"][row][0], action=numbers["action"][row][0],
+            pose=SimpleNamespace(position=_named("xyz", pose[:3]),
+                                 orientation=_named("xyzw", pose[3:])),
+            scale=_named("xyz", numbers["scale"][row]), color=_named("rgba", numbers["color"][row]),
+            points=[_named("xyz", points[k:k + 3]) for k in range(0, len(points), 3)])
+
+
+def _named(names: str, values: Iterable[float]) -> SimpleNamespace:
+    return SimpleNamespace(**dict(zip(names, values)))

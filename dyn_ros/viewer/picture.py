@@ -1,0 +1,66 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The markers of the nodes for a page without ROS: torques, inertias, center of mass."""
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..model import Model
+from ..model.bodies import Body, joined
+from ..spatial.types import Array
+from . import groups, kinds
+from .session import Session
+
+TERMS = ("g", "nle", "oMi", "com", "Ig")
+"""Results of ``all_terms`` that a `Picture` shows."""
+
+DYNAMICS, CENTROIDAL = "dynamics/markers", "centroidal/markers"     # topics of the nodes
+FULL_LOAD = (0.88, 0.04, 0.11, 1.0)     # color of a torque at the joint's limit
+BALL = 0.08             # diameter of the center of mass [m]
+
+
+class Picture:
+    """The markers of one robot, as the nodes publish them by default.
+
+    Parameters
+    ----------
+    model : Model
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._torques = groups.torque(model, look(
+            "torque", 0.15, full_color=FULL_LOAD, unlimited=100.0, source="nle"))
+        self._bodies = groups.inertia(model, look("inertia", 1.0, 0.4, shape="ellipsoid"), {})
+        self._ball = groups.Group(look("com", BALL), groups.SPHERE)
+
+    def draw(self, session: Session, v: Array, terms: Any) -> None:
+        """Pass the markers of a state to a page.
+
+        Parameters
+        ----------
+        session : Session
+        v : (nv,) ndarray
+        terms : object
+            Has `TERMS` as attributes.
+        """
+        state = SimpleNamespace(v=v, effort=None)
+        base = self._model.base_inertia
+        moving = Body(float(terms.Ig[0, 0]), terms.com, terms.Ig[3:, 3:])
+        if moving.mass + base.mass > 0.0:
+            whole, _ = joined(moving, base.mass, base.com, base.rotational)
+            self._ball.balls([0], whole.com[None], np.array([BALL]))
+        for topic, some in (
+                (DYNAMICS, [*self._torques(state, terms), *self._bodies(state, terms)]),
+                (CENTROIDAL, [self._ball])):
+            session.receive_markers(topic, groups.plain_markers(some))
+
+
+def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> groups.PlainLook:
+    """Return the appearance of a kind of marker, in its color."""
+    code = kinds.BY_FAMILY[family].color
+    color = tuple(int(code[k:k + 2], 16) / 255 for k in (1, 3, 5))
+    return groups.PlainLook(family, scale, (*color, alpha), more=more)

@@ -1,0 +1,474 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A recording on the page: its states at any time, with what is computed from them.
+
+A recording is read and computed in parts, in a thread of its own, so that one of any length opens
+at once and needs little memory.
+"""
+from __future__ import annotations
+
+import math
+import pickle
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dyn_ros
+
+from ..logs.files import Source, open_source
+from ..logs.kernels import KERNELS
+from ..logs.observed import Settings
+from ..logs.part import states
+from ..logs.plan import Task, plan
+from ..logs.quantities import compute, overlap
+from ..logs.recording import warnings_of
+from ..logs.selection import ODOMETRY, Selection, select
+from ..model import Data, Model
+from ..model.model import RootJoint
+from ..model.urdf import read_urdf
+from ..spatial import Inertia
+from ..spatial.types import Array
+from .picture import TERMS, Picture
+from .replay_panel import ReplayPanel
+from .session import Session
+from .touch import Touch
+
+CURVES = ("effort", "gravity", "nle", "residual", "external")
+QUANTITIES = ("gravity", "nle", "residual", "external")
+ALGORITHMS = ("all_terms", "nonlinear_effects", "momentum_terms", "momentum_observer_step")
+OVERLAP = 1.0       # by how much more than its own interval a part reads, at least [s]
+PART = 4e6          # size of a part [bytes, uncompressed]: about 10 s at 1 kHz
+MOST_PARTS = 4      # kept in memory
+COMPILE = -1        # instead of the number of a part
+GAP = 0.5           # a longer time without states is a gap [s]
+SPAN = 10.0         # of the plots [s]
+SAMPLES = 100       # of each curve in this time
+
+
+# --- opening
+
+@dataclass(frozen=True, eq=False)
+class OpenRecording:
+    """A recording that can be replayed.
+
+    Attributes
+    ----------
+    name : str
+    xml : str
+        The robot description.
+    model : Model
+    selection : Selection
+        What is read of it.
+    tasks : list of Task
+        Its parts.
+    """
+
+    name: str
+    xml: str
+    model: Model
+    selection: Selection
+    tasks: list[Task]
+
+
+def open_recording(path: str | PathLike[str], xml: str | None = None,
+                   root_joint: str | None = None, topics: Sequence[str] = (),
+                   odometry: str | None = None) -> OpenRecording:
+    """Open a recording; only what is needed to find its parts is read.
+
+    Parameters
+    ----------
+    path : path-like
+        Of any kind that ``dyn_ros.logs`` reads.
+    xml : str, optional
+        The robot description. Default: the one in the recording.
+    root_joint : {"fixed", "floating", "planar"}, optional
+        How the root link is attached to the world. Default: floating if the recording contains
+        odometry, otherwise fixed.
+    topics : sequence of str
+        Of joint states; empty: see ``dyn_ros.logs.read``.
+    odometry : str, optional
+        Topic of the odometry.
+
+    Returns
+    -------
+    OpenRecording
+
+    Raises
+    ------
+    ValueError
+        There is no recording, description, joint state, or joint of the robot in it.
+    OSError
+        A file cannot be read.
+    ImportError
+        A package for this kind of file is missing.
+    """
+    source = open_source(Path(path))
+    if source.damage and not source.spans:
+        raise ValueError(source.damage)
+    xml = source.description() if xml is None else xml
+    if xml is None:
+        raise ValueError(f"{source.name}: the recording contains no robot description; pass robot=")
+    if root_joint is None:
+        root_joint = "floating" if odometry or _has_odometry(source) else "fixed"
+    joint: RootJoint = None
+    if root_joint != "fixed":
+        joint = "planar" if root_joint == "planar" else "floating"
+    try:
+        model = Model.from_urdf(xml, joint)
+    except ValueError as error:
+        raise ValueError(f"{source.name}: the robot description: {error}") from error
+    selection = select(source, model, topics=tuple(topics) or None, odometry=odometry)
+    tasks = _tasks(source, selection)
+    if not tasks:
+        raise ValueError(f"{source.name}: the recording is empty")
+    return OpenRecording(source.name, xml, model, selection, tasks)
+
+
+def _tasks(source: Source, selection: Selection) -> list[Task]:
+    """Divide a recording into parts that begin with an empty collector.
+
+    If several publishers report the state, which message completes a state may depend on where a
+    part begins, unlike for `dyn_ros.logs.part.tasks`, which would read the whole recording first.
+    """
+    before, after = overlap(QUANTITIES, Settings())
+    memory = pickle.dumps(selection.collector())
+    return [task._replace(memory=memory) for task in plan(
+        source, size=PART, overlap=(max(before, OVERLAP, 2.0 * selection.staleness), after))]
+
+
+def _has_odometry(source: Source) -> bool:
+    """Whether messages of a topic named odom or odometry were recorded."""
+    return any(topic.type == ODOMETRY and topic.count != 0
+               and topic.name.rpartition("/")[2] in ("odom", "odometry")
+               for topic in source.topics)
+
+
+# --- parts
+
+class Loaded(NamedTuple):
+    """A part of a recording.
+
+    Attributes
+    ----------
+    log_time : (n,) ndarray of int64
+        Of its states [ns].
+    q : (n, nq) ndarray
+    v : (n, nv) ndarray
+    torques : dict of str to (n, nv) ndarray
+        By curve; what is not computed yet is missing.
+    problems : tuple of str
+        What is wrong with it.
+    """
+
+    log_time: NDArray[np.int64]
+    q: Array
+    v: Array
+    torques: dict[str, Array]
+    problems: tuple[str, ...] = ()
+
+
+class Loader:
+    """Reads and computes the parts that were asked for, in a thread; the latest request first.
+
+    Parameters
+    ----------
+    recording : OpenRecording
+
+    Attributes
+    ----------
+    progress : str
+        What is being done, for users; empty: nothing.
+    """
+
+    def __init__(self, recording: OpenRecording) -> None:
+        self._recording = recording
+        self._parts: OrderedDict[int, Loaded] = OrderedDict()
+        self._wanted: list[int] = []
+        self._change = threading.Condition()
+        self._is_compiled = self._closed = False
+        self.progress = ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread after its current part."""
+        with self._change:
+            self._closed = True
+            self._change.notify()
+
+    def get(self, number: int) -> Loaded | None:
+        """Return a part, or None if it is not read yet."""
+        return self._parts.get(number)
+
+    def want(self, numbers: Sequence[int]) -> None:
+        """Ask for parts, the most urgent one first; others that wait are given up."""
+        wanted = [number for number in numbers
+                  if 0 <= number < len(self._recording.tasks)]
+        with self._change:
+            if wanted != self._wanted:
+                self._wanted = wanted
+                self._change.notify()
+
+    def _next(self) -> int | None:
+        """Wait for something to do; None: the end."""
+        with self._change:
+            while not self._closed:
+                for number in self._wanted:
+                    part = self._parts.get(number)
+                    if part is None or self._is_compiled and "gravity" not in part.torques:
+                        return number
+                if self._parts and not self._is_compiled:
+                    return COMPILE
+                self._change.wait()
+        return None
+
+    def _run(self) -> None:
+        while (number := self._next()) is not None:
+            if number == COMPILE:
+                self._compile()
+                continue
+            try:
+                part = self._load(number)
+            except Exception as error:
+                part = Loaded(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros((0, 0)),
+                              {"gravity": np.zeros((0, 0))}, (str(error),))
+            with self._change:
+                self._parts[number] = part
+                self._parts.move_to_end(number)
+                for other in [each for each in self._parts if each not in self._wanted]:
+                    if len(self._parts) > MOST_PARTS:
+                        del self._parts[other]
+
+    def _compile(self) -> None:
+        """Compile what the quantities need, once the first states are shown."""
+        def report(done: int, total: int, name: str) -> None:
+            self.progress = (f"compiling the torques: {done} of {total}" if done < total else "")
+        model = self._recording.model
+        coupled = any(joint.mimic is not None for joint in model.tree.joints)
+        dyn_ros.precompile(ALGORITHMS, coupled=coupled, progress=report, more=KERNELS)
+        self._is_compiled, self.progress = True, ""
+
+    def _load(self, number: int) -> Loaded:
+        """Read a part, with its quantities if they are compiled."""
+        recording = self._recording
+        model = recording.model
+        part = states(recording.tasks[number], recording.selection)
+        own = part.own
+        torques = {"effort": own.tau}
+        if self._is_compiled:
+            table = compute(model, part.states, part.warm, QUANTITIES, Settings(), part.after)
+            for quantity in QUANTITIES:
+                torques[quantity] = np.stack([
+                    table.columns[f"{quantity}.{name}"] for name in model.velocity_names],
+                    axis=-1) if model.nv else np.zeros((len(own.log_time), 0))
+        return Loaded(own.log_time, own.q, own.v, torques, tuple(warnings_of(part)))
+
+
+# --- replay
+
+class Replay:
+    """A recording that is replayed on a page.
+
+    Parameters
+    ----------
+    recording : OpenRecording
+    """
+
+    def __init__(self, recording: OpenRecording) -> None:
+        self._recording, self._model = recording, recording.model
+        tasks = recording.tasks
+        self._starts = [task.start for task in tasks]
+        self._first, self._last = tasks[0].start, tasks[-1].stop - 1
+        self._now = self._first                     # [ns]
+        self._speed, self._plays = 1.0, True
+        self._loader = Loader(recording)
+        self._picture: Picture | None = None
+        self._data = Data(self._model)
+        self._problems: set[str] = set()
+        self._shown: tuple[int, int] | None = None
+        self._session: Session | None = None
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._loader.close()
+
+    def show(self, session: Session, xml: str) -> None:
+        """Show the robot on a page."""
+        self._session = session
+        session.show_robot(read_urdf(xml), xml)
+        assert session.robot is not None and session.panel is not None
+        self._names = [name for name in session.robot.names if name in self._model.joint_names]
+        rows = np.array([self._model.joint_index(name) for name in self._names], int)
+        self._idx_q, self._idx_v = (
+            np.array(each, int)[rows] for each in (self._model.idx_q, self._model.idx_v))
+        self._bar = ReplayPanel(
+            session.server, session.panel, self._recording.name, self._first, self._duration)
+        session.history = self._history
+
+    @property
+    def _duration(self) -> float:
+        return 1e-9 * (self._last - self._first)
+
+    # Time
+
+    def update(self, session: Session, seconds: float) -> None:
+        """Advance by a time [s], and show the state of the new time."""
+        self._handle_events()
+        number = self._number(self._now)
+        if self._plays and self._loader.get(number) is not None and session.server.get_clients():
+            self._now += round(1e9 * self._speed * seconds)
+        if self._now >= self._last:
+            self._now, self._plays = self._last, False
+        number = self._number(self._now)
+        self._loader.want([number, number - 1, number + 1])
+        note = self._show(session, number)
+        session.notice = self._loader.progress or "replaying a recording"
+        self._bar.show(1e-9 * (self._now - self._first), self._plays, note)
+
+    def _handle_events(self) -> None:
+        while not self._bar.events.empty():
+            what, value = self._bar.events.get()
+            if what == "play":
+                if value and self._now >= self._last:
+                    self._now = self._first
+                self._plays = value
+            elif what == "speed":
+                self._speed = value
+            elif what == "seek":
+                self._now = (self._first + round(1e9 * value)
+                             if value < round(self._duration, 3) else self._last)   # as on the bar
+            else:
+                self._plays = False
+                self._step(value)
+
+    def _step(self, count: int) -> None:
+        """Go to the next or previous state."""
+        number, row = self._at(self._now)
+        part = self._loader.get(number)
+        if part is None:
+            return
+        row += count
+        if not 0 <= row < len(part.log_time):
+            number, row = number + count, 0 if count > 0 else -1
+            part = self._loader.get(number)
+        if part is not None and len(part.log_time):
+            self._now = int(part.log_time[row])
+
+    def _number(self, now: int) -> int:
+        """Return the part of a time [ns]."""
+        return max(bisect_right(self._starts, now) - 1, 0)
+
+    def _at(self, now: int) -> tuple[int, int]:
+        """Return part and row of the latest state at a time [ns]; row -1: it is not loaded."""
+        number = self._number(now)
+        for each in (number, number - 1):
+            part = self._loader.get(each)
+            if part is not None:
+                row = int(np.searchsorted(part.log_time, now, side="right")) - 1
+                if row >= 0:
+                    return each, row
+        return number, -1
+
+    # What is shown
+
+    def _show(self, session: Session, number: int) -> str:
+        """Show the state of this time; return a note."""
+        part = self._loader.get(number)
+        if part is None:
+            return "reading ..."
+        for problem in part.problems:
+            if problem not in self._problems:
+                self._problems.add(problem)
+                session.show_problem(self._recording.name, problem)
+        found, row = self._at(self._now)
+        part = self._loader.get(found)
+        if row < 0 or part is None:
+            problems = self._loaded_problems(number)
+            return f"no states here: {problems[-1]}" if problems else "no states yet"
+        age = 1e-9 * (self._now - int(part.log_time[row]))
+        self._draw(session, part, found, row)
+        if self._now >= self._last:
+            return "end of the recording"
+        return f"gap: no states for {age:.1f} s" if age > GAP else ""
+
+    def _loaded_problems(self, number: int) -> tuple[str, ...]:
+        part = self._loader.get(number)
+        return part.problems if part is not None else ()
+
+    def _draw(self, session: Session, part: Loaded, number: int, row: int) -> None:
+        q, v = part.q[row], part.v[row]
+        session.receive_states(self._names, q[self._idx_q])
+        if self._model.njoints and self._model.tree.joints[0].kind in ("floating", "planar"):
+            session.place(self._pose(q), "world")
+        if "gravity" not in part.torques or (number, row) == self._shown:
+            return
+        self._shown = number, row
+        self._picture = self._picture or Picture(self._model)
+        known = np.where(np.isfinite(v), v, 0.0)
+        terms = dyn_ros.all_terms(self._model, self._data, q, known, only=TERMS)
+        self._picture.draw(session, known, SimpleNamespace(**dict(zip(TERMS, terms))))
+
+    def _pose(self, q: Array) -> list[float]:
+        """Return the pose of the root link, x y z qx qy qz qw."""
+        if self._model.tree.joints[0].kind == "floating":
+            return q[:7].tolist()
+        x, y, yaw = q[:3].tolist()
+        return [x, y, 0.0, 0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)]
+
+    def _history(self) -> Iterator[tuple[float, Mapping[str, Array]]]:
+        """Yield the samples of the plots: those before the time that is shown."""
+        unknown = np.full(len(self._names), math.nan)
+        for count in range(SAMPLES - 1, -1, -1):
+            time = self._now - count * round(1e9 * SPAN / SAMPLES)
+            if time < self._first:
+                continue
+            number, row = self._at(time)
+            part = self._loader.get(number)
+            values = {}
+            if row >= 0 and part is not None and time - int(part.log_time[row]) < 1e9 * GAP:
+                values = {name: each[row, self._idx_v] for name, each in part.torques.items()}
+            yield 1e-9 * (time - self._first), {
+                name: values.get(name, unknown) for name in CURVES}
+
+    # What users do
+
+    def can_move(self) -> bool:
+        """Whether sliders may move the robot: a recording does not change."""
+        return False
+
+    def can_weigh(self) -> bool:
+        """Whether payloads can be weighed."""
+        return False
+
+    def move(self, names: list[str], position: Array, velocity: Array) -> None:
+        """Do nothing: the sliders are read-only."""
+
+    def play(self, plays: bool) -> None:
+        """Do nothing: the time bar has its own button."""
+
+    def push(self, link: str, force: Array) -> None:
+        """Do nothing: a recording cannot be pushed."""
+
+    def hang(self, link: str, body: Inertia | None) -> None:
+        """Do nothing."""
+
+    def weigh(self, touch: Touch) -> None:
+        """Do nothing."""
+
+    def reject(self, what: str, why: object) -> None:
+        """Show what cannot be shown."""
+        if self._session is not None:
+            self._session.show_problem(what, why)
+
+    def report_refusal(self, line: str) -> None:
+        """Print that a request was refused."""
+        print(line, flush=True)

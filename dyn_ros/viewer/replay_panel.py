@@ -1,0 +1,85 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The time bar of a recording: play, pause, speed, steps, and any time by dragging."""
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from html import escape
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import viser
+
+    from .panel import Panel
+
+SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+HELD = 0.5          # after a user has moved the time bar, it is not moved by the recording [s]
+BACK, NEXT = "\u25c0 state", "state \u25b6"
+
+
+class ReplayPanel:
+    """The controls of a recording. The queue `events` contains what users do.
+
+    Its elements are ("play", whether), ("speed", factor), ("step", -1 or 1) and ("seek", seconds).
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    panel : Panel
+        Above whose tabs they are.
+    name : str
+        Of the recording.
+    start : int
+        When it begins [ns since 1970].
+    duration : float
+        [s].
+    """
+
+    def __init__(self, server: viser.ViserServer, panel: Panel, name: str, start: int,
+                 duration: float) -> None:
+        self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+        self._start, self._duration = start, duration
+        self._plays = False
+        self._moved = -HELD
+        self._loop = server.get_event_loop()
+        gui = server.gui
+        with panel.top:
+            self._text = gui.add_html("")
+            self._bar = gui.add_slider("time [s]", 0.0, max(round(duration, 3), 1e-3), 1e-3, 0.0)
+            self._play = gui.add_button("Play")
+            self._step = gui.add_button_group("step", (BACK, NEXT))
+            self._speed = gui.add_dropdown(
+                "speed", [f"{speed:g} x" for speed in SPEEDS], initial_value="1 x")
+        self._name = name
+        self._play.on_click(lambda event: self.events.put(("play", not self._plays)))
+        self._step.on_click(lambda event: self.events.put(
+            ("step", 1 if event.target.value == NEXT else -1)))
+        self._speed.on_update(lambda event: self.events.put(
+            ("speed", float(self._speed.value.split()[0]))))
+
+        # A coroutine runs in viser's own thread, before the recording's time is written there.
+        @self._bar.on_update
+        async def _(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+            if event.client is not None:        # moved by a user, not by the recording
+                self._moved = time.monotonic()
+                self.events.put(("seek", event.target.value))
+
+    def show(self, seconds: float, plays: bool, note: str) -> None:
+        """Show the time since the start [s], whether it advances, and a note."""
+        if plays != self._plays:
+            self._plays = plays
+            self._play.label = "Pause" if plays else "Play"
+        date = datetime.fromtimestamp(1e-9 * self._start + seconds, timezone.utc)
+        text = ('<div class="dyn" style="font-variant-numeric:tabular-nums">'
+                f'<b>{escape(self._name)}</b><br><span class="time">{seconds:.2f} s</span> of '
+                f'{self._duration:.2f} s &nbsp; {date:%Y-%m-%d %H:%M:%S} UTC'
+                f'<br><span class="note">{escape(note) or "&nbsp;"}</span></div>')
+        if text != self._text.content:
+            self._text.content = text
+            self._loop.call_soon_threadsafe(self._put, seconds)
+
+    def _put(self, seconds: float) -> None:
+        if time.monotonic() - self._moved > HELD:
+            self._bar.value = min(max(round(seconds, 3), self._bar.min), self._bar.max)

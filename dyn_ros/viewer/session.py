@@ -1,0 +1,526 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A page with a robot, and all that is on it; independent of ROS.
+
+A `Session` receives states, torques, markers and contacts, and draws them when it is updated. What
+users do on the page, it asks of an `Actor`: a ROS node, or a robot in this process.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from ..model.joint_states import abbreviated, check_pose
+from ..model.urdf import Tree
+from ..rate_limiter import RateLimiter
+from ..spatial import Inertia
+from ..spatial.types import Array
+from . import page
+from .camera import Cameras, above
+from .floor import Floor
+from .follower import SpringFollower
+from .handle import PushHandle
+from .markers import Drawing
+from .panel import Panel, show_waiting
+from .plots import LIVE
+from .scene import RobotScene, rotation_matrix
+from .timeline import Timeline
+from .touch import PAYLOAD, Touch, payload
+
+if TYPE_CHECKING:
+    import viser
+    from visualization_msgs.msg import MarkerArray
+
+    from .window import Window
+
+PLOTS = 10.0        # update rate of the numbers and plots [Hz]
+STALE = 1.0         # age at which a torque that is no longer received becomes unknown [s]
+FORGET = 10.0       # how long a problem stays on the page [s]
+MOST_PROBLEMS = 4   # shown on the page at once
+FAR = 0.3           # motion of the root link after which the cameras follow it / reach
+
+
+History: TypeAlias = "Callable[[], Iterable[tuple[float, Mapping[str, Array]]]]"
+
+
+class Actor(Protocol):
+    """Carries out what users do on the page."""
+
+    def can_move(self) -> bool:
+        """Whether sliders may move the robot."""
+
+    def can_weigh(self) -> bool:
+        """Whether payloads can be weighed."""
+
+    def move(self, names: list[str], position: Array, velocity: Array) -> None:
+        """Move the joints, as they follow the sliders."""
+
+    def play(self, plays: bool) -> None:
+        """Start or stop the robot's own motion."""
+
+    def push(self, link: str, force: Array) -> None:
+        """Push a link at its origin, with a force (3,) in its frame [N]; called in each update."""
+
+    def hang(self, link: str, body: Inertia | None) -> None:
+        """Hang a body on a link, or take it off (None)."""
+
+    def weigh(self, touch: Touch) -> None:
+        """Estimate the payload, and show the result."""
+
+    def reject(self, what: str, why: object) -> None:
+        """Report what cannot be shown."""
+
+    def report_refusal(self, line: str) -> None:
+        """Report a refused request; called in another thread."""
+
+
+@dataclass
+class Settings:
+    """What a page is like.
+
+    Attributes
+    ----------
+    plot_seconds : float
+        Time span of the plots [s].
+    push_scale : float
+        Force per meter of handle displacement [N/m].
+    mesh_paths : sequence of path-like
+        Folders to search for packages with meshes.
+    world_frames : sequence of str
+        Frames that markers use for the world.
+    plays : bool
+        Whether the robot has a motion of its own that can be stopped.
+    hangs : bool
+        Whether a payload can be hung on the robot.
+    allowed_hosts : sequence of str
+        Names under which browsers may open the page, see `dyn_ros.viewer.page.serve`.
+    curves : sequence of str
+        The torques that are shown, keys of `plots.CURVES`.
+    pushes : bool
+        Whether the robot can be pushed.
+    """
+
+    plot_seconds: float = 10.0
+    push_scale: float = 100.0
+    mesh_paths: Sequence[str | Path] = ()
+    world_frames: Sequence[str] = field(default=("world",))
+    plays: bool = False
+    hangs: bool = False
+    allowed_hosts: Sequence[str] = ()
+    curves: Sequence[str] = LIVE
+    pushes: bool = True
+
+
+class Session:
+    """A page, served to any number of browsers.
+
+    Parameters
+    ----------
+    host : str
+    port : int
+        The first port to try, or 0 for any free port.
+    actor : Actor
+    settings : Settings, optional
+        They may be changed later; plays, hangs, pushes, curves, plot_seconds and mesh_paths
+        apply to the next robot.
+
+    Attributes
+    ----------
+    server : dyn_ros.viewer.page.Server
+    address : str
+        Address of the page.
+    settings : Settings
+    drawing : Drawing
+        The markers.
+    robot, panel, touch
+        The robot, its panels and what touches it; None until `show_robot`.
+    notice : str
+        What users should know about the robot, instead of where its states come from.
+    history : callable or None
+        Returns the samples that the plots show, as times [s] and torques by curve; None: those that
+        were received.
+
+    Raises
+    ------
+    dyn_ros.viewer.page.PageError
+        The page cannot be served.
+    """
+
+    def __init__(self, host: str, port: int, actor: Actor,
+                 settings: Settings | None = None) -> None:
+        self._actor, self.settings = actor, settings or Settings()
+        self.server = page.serve(host, port, "dyn_ros", self.settings.allowed_hosts,
+                                 actor.report_refusal)
+        self.server.on_window(self._arrange)
+        self.address = page.address(self.server)
+        self.drawing = Drawing(self.server.scene, self.settings.mesh_paths)
+        self.robot: RobotScene | None = None
+        self.panel: Panel | None = None
+        self.touch: Touch | None = None
+        self.notice = ""
+        self.history: History | None = None
+        self._follower: SpringFollower | None = None
+        self._problems: deque[tuple[float, str]] = deque(maxlen=MOST_PROBLEMS)
+        self._odometry_frame: str | None = None
+        self._timeline = Timeline()
+        self._pose: Array | None = None
+        self._center: Array | None = None       # of the root link, when the cameras followed it
+        self._handle: PushHandle | None = None
+        self._was_pulled = False
+        self._plot_limiter, self._status_limiter = RateLimiter(PLOTS), RateLimiter(1.0)
+        self.cameras, self.floor = Cameras(self.server), Floor(self.server)
+
+    def wait(self, text: str, title: str = "Waiting for a robot") -> None:
+        """Show why there is no robot yet, and what to do."""
+        show_waiting(self.server, title, text)
+
+    def _arrange(self, client: viser.ClientHandle, window: Window) -> None:
+        """Adapt the page to a browser's window and color scheme."""
+        self.floor.show(client, window.dark)
+        if self.panel is not None:
+            self.panel.arrange(client, window)
+
+    def close(self) -> None:
+        """Stop serving the page."""
+        with contextlib.redirect_stdout(io.StringIO()):     # viser prints that it stopped
+            self.server.stop()
+
+    # What is shown
+
+    def show_robot(self, tree: Tree, xml: str) -> None:
+        """Show another robot.
+
+        Parameters
+        ----------
+        tree : dyn_ros.model.urdf.Tree
+            As returned by `read_urdf` without a root joint.
+        xml : str
+            The robot description.
+        """
+        self._stop_pushing()
+        self.drawing.clear()
+        self.drawing.draw(0.0)
+        if self.robot:
+            self.robot.remove()
+        settings = self.settings
+        self.robot = robot = RobotScene(self.server.scene, tree, xml, settings.mesh_paths)
+        self._layouts: dict[tuple[str, ...], list[int | None]] = {}
+        self._q = np.full(len(robot.names), math.nan)
+        self._timeline = Timeline()
+        self._pose = None
+        self._torques = {curve: np.full(len(robot.names), math.nan) for curve in settings.curves}
+        self._last_received = dict.fromkeys(settings.curves, -math.inf)
+        self._states = 0
+        self._follower = None
+        self.panel = Panel(self.server, tree.name, robot.joints, robot.links,
+                           settings.plot_seconds, PLOTS, settings.plays,
+                           PAYLOAD if settings.hangs else "", settings.curves,
+                           settings.pushes)
+        self.touch = Touch(robot, self.panel.touch, self.node_of)
+        self._start_pushing()
+        self._show_surroundings(robot)
+        for problem in robot.problems:
+            self._actor.reject("robot_description", problem)
+
+    def _show_surroundings(self, robot: RobotScene) -> None:
+        """Fit cameras and floor to what the robot can reach."""
+        self._envelope, self._center = robot.envelope(), None
+        if self._handle is not None:
+            self._envelope = np.append(self._envelope, self._handle.extent(), axis=0)
+        ground = min(robot.lowest, 0.0)
+        self.floor.place(self._envelope, ground)
+        self.cameras.show(above(self._envelope, ground))
+
+    def _follow(self, robot: RobotScene, pose: Array) -> None:
+        """Keep a robot in the pictures whose root link has moved far, on a floor at zero."""
+        far = FAR * max(robot.reach, 0.1)
+        if self._center is None or np.linalg.norm(pose[:3] - self._center) > far:
+            first, self._center = self._center is None, pose[:3].copy()
+            points = above(self._envelope @ rotation_matrix(pose[3:]).T + pose[:3], 0.0)
+            self.floor.place(points, 0.0)
+            (self.cameras.show if first else self.cameras.follow)(points)
+
+    def receive_states(self, names: Sequence[str], position: Sequence[float] | Array,
+                       effort: Sequence[float] | Array = (), stamp: int | None = None) -> None:
+        """Process the positions of joints [rad, m] and, if known, their efforts [N m, N].
+
+        Joints that the robot does not have are ignored; positions that are not finite are reported.
+        Markers with the same stamp [ns] are shown together with this state; without a stamp, the
+        state is shown in the next update.
+
+        Raises
+        ------
+        ValueError
+            The numbers of names and positions differ.
+        """
+        robot = self.robot
+        if robot is None:
+            return
+        names = tuple(names)
+        for name, slot, x in zip(names, self._slots(names),
+                                 _array("positions", position, len(names)).tolist()):
+            if slot is not None:
+                if math.isfinite(x):
+                    self._q[slot] = x
+                else:
+                    self._actor.reject("joint_states", f"the position of {name} is {x:g}")
+        self._states += 1
+        self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())
+        if len(effort) == len(names):
+            self.receive_torques("effort", names, effort)
+
+    def receive_torques(self, curve: str, names: Sequence[str], effort: Sequence[float] | Array,
+                        ) -> None:
+        """Process torques for a curve of the plots, one of `Settings.curves` [N m, N].
+
+        Raises
+        ------
+        ValueError
+            The numbers of names and efforts differ.
+        """
+        if self.robot is not None:
+            efforts = _array("efforts", effort, len(names))
+            for slot, x in zip(self._slots(tuple(names)), efforts.tolist()):
+                if slot is not None:
+                    self._torques[curve][slot] = x
+            self._last_received[curve] = time.monotonic()
+
+    def _slots(self, names: tuple[str, ...]) -> list[int | None]:
+        """Return, for each name, the index of the joint or None."""
+        assert self.robot is not None
+        if names not in self._layouts:
+            if len(self._layouts) > 100:
+                self._layouts.clear()
+            self._layouts[names] = [self.robot.slot(name) for name in names]
+        return self._layouts[names]
+
+    def place(self, pose: Sequence[float], frame: str, stamp: int | None = None) -> None:
+        """Set the pose of the root link in a frame of the world: x y z qx qy qz qw.
+
+        The stamp [ns] is that of a state with this pose, as in `receive_states`.
+
+        Raises
+        ------
+        ValueError
+            The pose is not finite, or its quaternion is not of unit length.
+        """
+        if self.robot is None:
+            return
+        check_pose(pose)
+        self._pose, self._odometry_frame = np.array(pose, float), frame
+        if stamp or not self._timeline.has_stamps:      # otherwise, the next state contains it
+            self._timeline.receive_state(stamp, self._q.copy(), self._pose, time.monotonic())
+
+    def receive_markers(self, topic: str, array: MarkerArray) -> None:
+        """Process the markers of a topic; what cannot be shown is reported when it is drawn.
+
+        They are kept until a state with their stamp is shown, unless they belong to none.
+        """
+        if self.robot is not None:
+            self._timeline.receive_markers(topic, array, time.monotonic())
+
+    def forget_markers(self, topic: str) -> None:
+        """Remove the markers of a topic that will send no more."""
+        self._timeline.forget(topic)
+        self.drawing.clear(topic)
+
+    def node_of(self, frame: str) -> str:
+        """Return the scene's node of a frame, "" for the world; a ValueError for an unknown one."""
+        if frame == self._odometry_frame or frame in self.settings.world_frames:
+            return ""
+        assert self.robot is not None
+        return self.robot.node(frame)
+
+    def show_problem(self, what: str, why: object) -> None:
+        """Show a problem for a while."""
+        line = str(why).strip().split("\n")[-1]
+        self._problems.append((time.monotonic(), f"{what}: {line}"))
+
+    # User input
+
+    def _handle_events(self, panel: Panel) -> None:
+        """Carry out what users did on the page."""
+        while not panel.events.empty():
+            what, *values = panel.events.get()
+            if what == "slide":
+                slot, position = values
+                self._start_manual_motion().target[slot] = position
+            elif what == "pause":
+                self._start_manual_motion()
+            elif what == "play":
+                self._set_playing(True)
+            elif what == "push":
+                self._start_pushing()
+            elif what == "let go":
+                self._let_go()
+            elif what == "fit":
+                self.cameras.fit(*values)
+            elif what == "hang":
+                self._hang(*values)
+            elif what == "weigh":
+                self._weigh()
+            else:
+                self.drawing.show(*values)
+
+    def _start_manual_motion(self) -> SpringFollower:
+        if self._follower is None:
+            assert self.panel is not None
+            self._set_playing(False)
+            self._follower = SpringFollower(
+                np.where(np.isfinite(self._q), self._q, self.panel.positions))
+        return self._follower
+
+    def _set_playing(self, plays: bool) -> None:
+        """Start or stop the robot's own motion."""
+        assert self.panel is not None
+        self.panel.show_playing(plays)
+        if plays:
+            self._follower = None
+        self._actor.play(plays)
+
+    def _hang(self, on: bool) -> None:
+        assert self.touch is not None and self.robot is not None
+        if self.settings.hangs:
+            self.touch.hang(on)
+            self._actor.hang(self.robot.links[-1], payload() if on else None)
+
+    def _weigh(self) -> None:
+        assert self.touch is not None
+        self.touch.start_weighing()
+        self._actor.weigh(self.touch)
+
+    # Pushing
+
+    def _start_pushing(self) -> None:
+        assert self.panel is not None and self.robot is not None
+        self._stop_pushing()
+        link = self.panel.pushed_link
+        if link is not None:
+            self._handle = PushHandle(self.robot, link, self.settings.push_scale,
+                                      not self._was_pulled)
+
+    def _stop_pushing(self) -> None:
+        """Remove the handle, and push with a zero force."""
+        if self._handle is not None:
+            self._let_go()
+            self._push(0.0)
+            self._handle.remove()
+        self._handle = None
+        if self.panel:
+            self.panel.show_force(None)
+
+    def _let_go(self) -> None:
+        if self._handle is not None:
+            self._handle.let_go()
+
+    def _push(self, seconds: float) -> None:
+        """Push the link with the handle, at its origin."""
+        handle = self._handle
+        if handle is None or self.panel is None:
+            return
+        handle.scale = self.settings.push_scale
+        force = handle.update(seconds)
+        self._was_pulled = self._was_pulled or handle.pulled
+        self._actor.push(handle.link, force)
+        self.panel.show_force(force)
+
+    # The page
+
+    def update(self, now: float, seconds: float) -> None:
+        """Refresh the page at a time [s], a number of seconds after the last update."""
+        panel, robot, touch = self.panel, self.robot, self.touch
+        if panel is None or robot is None or touch is None:
+            return
+        self._handle_events(panel)
+        if self._follower is not None:
+            self._follower.step(seconds)
+            self._actor.move(robot.names, self._follower.position, self._follower.velocity)
+        plots = self._plot_limiter.due(now)
+        if plots:
+            self._sample(panel, now)
+        if self._status_limiter.due(now):
+            self._show_status(panel, robot, now)
+        with self.server.atomic():
+            self._draw(robot, now)
+            self._push(seconds)
+            touch.draw(1.0 / self.settings.push_scale)
+            if not self.server.get_clients():
+                return
+            if plots:
+                panel.show_numbers()
+                pushed = self._handle
+                touch.show(now, pushed.link if pushed else None,
+                           pushed.force if pushed else np.zeros(3), self._actor.can_weigh())
+                if self._follower is None:
+                    panel.show_positions(self._q)
+
+    def _draw(self, robot: RobotScene, now: float) -> None:
+        """Draw the robot and the markers that belong to its state."""
+        moment = self._timeline.choose(now)
+        if moment is not None:
+            for topic, array in moment.arrays:
+                for problem in self.drawing.receive(topic, array, self.node_of, now):
+                    self._actor.reject(f"marker {topic}", problem)
+            self.drawing.hide_late(moment.late)
+            if moment.pose is not None:
+                robot.place(moment.pose)
+                self._follow(robot, moment.pose)
+            if moment.q is not None:
+                robot.move(np.where(np.isfinite(moment.q), moment.q, 0.0))
+        for problem in self.drawing.draw(now):
+            self._actor.reject("markers", problem)
+
+    def _sample(self, panel: Panel, now: float) -> None:
+        if self.history is None:
+            self._forget_torques(now)
+            panel.sample(now, self._torques)
+            return
+        panel.forget_samples()
+        for time_, values in self.history():
+            panel.sample(time_, values)
+
+    def _forget_torques(self, now: float) -> None:
+        """Mark torques that are no longer received as unknown."""
+        for curve, received in self._last_received.items():
+            if now - received > STALE:
+                self._torques[curve][:] = math.nan
+
+    def _show_status(self, panel: Panel, robot: RobotScene, now: float) -> None:
+        """Update the status line, the problems and the check boxes, once a second."""
+        states, self._states = self._states, 0
+        free = self._actor.can_move()
+        panel.enable(free)
+        unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
+        if self.notice:
+            text = self.notice
+        elif states and unknown:
+            text = "unknown position of " + abbreviated(unknown)
+        elif states:
+            text = "moved by the sliders" if self._follower else "receiving joint states"
+            text += "" if free else "; another program moves the robot, the sliders are read-only"
+        else:
+            text = "no joint states: move a slider" if free else "no joint states"
+        lasting = [*robot.problems[:MOST_PROBLEMS], *self._timeline.notes(now)]
+        panel.show_status(text, self._recent_problems(lasting, now), bool(states))
+        panel.show_families(self.drawing.families)
+
+    def _recent_problems(self, lasting: list[str], now: float) -> Iterable[str]:
+        while self._problems and now - self._problems[0][0] > FORGET:
+            self._problems.popleft()
+        return [*lasting, *dict.fromkeys(
+            problem for _, problem in self._problems if problem not in lasting)]
+
+
+def _array(what: str, values: Sequence[float] | Array, count: int) -> Array:
+    if len(values) != count:
+        raise ValueError(f"{count} names, but {len(values)} {what}")
+    return np.asarray(values)

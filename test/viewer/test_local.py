@@ -1,0 +1,217 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot of `dyn_ros view`, which is simulated in the process of its page; without a browser."""
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+
+import dyn_ros
+from dyn_ros.demo.run import ARM
+from dyn_ros.viewer import local, session
+from dyn_ros.viewer.local import LocalRobot
+from dyn_ros.viewer.session import Session, Settings
+from peer import EXAMPLE_ROBOTS, FILES
+
+PERIOD = 1 / 30
+
+
+class Page:
+    """A page with a local robot, updated by the test."""
+
+    def __init__(self, path=ARM, root_joint=None):
+        xml = path.read_text()
+        self.model = dyn_ros.Model.from_urdf(xml, root_joint)
+        self.robot = LocalRobot(self.model)
+        self.session = Session("127.0.0.1", 0, self.robot,
+                               Settings(plays=True, hangs=True, curves=local.CURVES))
+        self.robot.show(self.session, xml)
+        self.now = time.monotonic()
+
+    def close(self):
+        self.session.close()
+
+    def advance(self, seconds=PERIOD):
+        for _ in range(max(1, round(seconds / PERIOD))):
+            self.now += PERIOD
+            self.robot.update(self.session, PERIOD)
+            self.session.update(self.now, PERIOD)
+
+    def start(self):
+        self.robot._starting.join(300.0)
+        self.advance()
+        return self
+
+    def slide(self, slot, position):
+        self.session.panel.events.put(("slide", slot, position))
+
+    def torques(self, curve):
+        return self.session._torques[curve]
+
+    @property
+    def q(self):
+        """Positions in the order of the model, with the base at rest."""
+        q = self.model.neutral()
+        for name, x in zip(self.session.robot.names, self.session._q):
+            q[self.model.idx_q[self.model.joint_index(name)]] = x
+        return q
+
+    def rows(self):
+        return [self.model.idx_v[self.model.joint_index(name)]
+                for name in self.session.robot.names]
+
+
+@pytest.fixture
+def show(monkeypatch):
+    pages = []
+
+    def start(*args, **options):
+        page = Page(*args, **options)
+        pages.append(page)
+        monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: page.now))
+        return page
+    yield start
+    for page in pages:
+        page.close()
+
+
+def test_it_moves_before_the_engine_is_compiled(show, monkeypatch):
+    reports = []
+
+    def compile_engine(model, report):
+        report(1, 3)
+        while not reports:
+            time.sleep(0.01)
+    monkeypatch.setattr(local, "compile_engine", compile_engine)
+    page = show()
+    page.advance(2.0)
+    assert "compiling the torques: 1 of 3" in page.session.panel._status.content
+    there = page.session._q.copy()
+    page.advance(0.5)
+    assert abs(page.session._q - there).max() > 1e-3
+    assert np.isnan(page.torques("gravity")).all()
+    page.slide(1, 0.5)
+    page.advance(3.0)
+    assert page.session._q[1] == pytest.approx(0.5, abs=1e-3)
+    reports.append(True)
+    page.start()
+    assert page.session._q[1] == pytest.approx(0.5, abs=0.02)      # it does not jump
+    assert np.isfinite(page.torques("gravity")).all()
+
+
+@pytest.mark.parametrize("root_joint", [None, "floating"])
+def test_torques_are_those_of_the_state(show, root_joint):
+    page = show(root_joint=root_joint).start()
+    page.slide(1, 0.7)
+    page.advance(4.0)
+    g = dyn_ros.generalized_gravity(page.model, dyn_ros.Data(page.model), page.q)[page.rows()]
+    np.testing.assert_allclose(page.torques("gravity"), g, atol=1e-9)
+    np.testing.assert_allclose(page.torques("nle"), g, atol=1e-3)      # at rest
+    np.testing.assert_allclose(page.torques("effort"), g, atol=0.05)
+    np.testing.assert_array_equal(page.torques("push"), np.zeros(7))
+
+
+def test_a_push_moves_it_and_shows_the_torques_that_it_causes(show):
+    page = show().start()
+    page.session.panel.events.put(("pause",))
+    page.advance(2.0)
+    there = page.session._q.copy()
+    force = np.array([20.0, 0.0, 0.0])
+    page.session._stop_pushing()        # the test pushes instead of the handle
+    page.robot.push("tool", force)
+    page.advance(2.0)
+    assert abs(page.session._q - there).max() > 0.005
+    J = dyn_ros.frame_jacobian(page.model, dyn_ros.Data(page.model), page.q, "tool",
+                               dyn_ros.ReferenceFrame.LOCAL)
+    np.testing.assert_allclose(page.torques("push"), J[:3].T @ force, atol=1e-9)
+    # the motors hold the robot against both
+    np.testing.assert_allclose(page.torques("effort"),
+                               page.torques("gravity") - page.torques("push"), atol=0.1)
+    page.robot.push("tool", np.zeros(3))
+    page.advance(3.0)
+    np.testing.assert_allclose(page.session._q, there, atol=1e-3)
+
+
+def test_a_payload_is_carried(show):
+    page = show().start()
+    page.slide(1, 0.7)
+    page.advance(4.0)
+    before = page.torques("effort").copy()
+    page.session.panel.events.put(("hang", True))
+    page.advance(3.0)
+    assert abs(page.torques("effort") - before).max() > 1.0
+    page.session.panel.events.put(("hang", False))
+    page.advance(3.0)
+    np.testing.assert_allclose(page.torques("effort"), before, atol=0.05)
+
+
+def test_its_markers_are_those_of_the_nodes(show):
+    page = show().start()
+    assert set(page.session.drawing.families) == {
+        ("dynamics/markers", "torque"), ("dynamics/markers", "inertia"),
+        ("centroidal/markers", "com")}
+
+
+def test_the_appearance_is_that_of_the_nodes():
+    pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+    from dyn_ros.nodes.markers import CENTROIDAL, DYNAMICS, SHARED
+    from dyn_ros.viewer.picture import BALL, FULL_LOAD, look
+    values = {spec.name: spec.default for kind in (*DYNAMICS, *CENTROIDAL) for spec in kind.specs}
+    assert dict(values, **{spec.name: spec.default for spec in SHARED})["markers.width"] == (
+        look("com", 1.0).width)
+    for family, alpha in (("torque", 1.0), ("inertia", 0.4), ("com", 1.0)):
+        np.testing.assert_allclose(look(family, 1.0, alpha).color,
+                                   values[f"markers.{family}.color"], atol=0.005)
+    assert list(FULL_LOAD) == values["markers.torque.full_color"]
+    assert values["markers.com.scale"] == BALL
+
+
+def test_the_page_plays_and_pauses(show):
+    page = show().start()
+    assert page.session.panel._play.label == "Pause"
+    page.slide(0, 0.2)
+    page.advance(3.0)
+    assert page.session.panel._play.label == "Move by itself"
+    assert page.session._q[0] == pytest.approx(0.2, abs=0.01)
+    page.session.panel.events.put(("play",))
+    page.advance(3.0)
+    assert abs(page.session._q[0] - 0.2) > 0.02
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "talos_reduced", "tiago"])
+def test_other_robots(show, name):
+    page = show(EXAMPLE_ROBOTS / FILES[name]).start()
+    page.advance(0.5)
+    assert np.isfinite(page.torques("nle")).all() and not page.robot._failure
+
+
+def test_a_failure_of_the_engine_is_shown_and_the_robot_still_moves(show, monkeypatch):
+    def compile_engine(model, report):
+        raise OSError("no space left on device")
+    monkeypatch.setattr(local, "compile_engine", compile_engine)
+    page = show()
+    page.robot._starting.join(60.0)
+    page.advance(2.0)
+    assert "no space left on device" in page.session.panel._status.content
+    there = page.session._q.copy()
+    page.advance(0.5)
+    assert abs(page.session._q - there).max() > 1e-3
+
+
+@pytest.mark.parametrize("joints", ["", """
+    <joint name="lift" type="prismatic"><parent link="base"/><child link="top"/>
+    <axis xyz="0 0 1"/><limit lower="0" upper="1" effort="100" velocity="1"/></joint>"""])
+def test_robots_with_few_joints(show, tmp_path, joints):
+    path = tmp_path / "few.urdf"
+    inertial = """<inertial><mass value="2"/><inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0"
+        izz="0.1"/></inertial>"""
+    path.write_text(f'<robot name="few"><link name="base">{inertial}</link>' + (
+        f'<link name="top">{inertial}</link>{joints}' if joints else "") + "</robot>")
+    page = show(path).start()
+    page.advance(1.0)
+    assert page.robot._failure == "" and "engine" not in page.session.panel._status.content
+    if joints:
+        assert page.torques("gravity")[0] == pytest.approx(2 * 9.81)

@@ -1,0 +1,288 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings on the page, without a browser: any time of them, and what is computed."""
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+pytest.importorskip("mcap", reason="no mcap: run `make test`")
+pytest.importorskip("rosbags", reason="no rosbags: run `make test`")
+
+from logs.recorded import START, JointState, Odometry, Sent, synthetic_mcap, write_mcap
+
+import dyn_ros
+from dyn_ros import logs
+from dyn_ros.demo.run import ARM
+from dyn_ros.viewer import replay
+from dyn_ros.viewer.replay import Replay, open_recording
+from dyn_ros.viewer.session import Session, Settings
+
+MODEL = dyn_ros.Model.from_urdf_file(ARM)
+NAMES = MODEL.joint_names
+RATE = 200.0
+QUADRUPED = ARM.with_name("quadruped.urdf").read_text()
+LIMIT = 300.0       # s: the first start on a machine compiles
+
+
+class Player:
+    """A page with a recording, updated by the test."""
+
+    def __init__(self, path, **options):
+        self.recording = open_recording(path, **options)
+        self.replay = Replay(self.recording)
+        self.session = Session("127.0.0.1", 0, self.replay, Settings(
+            pushes=False, curves=replay.CURVES))
+        self.replay.show(self.session, self.recording.xml)
+        self.session.server.get_clients = lambda: {0: None}      # somebody watches
+        self.note = ""
+        bar = self.replay._bar
+        show = bar.show
+        bar.show = lambda *given: (setattr(self, "note", given[2]), show(*given))
+        self.do("play", False)
+        self.seek(0.0)
+
+    def close(self):
+        self.replay.close()
+        self.session.close()
+
+    def do(self, what, value):
+        """As a user does it."""
+        self.replay._bar.events.put((what, value))
+        self.update(0.0)
+
+    def update(self, seconds=0.05):
+        self.replay.update(self.session, seconds)
+        self.session.update(time.monotonic(), seconds)
+
+    def until(self, ready):
+        end = time.monotonic() + LIMIT
+        while not ready():
+            assert time.monotonic() < end, self.note
+            self.update(0.0)
+            time.sleep(0.01)
+
+    def part(self):
+        return self.replay._loader.get(self.replay._number(self.replay._now))
+
+    def seek(self, seconds):
+        self.do("seek", seconds)
+        self.until(lambda: self.part() is not None and "gravity" in self.part().torques)
+        self.update(0.0)
+
+    @property
+    def time(self):
+        return 1e-9 * (self.replay._now - self.replay._first)
+
+    @property
+    def q(self):
+        return self.session._q
+
+    def latest(self):
+        """The latest sample of the plots, by curve."""
+        *_, (_, values) = self.replay._history()
+        return values
+
+
+@pytest.fixture
+def play(monkeypatch):
+    players = []
+
+    def start(*args, **options):
+        players.append(Player(*args, **options))
+        return players[-1]
+    yield start
+    for player in players:
+        player.close()
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    """100 s of the arm, in many parts."""
+    return synthetic_mcap(tmp_path_factory.mktemp("arm") / "arm.mcap", MODEL, 20000, RATE, rows=100,
+                          description=ARM.read_text())
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(replay, "PART", 1e5)
+
+
+def messages(rows, period=10_000_000, child="trunk", names=None):
+    """Joint states of the quadruped, and its odometry."""
+    model = dyn_ros.Model.from_urdf(QUADRUPED)
+    names = names or model.joint_names
+    for row in rows:
+        stamp = START + row * period
+        pose = (0.01 * row, 0.0, 0.4, 0.0, 0.0, 0.0, 1.0)
+        yield Sent("/odom", stamp, Odometry(pose, (0.0,) * 6, stamp, child=child))
+        yield Sent("/joint_states", stamp + 1000, JointState(
+            names, np.full(len(names), 1e-3 * row), np.zeros(len(names)), np.ones(len(names)),
+            stamp))
+
+
+def test_any_time_of_it_is_shown(play, arm, small_parts):
+    player, recording = play(arm), logs.read(arm)
+    assert len(player.recording.tasks) > 5
+    for seconds in (1.0, 95.0, 15.0, 55.0, 12.345):
+        player.seek(seconds)
+        row = np.searchsorted(recording.stamp + 200_000,
+                              START + round(1e9 * seconds), side="right") - 1
+        np.testing.assert_allclose(player.q, recording.q[row], atol=1e-12)
+        found, g = player.latest(), dyn_ros.generalized_gravity(
+            MODEL, dyn_ros.Data(MODEL), recording.q[row])
+        np.testing.assert_allclose(found["gravity"], g, atol=1e-10)
+        np.testing.assert_allclose(found["effort"], recording.effort[row], atol=1e-12)
+    assert len(player.replay._loader._parts) <= replay.MOST_PARTS + 2
+
+
+def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
+    from dyn_ros.logs.observed import Settings as ObservedSettings
+    from dyn_ros.logs.part import states, tasks
+    from dyn_ros.logs.quantities import compute
+    player = play(arm)
+    source = replay.open_source(arm)
+    whole, = tasks(source, player.recording.selection, size=np.inf)
+    part = states(whole, player.recording.selection)
+    table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, ObservedSettings())
+    for seconds in (2.0, 75.0):
+        player.seek(seconds)
+        _, row = player.replay._at(player.replay._now)
+        at = np.searchsorted(part.states.log_time, player.part().log_time[row])
+        for name in ("residual", "external"):
+            expected = [table.columns[f"{name}.{joint}"][at] for joint in NAMES]
+            np.testing.assert_allclose(player.latest()[name], expected, atol=1e-5)
+
+
+def test_it_plays_at_a_speed_to_the_end(play, arm):
+    player = play(arm)
+    player.do("play", True)
+    player.update(0.5)
+    assert player.time == pytest.approx(0.5, abs=1e-6)
+    player.do("speed", 10.0)
+    player.update(0.5)
+    assert player.time == pytest.approx(5.5, abs=1e-6)
+    player.do("speed", 0.1)
+    player.update(1.0)
+    assert player.time == pytest.approx(5.6, abs=1e-6)
+    player.seek(99.9)
+    player.do("speed", 1.0)
+    player.update(1.0)
+    assert player.note == "end of the recording"
+    assert player.time == pytest.approx(99.9952, abs=1e-6)
+    player.update(1.0)
+    assert not player.replay._plays
+    player.do("play", True)                 # from the start
+    player.update(0.0)
+    assert player.time < 0.1 and player.replay._plays
+
+
+def test_it_waits_while_nobody_watches(play, arm):
+    player = play(arm)
+    player.session.server.get_clients = dict
+    player.do("play", True)
+    player.update(0.5)
+    assert player.time == 0.0
+
+
+def test_steps(play, arm, small_parts):
+    player = play(arm)
+    player.seek(1.001)
+    player.do("step", 0)                    # to the time of the state itself
+    before = player.time
+    player.do("step", 1)
+    assert player.time - before == pytest.approx(1 / RATE, abs=1e-6)
+    player.do("step", -1)
+    player.do("step", -1)
+    assert player.time - before == pytest.approx(-1 / RATE, abs=1e-6)
+    start = 1e-9 * (player.replay._starts[1] - player.replay._first)
+    player.seek(start)                      # the first state of a part
+    player.until(lambda: player.replay._loader.get(0) is not None)
+    player.do("step", -1)
+    assert start - player.time == pytest.approx(1 / RATE, abs=1e-4)
+    player.do("step", 1)
+    assert player.time == pytest.approx(start, abs=1e-4)
+    player.seek(0.0)
+    player.do("step", -1)                   # there is none
+    assert player.time == 0.0
+    player.do("step", 1)                    # the first one, after the description
+    assert player.time == pytest.approx(2e-4)
+
+
+def test_odometry_moves_the_root(play, tmp_path):
+    path = write_mcap(tmp_path / "walk.mcap", messages(range(300)))
+    player = play(path, xml=QUADRUPED)
+    for row in (10, 250):
+        player.seek(1e-2 * row + 1e-3)
+        assert player.session.robot._root.position[0] == pytest.approx(0.01 * row)
+        assert player.q[0] == pytest.approx(1e-3 * row)
+    fixed = play(path, xml=QUADRUPED, root_joint="fixed")
+    fixed.seek(2.5)
+    assert fixed.session.robot._root.position[0] == 0.0
+
+
+def test_a_gap(play, tmp_path):
+    rows = [*range(100), *range(400, 500)]
+    player = play(write_mcap(tmp_path / "gap.mcap", messages(rows)), xml=QUADRUPED)
+    player.seek(2.0)
+    assert player.note == "gap: no states for 1.0 s"
+    assert np.isnan(player.latest()["effort"]).all()
+    assert player.q[0] == pytest.approx(1e-3 * 99)
+    player.seek(4.5)
+    assert player.note == "" and np.isfinite(player.latest()["effort"]).all()
+
+
+def test_what_is_wrong_is_shown(play, tmp_path):
+    names = [*dyn_ros.Model.from_urdf(QUADRUPED).joint_names, "tail"]
+    player = play(write_mcap(tmp_path / "a.mcap", messages(range(100), names=names)),
+                  xml=QUADRUPED)
+    assert any("tail" in text for _, text in player.session._problems)
+    player = play(write_mcap(tmp_path / "b.mcap", messages(range(100), child="base")),
+                  xml=QUADRUPED)
+    player.seek(0.5)
+    assert "no states here" in player.note and "root_joint" in player.note
+
+
+def test_a_table(play, tmp_path):
+    recording = tmp_path / "table.csv"
+    columns = ["time", *(f"position.{name}" for name in NAMES)]
+    lines = [",".join(columns)] + [
+        ",".join(map(str, [0.01 * row, *[0.001 * row] * 7])) for row in range(300)]
+    recording.write_text("\n".join(lines) + "\n")
+    player = play(recording, xml=ARM.read_text())
+    player.seek(2.0)
+    np.testing.assert_allclose(player.q, 0.2, atol=0.002)
+    assert np.isfinite(player.latest()["gravity"]).all()
+    assert np.isnan(player.latest()["nle"]).all()       # no velocities
+    assert np.isnan(player.latest()["effort"]).all()
+
+
+def test_a_joint_that_is_never_reported(tmp_path):
+    path = write_mcap(tmp_path / "some.mcap", [
+        Sent("/joint_states", START + k, JointState(NAMES[:3], [0.0] * 3, stamp=START + k))
+        for k in range(0, 10**9, 10**7)])
+    player = Player.__new__(Player)
+    player.recording = open_recording(path, ARM.read_text())
+    loader = replay.Loader(player.recording)
+    loader.want([0])
+    end = time.monotonic() + LIMIT
+    while loader.get(0) is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    loader.close()
+    assert any("elbow_pitch" in problem for problem in loader.get(0).problems)
+
+
+@pytest.mark.parametrize("sent, xml, word", [
+    ([Sent("/joint_states", START, JointState(NAMES, [0.0] * 7, stamp=START))], None,
+     "no robot description; pass robot="),
+    ([Sent("/robot_description", START, ARM.read_text())], None, "no readable topic named"),
+    ([Sent("/joint_states", START, JointState(["a"], [0.0], stamp=START))], ARM.read_text(),
+     "no joint of the robot"),
+    ([], ARM.read_text(), "joint_states"),
+])
+def test_recordings_that_cannot_be_shown(tmp_path, sent, xml, word):
+    path = write_mcap(tmp_path / "bad.mcap", sent)
+    with pytest.raises(ValueError, match=word):
+        open_recording(path, xml)

@@ -1,0 +1,105 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`dyn_ros view` in a real browser: a slider, a pull and its torques, and the time bar."""
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dyn_ros.demo.run import ADDRESS, ARM
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+pytest.importorskip("mcap", reason="no mcap: run `make test`")
+pytest.importorskip("rosbags", reason="no rosbags: run `make test`")
+
+from logs.recorded import synthetic_mcap
+
+import dyn_ros
+
+from .chromium import SLOW
+
+START = 120.0       # s; the first start on a machine compiles
+
+
+@pytest.fixture
+def view(browser, tmp_path):
+    """Start the command; return its page."""
+    started = []
+
+    def start(*arguments):
+        output = tmp_path / "output"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dyn_ros.cli", "view", "--no-browser", "--port", "0",
+             *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output.open("w"),
+            stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONUNBUFFERED="1"))
+        started.append(process)
+        address = until(lambda: ADDRESS.search(output.read_text()), output.read_text)
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(SLOW)
+        started.append(page)
+        page.goto(address.group())
+        page.get_by_role("slider").first.wait_for()
+        return page
+    yield start
+    for each in reversed(started):
+        if isinstance(each, subprocess.Popen):
+            each.terminate()
+            assert each.wait(60) == 0
+        else:
+            each.close()
+
+
+def until(ready, what):
+    end = time.monotonic() + START
+    while not (result := ready()):
+        assert time.monotonic() < end, what()
+        time.sleep(0.1)
+    return result
+
+
+def torque(page, joint, curve):
+    return float(page.locator(f"[data-joint={joint}] .{curve}").first.inner_text())
+
+
+def test_a_slider_moves_the_arm_and_its_torques(view):
+    page = view()
+    page.locator("[data-joint=wrist_roll] .gravity").first.wait_for()
+    slider = page.get_by_role("slider").nth(1)
+    slider.focus()
+    found = {}
+    for end in ("Home", "End"):
+        slider.press(end)
+        page.get_by_role("button", name="Move by itself").wait_for()
+        before = math.inf
+        while abs(before - found.setdefault(end, 0.0)) > 0.01:      # until it stands still
+            before = found[end]
+            time.sleep(1.0)
+            found[end] = torque(page, "shoulder_pitch", "gravity")
+    assert abs(found["End"] - found["Home"]) > 10.0     # the arm leans to the other side
+
+
+def test_the_time_bar_of_a_recording(view, tmp_path):
+    model = dyn_ros.Model.from_urdf_file(ARM)
+    path = synthetic_mcap(tmp_path / "arm.mcap", model, 6000, 200.0, description=ARM.read_text())
+    page = view(path)
+
+    def shown():
+        return float(re.search(r"[\d.]+", page.locator(".time").inner_text()).group())
+    page.locator("[data-joint=wrist_roll] .external").first.wait_for()
+    before = shown()
+    until(lambda: shown() > before, shown)              # it plays
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").wait_for()
+    bar = page.get_by_role("slider").first
+    bar.focus()
+    bar.press("End")
+    until(lambda: shown() > 29.9, shown)
+    page.get_by_text("end of the recording").wait_for()
+    bar.press("Home")
+    until(lambda: shown() == 0.0, shown)
+    page.get_by_role("button", name="Play").click()
+    until(lambda: shown() > 0.5, shown)
