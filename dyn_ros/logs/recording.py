@@ -188,7 +188,7 @@ class Recording:
 def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
     """Times before and after each gap or jump back [s]."""
     from ..identification.filtering import parts_of
-    from ..identification.samples import GAP
+    from ..identification.preparation import GAP
     if len(stamp) < 2:
         return ()
     parts, _ = parts_of(1e-9 * (stamp - stamp[0]), GAP)

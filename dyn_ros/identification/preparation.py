@@ -1,0 +1,351 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Prepares a recording for identification: filters it, computes velocities and accelerations."""
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.inputs import coordinate, finite_array, require_valid
+from ..model.types import Array, Model
+from .coordinates import Coordinates, coordinates, make_continuous, velocities, velocity_noise
+from .filtering import (
+    HIGHEST,
+    ORDER,
+    Part,
+    Spectrum,
+    choose_cutoff,
+    derivatives,
+    parts_of,
+    settling_samples,
+    spectrum,
+)
+
+GAP = 3.5
+"""Sampling periods without a sample that end a segment."""
+
+STATIONARY = 10.0
+"""Total weight of a stretch of samples at rest: that of so many samples in motion."""
+
+_SHORTEST = 10                  # samples that must remain of a segment
+_STUCK = 1e-3                   # rad, m: a joint that moves less is reported
+_AT_REST = 5.0                  # times the noise of a velocity
+_NEARLY = 1e-3                  # of the largest velocity of a joint: at rest, without noise
+_AT_LIMIT = 0.999               # of the effort limit
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-6, 10.0      # s
+_REPEATED = 0.4                 # of the samples
+_FASTEST = 0.4                  # largest cutoff that can be chosen, relative to the rate
+_CHUNK = 65536
+
+
+def prepare(model: Model, time: Array, raw: dict[str, Array | None],
+            in_contact: NDArray[np.bool_] | None, cutoff: float | None) -> dict[str, Any]:
+    """Turn a recording into the fields of ``Samples``, but for the names of the contacts.
+
+    Parameters
+    ----------
+    model : Model
+    time : (B,) ndarray
+        Time stamps [s].
+    raw : dict of str to ndarray or None
+        q, v, a, tau and f_ext with a row for each time stamp, or None if unknown; q and tau are
+        always known. The arrays are changed in place.
+    in_contact : (B, number of contacts) ndarray of bool or None
+    cutoff : float or None
+        See ``Samples.from_arrays``.
+
+    Returns
+    -------
+    dict of str to Any
+
+    Raises
+    ------
+    ValueError
+        See ``Samples.from_arrays``.
+    """
+    _check(model, time, raw, in_contact)
+    recording = _Recording(model, time, raw, in_contact)
+    recording.drop_repeated()
+    recording.find_parts()
+    make_continuous(model, recording.arrays["q"])
+    v, a = recording.arrays["v"], recording.arrays["a"]
+    repeats = np.zeros(0, bool)
+    if v is None or a is None:
+        recording.choose(cutoff)
+        recording.drop_short()
+        repeats = recording.repeats()
+        v, a = recording.differentiate()
+    elif cutoff is not None:
+        raise ValueError(f"cutoff: expected None, since v and a are given, got {cutoff!r}")
+    kept = recording.keep()
+    recording.report_limits(kept["tau"])
+    recording.report_constant(kept["q"], kept["tau"])
+    segment = np.repeat(np.arange(len(recording.parts), dtype=np.int32),
+                        [len(part) - 2 * recording.drop for part in recording.parts])
+    weight = _weights(kept["q"], v, recording.noise, segment)
+    recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
+    return {**kept, "v": v, "a": a, "weight": weight, "segment": segment,
+            "warnings": tuple(recording.warnings), "filter": recording.filter,
+            "cutoff": recording.cutoff}
+
+
+def _check(model: Model, time: Array, raw: dict[str, Array | None],
+           in_contact: NDArray[np.bool_] | None) -> None:
+    """Raise a ValueError unless all rows are finite and as many as time stamps."""
+    for name, array in (*raw.items(), ("in_contact", in_contact)):
+        if array is not None and len(array) != len(time):
+            raise ValueError(f"{name}: expected a row for each of the {len(time)} time stamps, "
+                             f"got {len(array)}")
+    for name, array in raw.items():
+        axes = {"q": ("nq",), "f_ext": ("njoints", 6)}.get(name, ("nv",))
+        for start in range(0, len(time), _CHUNK):
+            if array is None or np.isfinite(array[start:start + _CHUNK]).all():
+                continue
+            row, *rest = map(int, np.argwhere(~np.isfinite(array[start:start + _CHUNK]))[0])
+            index = (start + row, *rest)
+            raise ValueError(
+                f"{name}: expected finite numbers, got {array[index]} in "
+                f"{name}[{', '.join(map(str, index))}]{coordinate(model, axes, index)} at time "
+                f"{time[start + row]:.6f} s; remove these samples")
+    if raw["q"] is not None:
+        for start in range(0, len(time), _CHUNK):
+            require_valid(model, "q", ("nq",), raw["q"][start:start + _CHUNK])
+
+
+class _Recording:
+    """A recording during its preparation.
+
+    Attributes
+    ----------
+    parts : list of Part
+        Rows without a gap.
+    drop : int
+        Number of rows at the ends of each part that are not kept.
+    noise : (nv,) ndarray
+        Of the velocities.
+    """
+
+    def __init__(self, model: Model, time: Array, raw: dict[str, Array | None],
+                 in_contact: NDArray[np.bool_] | None) -> None:
+        self.model = model
+        self.arrays: dict[str, Any] = {"time": time, **raw, "in_contact": in_contact}
+        self.warnings: list[str] = []
+        self.filter = "Not filtered: velocities and accelerations were given."
+        self.noise = np.zeros(model.nv)
+        self.cutoff, self.drop, self.period = math.inf, 0, 0.0
+        self.parts: list[Part] = []
+
+    def drop_repeated(self) -> None:
+        """Drop samples with the time stamp of the sample before."""
+        time = self.arrays["time"]
+        new = np.concatenate([[True], np.diff(time) != 0.0])
+        if new.all():
+            return
+        first = float(time[np.argmin(new)])
+        self.warnings.append(f"dropped {np.sum(~new)} samples that repeat the time stamp of the "
+                             f"sample before, the first at {first:.6f} s")
+        self.arrays = {name: None if array is None else _compact(array, np.flatnonzero(new))
+                       for name, array in self.arrays.items()}
+
+    def find_parts(self) -> None:
+        """Split at gaps and resets."""
+        time = self.arrays["time"]
+        if len(time) < 2:
+            raise ValueError("time: all samples have the same time stamp")
+        self.parts, self.period = parts_of(time, GAP)
+        if not _SHORTEST_PERIOD < self.period < _LONGEST_PERIOD:
+            raise ValueError(f"time: expected stamps in s, got a sampling period of "
+                             f"{self.period:.6g} s; convert other units")
+        if len(self.parts) == 1:
+            return
+        steps = [(time[part.start] - time[part.start - 1], time[part.start - 1])
+                 for part in self.parts[1:]]
+        for what, found in (("gaps", [pair for pair in steps if pair[0] > 0.0]),
+                            ("jumps back", [pair for pair in steps if pair[0] < 0.0])):
+            if found:
+                largest, when = max(found, key=lambda pair: abs(pair[0]))
+                self.warnings.append(f"time has {len(found)} {what}, the largest of "
+                                     f"{abs(largest):.6g} s at {when:.6f} s")
+
+    def choose(self, cutoff: float | None) -> None:
+        """Choose the cutoff, and estimate the noise of the velocities that it leaves."""
+        rate = 1.0 / self.period
+        given = self.arrays["v"] is not None
+        source = self.arrays["v" if given else "q"]
+        if max(map(len, self.parts)) < 2 * _SHORTEST:
+            raise ValueError(f"expected a segment of at least {2 * _SHORTEST} samples without a "
+                             f"gap, got {max(map(len, self.parts))}; the sampling period is "
+                             f"{self.period:.6g} s")
+        spectra = [spectrum(self.arrays["time"], column, self.parts, rate) for column in source.T]
+        if cutoff is None:
+            longest = self.period * max(map(len, self.parts))
+            self.cutoff = choose_cutoff(spectra, rate, longest, 1 if given else 2)
+            if self.cutoff > 0.99 * HIGHEST * rate:
+                self.warnings.append(
+                    f"the motion contains frequencies up to {self.cutoff:.3g} Hz, too many for "
+                    f"{rate:.6g} samples per second: record more samples per second, or slower "
+                    "motions")
+        else:
+            self.cutoff = float(finite_array("cutoff", cutoff, ()))
+            if not 0.0 < self.cutoff <= _FASTEST * rate:
+                raise ValueError(f"cutoff: expected more than 0 and at most {_FASTEST * rate:.6g} "
+                                 f"Hz, {_FASTEST} of the sampling rate, got {self.cutoff:g}")
+        self.drop = settling_samples(rate, self.cutoff)
+        self._estimate_noise(spectra, given)
+        self.filter = (
+            f"Butterworth low-pass of order {ORDER}, forward and backward, of "
+            f"{'velocities' if given else 'positions'} at {rate:.6g} samples per second; cutoff "
+            f"{self.cutoff:.4g} Hz, {'chosen from their spectra' if cutoff is None else 'given'}; "
+            f"{self.drop} samples dropped at each end of a segment; torques are not filtered.")
+
+    def _estimate_noise(self, spectra: list[Spectrum], given: bool) -> None:
+        noise = np.array([found.noise(self.cutoff, 0 if given else 1) for found in spectra])
+        if given:
+            self.noise = noise
+            return
+        for joint in coordinates(self.model):
+            self.noise[joint.v] = velocity_noise(joint.kind, noise[joint.q])
+
+    def drop_short(self) -> None:
+        """Drop segments of which nothing would remain."""
+        least = 2 * self.drop + _SHORTEST
+        short = [part for part in self.parts if len(part) < least]
+        if len(short) == len(self.parts):
+            longest = max(map(len, short))
+            raise ValueError(
+                f"the longest segment has {longest} samples ({longest * self.period:.3g} s); the "
+                f"filter with the cutoff {self.cutoff:.4g} Hz needs {least}. Record longer "
+                "motions without gaps, or pass a larger cutoff")
+        if short:
+            self.warnings.append(f"dropped {len(short)} segments of fewer than {least} samples, "
+                                 f"{sum(map(len, short))} samples in total")
+            self.parts = [part for part in self.parts if len(part) >= least]
+
+    def differentiate(self) -> tuple[Array, Array]:
+        """Filter positions in place; return velocities and accelerations of the kept rows."""
+        self._report_frozen()
+        kept = sum(len(part) - 2 * self.drop for part in self.parts)
+        v, a = np.empty((2, kept, self.model.nv))
+        for joint in coordinates(self.model):
+            row = 0
+            for part in self.parts:
+                rows = slice(row, row + len(part) - 2 * self.drop)
+                self._differentiate(joint, part, rows, v, a)
+                row = rows.stop
+        return v, a
+
+    def _differentiate(self, joint: Coordinates, part: Part, rows: slice, v: Array,
+                       a: Array) -> None:
+        """Compute one joint in one part; write its kept rows, which never precede what is read."""
+        time = self.arrays["time"][part.start:part.stop]
+        inner = slice(self.drop, len(part) - self.drop)
+        q, given = self.arrays["q"], self.arrays["v"]
+        rates = self._smooth(time, q[part.start:part.stop, joint.q], inner, 2)
+        q[rows, joint.q], v[rows, joint.v], a[rows, joint.v] = velocities(joint.kind, rates)
+        if given is not None:
+            found = self._smooth(time, given[part.start:part.stop, joint.v], inner, 1)
+            v[rows, joint.v], a[rows, joint.v] = found
+
+    def _smooth(self, time: Array, values: Array, inner: slice, order: int) -> list[Array]:
+        found = [[rate[inner] for rate in derivatives(time, column, self.cutoff, order)]
+                 for column in values.T]
+        return [one[0][:, None] if len(one) == 1 else np.stack(one, axis=1)
+                for one in zip(*found)]
+
+    def _report_frozen(self) -> None:
+        """Warn of joints that do not move."""
+        for joint in coordinates(self.model):
+            q = self.arrays["q"][:, joint.q]
+            if max(np.ptp(column) for column in q.T) < _STUCK:
+                self.warnings.append(
+                    f"joint {joint.name!r} moves by less than {_STUCK:g} rad or m in the whole "
+                    "recording: its friction and what only its motion reveals stay unknown")
+
+    def repeats(self) -> NDArray[np.bool_]:
+        """Whether each kept row has the positions of the row before."""
+        q = self.arrays["q"]
+        same = np.ones(len(q), bool)
+        for column in q.T:
+            same[1:] &= column[1:] == column[:-1]
+        return same[self.rows()]
+
+    def report_repeats(self, repeats: NDArray[np.bool_]) -> None:
+        """Warn of positions that are published more often than they are measured."""
+        share = repeats.mean() if repeats.size else 0.0
+        if share > _REPEATED:
+            self.warnings.append(
+                f"{100.0 * share:.0f} % of the samples in motion repeat the positions of the "
+                "sample before: they are published more often than they are measured; record "
+                "each measurement once")
+
+    def report_limits(self, tau: Array) -> None:
+        """Warn of torques at their limits."""
+        for k, name in enumerate(self.model.velocity_names):
+            limit = self.model.effort_limit[k]
+            if not 0.0 < limit < math.inf:
+                continue
+            count = int(np.sum(np.abs(tau[:, k]) >= _AT_LIMIT * limit))
+            if count:
+                self.warnings.append(
+                    f"the effort of joint {name!r} is at its limit of {limit:g} in {count} of "
+                    f"{len(tau)} samples; if it is saturated, the measured one is not the real one")
+
+    def report_constant(self, q: Array, tau: Array) -> None:
+        """Warn of torques that never change although their joint moves."""
+        for joint in coordinates(self.model):
+            k = joint.v.start
+            if joint.v.stop - k > 1 or np.ptp(q[:, joint.q]) < _STUCK:
+                continue
+            if not np.ptp(tau[:, k]) > 0.0:
+                self.warnings.append(
+                    f"the effort of joint {joint.name!r} is {tau[0, k]:g} in all samples: it is "
+                    "not measured, and not used by identify")
+
+    def rows(self) -> NDArray[np.int_]:
+        """Indices of the rows that are kept."""
+        return np.concatenate([np.arange(part.start + self.drop, part.stop - self.drop)
+                               for part in self.parts])
+
+    def keep(self) -> dict[str, Any]:
+        """Return the arrays without dropped rows; q is in place already, if it was filtered."""
+        rows = self.rows()
+        filtered = ("q",) if self.drop else ()
+        return {name: None if array is None else array[:len(rows)] if name in filtered
+                else _compact(array, rows) for name, array in self.arrays.items()
+                if name not in ("v", "a")}
+
+
+def _compact(array: Any, rows: NDArray[np.int_]) -> Any:
+    """Move rows to the front of an array, in place, and return them."""
+    if len(rows) == rows[-1] - rows[0] + 1:
+        return array[rows[0]:rows[-1] + 1]
+    for start in range(0, len(rows), _CHUNK):
+        some = rows[start:start + _CHUNK]
+        array[start:start + len(some)] = array[some]
+    return array[:len(rows)]
+
+
+def _runs(labels: NDArray[Any]) -> list[Part]:
+    """Stretches of equal labels."""
+    ends = [0, *map(int, np.flatnonzero(np.diff(labels)) + 1), len(labels)]
+    return [Part(start, stop) for start, stop in itertools.pairwise(ends)]
+
+
+def _weights(q: Array, v: Array, noise: Array, segment: NDArray[np.int32]) -> Array:
+    """Weights of the samples: less than 1 at rest in one pose."""
+    rest, new = np.ones(len(v), bool), np.zeros(len(v), bool)
+    for column, sigma in zip(v.T, noise):
+        rest &= np.abs(column) <= max(_AT_REST * sigma, _NEARLY * np.abs(column).max())
+    for column in q.T:
+        new[1:] |= np.abs(np.diff(column)) > _STUCK
+    new &= rest                         # another pose; of motions there may be millions
+    new[1:] |= (rest[1:] != rest[:-1]) | (segment[1:] != segment[:-1])
+    weight = np.ones(len(v))
+    for part in _runs(np.cumsum(new, dtype=np.int32)):
+        if rest[part.start]:
+            weight[part.start:part.stop] = min(1.0, STATIONARY / len(part))
+    return weight
