@@ -185,6 +185,24 @@ def parsed(name: str) -> tuple[str, str]:
     return "", ""
 
 
+def names_of(path: str | PathLike[str], head: str) -> list[str]:
+    """Names of the columns of a CSV file, from its first line.
+
+    Raises
+    ------
+    ValueError
+        The line cannot be read, or its names are not separated by commas.
+    """
+    try:
+        names = [name.strip() for row in csv.reader([head]) for name in row]
+    except csv.Error as error:
+        raise ValueError(f"{str(path)!r}: the line of names cannot be read: {error}") from None
+    if len(names) == 1 and (found := re.search("[;\t]", head)):
+        raise ValueError(f"{str(path)!r}: expected columns separated by commas, and decimal "
+                         f"points, got {found[0]!r} in the line of names; save the table so")
+    return names
+
+
 def _suffix(path: str | PathLike[str]) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in (".csv", ".parquet"):
@@ -271,10 +289,7 @@ class _Csv:
         except UnicodeDecodeError as error:
             raise ValueError(f"{str(path)!r}: expected text in UTF-8: {error}; save the table as "
                              "CSV in UTF-8, or as Parquet") from None
-        self.names = [name.strip() for row in csv.reader([self._head]) for name in row]
-        if len(self.names) == 1 and (found := re.search("[;\t]", self._head)):
-            raise ValueError(f"{str(path)!r}: expected columns separated by commas, and decimal "
-                             f"points, got {found[0]!r} in the line of names; save the table so")
+        self.names = names_of(path, self._head)
 
     def _lines(self) -> Iterator[str]:
         with open(self._path, encoding="utf-8-sig") as file:

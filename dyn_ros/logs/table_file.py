@@ -31,6 +31,8 @@ _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y",
 _BLOCK = 1 << 22                # bytes of a CSV file, at most, in a span
 _UNKNOWN = (None, "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "N/A",
             "NA", "NULL", "n/a", "null")        # cells that pyarrow reads as empty
+_LAST_TIME = 2 ** 62            # ns
+_NO_TIME = -2 ** 63
 _SECTOR = 512                   # bytes: a file that was cut by a full disk or a stop is a multiple
 _BEGUN = re.compile(r"[-+]?(\d*\.?\d*[eE][-+]?)?")
 _ROWS = 32768                   # rows of a Parquet file, at most, in a span
@@ -167,12 +169,11 @@ def scan(path: Path) -> Scan:
 
 def _csv_blocks(path: Path) -> tuple[list[str], Iterator[tuple[tuple[int, ...], int]], list[str]]:
     """Names of the columns, blocks of lines, and damage."""
+    from ..identification.columns import names_of
     with open(path, "rb") as file:
         head = file.readline()
     try:
-        names = [name.strip() for row in csv.reader([head.decode("utf-8-sig")]) for name in row]
-    except csv.Error as error:
-        raise ValueError(f"{str(path)!r}: the line of names cannot be read: {error}") from None
+        names = names_of(path, head.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{str(path)!r}: expected text in UTF-8: {error}; save the table as CSV "
                          "in UTF-8, or as Parquet") from None
@@ -339,10 +340,12 @@ _groups = _Groups()
 
 
 def _numbers(arrow: Any, name: str, column: Any) -> NDArray[Any]:
-    """A column as numbers; empty cells are NaN."""
+    """A column as numbers; empty cells are NaN, or no time."""
     if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type)):
         raise arrow.ArrowInvalid(f"the column {name!r} has the type {column.type}, expected "
                                  "numbers")
+    if name == _STAMP and arrow.types.is_integer(column.type):      # exact, where NaN is a float
+        column = column.cast(arrow.int64(), safe=False).fill_null(_NO_TIME)
     return np.asarray(column.to_numpy())
 
 
@@ -352,11 +355,12 @@ def _stamps(table: dict[str, NDArray[Any]], name: str
             ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which rows have a time, and their times [ns]."""
     values = table[name]
-    if values.dtype.kind in "iu" and name == _STAMP:
-        return np.ones(len(values), bool), values.astype(np.int64)
+    if values.dtype == np.int64 and name == _STAMP:
+        known = (values > -_LAST_TIME) & (values < _LAST_TIME)
+        return known, values[known]
     with np.errstate(over="ignore"):
         scaled = np.round(values.astype(float) * (1.0 if name == _STAMP else 1e9))
-    usable = np.abs(scaled) < 2.0 ** 62
+    usable = np.abs(scaled) < _LAST_TIME
     return usable, scaled[usable].astype(np.int64)
 
 

@@ -675,6 +675,28 @@ def test_a_table_that_a_full_disk_cut(tmp_path):
     assert len(decoded(source)[0]) == 82 and "its last line may be cut" in source.damage
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_stamps_are_exact_where_some_are_unknown(suffix, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow_csv = pytest.importorskip("pyarrow.csv")
+    path = tmp_path / f"a{suffix}"
+    content = pyarrow.table({"stamp": [1700000000123456789, None, 1700000000123456791],
+                             "position.a": [1.0, 2.0, 3.0]})
+    write = pyarrow_csv.write_csv if suffix == ".csv" else pyarrow.parquet.write_table
+    write(content, path)
+    found, decoder = decoded(files.open_source(path))
+    assert [row[2] for row in found] == [1700000000123456789, 1700000000123456791]
+    assert list(decoder.problems) == ["rows without a time"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_are_named(separator, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time,position.a\n1,2\n".replace(",", separator))
+    with pytest.raises(ValueError, match="expected columns separated by commas"):
+        files.open_source(path)
+
+
 def test_columns_of_other_types(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
