@@ -7,7 +7,7 @@ folder of its own, and both are settled before anything imports rclpy. Modules o
 such as the peer harness, are importable from every test.
 
 A run of all tests first compiles all functions, in parallel. With pytest-xdist and
-`-n 2 --dist loadgroup`, one process runs the tests that use ROS, another one runs the others.
+`-n 2 --dist loadgroup`, one process runs the tests that use ROS, and one those in a browser.
 """
 import importlib.util
 import os
@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-USE_ROS = ("demo", "nodes", "viewer")       # folders
+USE_ROS = ("demo", "nodes", "viewer/test_browser.py")
 
 if importlib.util.find_spec("dyn_ros") is None:     # no `make setup`: the engine from its sources
     sys.path.append(str(TESTS.parent))
@@ -86,10 +86,12 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Have pytest-xdist run all tests that use ROS, and those of any other file, in one process."""
+    """Have pytest-xdist run a group of tests in one process: those of a file, or that use ROS."""
     if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0]
+        place = item.path.relative_to(TESTS)
+        uses_ros = any(place.is_relative_to(one) for one in USE_ROS)
         item.add_marker(pytest.mark.xdist_group(
-            "ros" if folder in USE_ROS else item.path.stem))
+            "ros" if uses_ros else "browser" if "browser" in item.fixturenames
+            else item.path.stem))
