@@ -53,8 +53,7 @@ from .collect_kernel import (
     STATES,
     TWIST,
 )
-
-Integers = NDArray[np.int64]
+from .states import Integers, Note, States
 
 
 class Messages(Protocol):
@@ -81,72 +80,6 @@ class Names(Protocol):
     def layouts(self) -> Sequence[tuple[str, ...]]: ...
     @property
     def children(self) -> Sequence[str]: ...
-
-
-class States(NamedTuple):
-    """The states of a robot, in the order of the messages that completed them.
-
-    Attributes
-    ----------
-    log_time, stamp : (n,) ndarray of int64
-        When the message that completed the state was recorded; the newest stamp in it [ns].
-    q : (n, nq) ndarray
-        Positions [rad, m].
-    v, tau : (n, nv) ndarray
-        Velocities [rad/s, m/s] and efforts [N m, N]; NaN where they are unknown.
-    behind : (n,) ndarray of int64
-        By how much the oldest stamp in the state is behind the newest [ns].
-    """
-
-    log_time: Integers
-    stamp: Integers
-    q: Array
-    v: Array
-    tau: Array
-    behind: Integers
-
-    def take(self, rows: slice | NDArray[np.intp] | NDArray[np.bool_]) -> States:
-        """Return some of the states; a slice returns views."""
-        return States(self.log_time[rows], self.stamp[rows], self.q[rows], self.v[rows],
-                      self.tau[rows], self.behind[rows])
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[States], nq: int, nv: int) -> States:
-        """Join states of one robot, which may be none."""
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            return cls.empty(0, nq, nv)
-        return cls(*(np.concatenate(arrays) for arrays in zip(*parts)))
-
-    @classmethod
-    def empty(cls, count: int, nq: int, nv: int) -> States:
-        """Memory for so many states."""
-        return cls(np.empty(count, np.int64), np.empty(count, np.int64), np.empty((count, nq)),
-                   np.empty((count, nv)), np.empty((count, nv)), np.empty(count, np.int64))
-
-
-class Note(NamedTuple):
-    """Messages that were not used for one reason.
-
-    Attributes
-    ----------
-    messages : int
-        How many.
-    first : int
-        When the first one was recorded [ns].
-    example : str
-        What was wrong with it.
-    """
-
-    messages: int
-    first: int
-    example: str
-
-    def plus(self, later: Note) -> Note:
-        """Add messages, the earlier of which is the example."""
-        earlier = self if self.first <= later.first else later
-        return earlier._replace(messages=self.messages + later.messages)
 
 
 # --- odometry

@@ -22,8 +22,8 @@ from ..model import Data, Model
 from ..observer import LowPass, MomentumObserver
 from ..observer.constants import KALMAN_NOISE, SETTLED
 from ..observer.delay import Blend
-from ..observer.faults import largest_efforts, largest_speeds
 from ..observer.momentum_observer import METHODS
+from ..observer.plausible import largest_efforts, largest_speeds
 from ..spatial.types import Array
 from .runs_kernel import BEGINS, RUNS
 

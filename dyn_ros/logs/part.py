@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import plan as plans
-from .collect import Collector, Note, States
+from .collect import Collector
 from .decode import Decoder, Messages
 from .files import Source, open_source, read_span
 from .plan import Moment, Task
 from .selection import Owners, Selection
 from .source import Span
+from .states import Note, States
 
 _TRIED = 3              # publishers at most, of which all combinations are tried
 

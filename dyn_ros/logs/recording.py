@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from ..model.joint_states import STALENESS, abbreviated
 from ..model.model import Model, RootJoint
 from ..model.types import Array
-from .collect import Note, States
 from .files import open_source
 from .part import Part, Progress, states, tasks
 from .plan import Moment
 from .selection import Base, Robot, Selection, select
+from .states import Note, States
 
 if TYPE_CHECKING:
     import pandas

@@ -13,7 +13,9 @@ import dyn_ros
 from dyn_ros.model.types import Array
 from dyn_ros.observer.constants import ADAPTION, KALMAN_NOISE, LOST, SETTLED, SHORTEST_GAP
 from dyn_ros.observer.delay import DelayLine, Sample
-from dyn_ros.observer.faults import EffortMonitor, Kind, largest_efforts, largest_speeds
+from dyn_ros.observer.fault_checks import Kind
+from dyn_ros.observer.faults import EffortMonitor
+from dyn_ros.observer.plausible import largest_efforts, largest_speeds
 
 from .robot import RobotContext, SettingError
 from .state import Rejected, State, abbreviated

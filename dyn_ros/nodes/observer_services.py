@@ -15,7 +15,7 @@ from rclpy.parameter import Parameter
 import dyn_ros
 from dyn_ros.model.types import Array
 from dyn_ros.observer import thresholds
-from dyn_ros.observer.faults import is_unexplained
+from dyn_ros.observer.fault_checks import is_unexplained
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from . import conversions

@@ -4,7 +4,7 @@
 from .delay import DelayLine as DelayLine
 from .delay import EffortDelay as EffortDelay
 from .delay import estimate_effort_delay as estimate_effort_delay
-from .faults import EffortFault as EffortFault
+from .fault_checks import EffortFault as EffortFault
 from .faults import EffortMonitor as EffortMonitor
 from .faults import find_effort_faults as find_effort_faults
 from .isolation import IsolatedContact as IsolatedContact

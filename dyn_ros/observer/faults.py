@@ -9,100 +9,28 @@ nothing. What remains unexplained is not a fault.
 """
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import deque
-from collections.abc import Iterable
-from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..algorithms.regressors import joint_torque_regressor
-from ..algorithms.rnea import rnea
 from ..model.data import Data
 from ..model.inputs import require_model
 from ..model.model import Model
 from ..model.types import ArrayLike
 from ..spatial.types import Array
+from .fault_checks import PERIOD, EffortFault, Row, check, row_of
 from .momentum_observer import momentum_observer
+from .plausible import typical_efforts
 from .thresholds import one_each
-
-Kind = Literal["missing", "stuck", "saturated", "sign", "scale"]
 
 WINDOW = 60.0
 """Duration of the motion that is compared [s]."""
 
-IMPLAUSIBLE = 1000.0
-"""An effort or a speed of so many times the limit of its joint cannot be a measurement."""
-
-_UNLIMITED = 1e3                # N m, N, rad/s, m/s: the limit that is assumed where there is none
-_LEAST_LIMIT = 1.0              # rad/s, m/s: of speeds
 _LATEST = 20.0                  # s: compared by themselves if the whole says nothing
-_PERIOD, _FEW = 0.1, 5          # s, samples: the least of a mean
+_FEW = 5                        # samples: the least of a mean
 _SETTLED = 10.0                 # time constants of the observer after which samples count
-_RECENT = 5.0                   # s: a saturation is reported for so long
 _CHECK = 1.0                    # s: between two checks
-_FEWEST = 50                    # means with which efforts are compared
-_SEVERAL = 20                   # equal samples: a constant
-_RUN = 1.0                      # s for which a constant effort lasts that is stuck or missing
-_CLIPPED = 0.3                  # part of the samples at a limit
-_AT_LIMIT = 1e-3                # of the limit
-_CHANGES = 0.15                 # of the typical effort of a joint: a change that a sensor shows
-_SWING = 0.05                   # of the same: standard deviation of a motion that says something
-_TURNS = 4                      # times that the effort passes from high to low or back
-_HALF = 0.5                     # of the standard deviation: explained by less, an effort is wrong
-_EXPLAINED = 0.9                # part of the variance
-_OPPOSITE = 1.0 / 3.0, 3.0      # minus the factors between which an effort has the wrong sign
-_UNITS = 1.0 / 3.0, 30.0        # the factors beyond which efforts are in other units: heavy loads
-                                # on light joints reach 15
-_MIRRORED = 0.8, 1.25           # the same, and the part of the variance, while pushes disturb the
-_MIRROR = 0.97                  # comparison
-_UNTOUCHED = 0.6                # part of the time in which nothing pushes the robot, at least
-_ITERATIONS = 10                # of a fit that pushes do not disturb
-_SIMILAR = 4.0                  # ratio of mean squares of errors that a payload explains as well
-_RADII = 0.1, 0.4               # m: of the points of a payload
-_FLOATING_LOAD = 0.1            # of the weight: an external force on a floating base
-_SMOOTH = 0.02                  # rad/s, m/s
-_RANDOM = 200                   # configurations
-
-
-@dataclasses.dataclass(frozen=True)
-class EffortFault:
-    """What is wrong with the measured efforts of a joint.
-
-    Attributes
-    ----------
-    joint : str
-        Name of the coordinate, as in ``model.velocity_names``.
-    kind : str
-        "missing": they are all zero. "stuck": all equal. "saturated": they stay at a limit.
-        "sign": they point the other way. "scale": they have other units.
-    factor : float
-        Measured efforts are so many times those that the model needs; NaN unless "sign" or
-        "scale".
-    message : str
-        What was found, and what would correct it.
-
-    Examples
-    --------
-    The efforts of the fourth joint have the wrong sign:
-
-    >>> wrong = recording.tau.copy()
-    >>> wrong[:, 3] *= -1.0
-    >>> faults = dyn_ros.find_effort_faults(model, recording.q, recording.v, wrong, 0.01)
-    >>> [(fault.joint, fault.kind) for fault in faults]
-    [('elbow_pitch', 'sign')]
-    """
-
-    joint: str
-    kind: Kind
-    factor: float
-    message: str
-
-    def __str__(self) -> str:
-        """Return the message."""
-        return self.message
 
 
 class EffortMonitor:
@@ -154,7 +82,7 @@ class EffortMonitor:
         nv = self._model.nv
         self.faults: tuple[EffortFault, ...] = ()
         self._block: list[tuple[Array, Array, Array]] = []
-        self._rows: deque[_Row] = deque(maxlen=round(WINDOW / _PERIOD))
+        self._rows: deque[Row] = deque(maxlen=round(WINDOW / PERIOD))
         self._filtered, self._last = np.zeros(nv), np.zeros(nv)
         self._decay, self._dt = np.zeros(nv), 0.0
         self._age, self._elapsed, self._since_check = -1.0, 0.0, 0.0
@@ -191,20 +119,20 @@ class EffortMonitor:
             return False
         self._block.append((self._last, self._filtered, external))
         self._elapsed += dt
-        if self._elapsed < _PERIOD or len(self._block) < _FEW:
+        if self._elapsed < PERIOD or len(self._block) < _FEW:
             return False
-        self._rows.append(_row(q, v, self._block, self._model.effort_limit))
+        self._rows.append(row_of(q, v, self._block, self._model.effort_limit))
         self._since_check += self._elapsed
         self._block, self._elapsed = [], 0.0
         if self._since_check < _CHECK:
             return False
         self._since_check = 0.0
         rows = list(self._rows)
-        self.faults = (self._check(rows) or self._check(rows[-round(_LATEST / _PERIOD):]))
+        self.faults = (self._check(rows) or self._check(rows[-round(_LATEST / PERIOD):]))
         return True
 
-    def _check(self, rows: list[_Row]) -> tuple[EffortFault, ...]:
-        return _check(self._model, self._data, self._typical, rows)
+    def _check(self, rows: list[Row]) -> tuple[EffortFault, ...]:
+        return check(self._model, self._data, self._typical, rows)
 
 
 def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float, *,
@@ -244,317 +172,3 @@ def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
             for fault in monitor.faults:
                 found.setdefault((fault.joint, fault.kind), fault)
     return tuple(found.values())
-
-
-def typical_efforts(model: Model) -> Array:
-    """Root mean squares of the efforts of random motions with rates of 1, (nv,)."""
-    rng = np.random.default_rng(0)
-    q = np.array([model.random_configuration(rng) for _ in range(_RANDOM)])
-    v, a = rng.standard_normal((2, _RANDOM, model.nv))
-    found: Array = np.sqrt(np.mean(rnea(model, Data(model), q, v, a) ** 2, axis=0))
-    return found
-
-
-def is_unexplained(model: Model, tau: Array, external: Array) -> NDArray[np.bool_]:
-    """Whether the model explains less than half of the efforts of an untouched robot, (nv,).
-
-    Unlike a fault, this does not say what is wrong: the model, friction, exchanged joints.
-
-    Parameters
-    ----------
-    model : Model
-    tau, external : (B, nv) ndarray
-        Measured efforts, and external efforts.
-    """
-    error = external.std(axis=0)
-    found: NDArray[np.bool_] = ((error > _HALF * (tau + external).std(axis=0))
-                                & (error > _CHANGES * typical_efforts(model)))
-    return found
-
-
-def largest_efforts(model: Model) -> Array:
-    """Efforts above which none can be a measurement [N m, N], (nv,).
-
-    They are ``IMPLAUSIBLE`` times the limit of the description, or typical efforts if these are
-    larger; 1e6 or more without a limit.
-    """
-    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
-    return found
-
-
-def largest_speeds(model: Model) -> Array:
-    """Speeds above which none can be a measurement [rad/s, m/s], (nv,).
-
-    They are ``IMPLAUSIBLE`` times the limit of the description, or 1 if this is larger; 1e6
-    without a limit.
-    """
-    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
-    return found
-
-
-def _limits(numbers: Array) -> Array:
-    return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _UNLIMITED)
-
-
-# --- means of tenths of a second
-
-class _Row(NamedTuple):
-    """A tenth of a second.
-
-    Attributes
-    ----------
-    q : (nq,) ndarray
-    v, tau, needed, external : (nv,) ndarray
-        Velocities at its end; means of the filtered measured efforts, of what the model needs, and
-        of external efforts.
-    constant : (nv,) ndarray
-        The measured effort if all are equal, or NaN.
-    size : (nv,) ndarray
-        Largest measured effort.
-    is_limited : (nv,) ndarray of bool
-        Whether the measured efforts stay at the limit of the description.
-    samples : int
-        Number of samples.
-    """
-
-    q: Array
-    v: Array
-    tau: Array
-    needed: Array
-    external: Array
-    constant: Array
-    size: Array
-    is_limited: NDArray[np.bool_]
-    samples: int
-
-
-class _Table(NamedTuple):
-    """Rows in order of time: as ``_Row``, with another axis."""
-
-    q: Array
-    v: Array
-    tau: Array
-    needed: Array
-    external: Array
-    constant: Array
-    size: Array
-    is_limited: NDArray[np.bool_]
-    samples: NDArray[np.int_]
-
-
-def _row(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: Array) -> _Row:
-    raw, tau, external = (np.array(column) for column in zip(*block))
-    mean, outside = tau.mean(axis=0), external.mean(axis=0)
-    size = np.abs(raw)
-    near = np.abs(size - limit) <= _AT_LIMIT * limit
-    return _Row(np.array(q, float), np.array(v, float), mean, mean + outside, outside,
-                np.where((raw == raw[0]).all(axis=0), raw[0], np.nan), size.max(axis=0),
-                (near.mean(axis=0) > _CLIPPED) & (limit > 0.0), len(raw))
-
-
-# --- checks
-
-def _check(model: Model, data: Data, typical: Array, rows: Iterable[_Row]
-           ) -> tuple[EffortFault, ...]:
-    """Compare all rows."""
-    if not model.nv:
-        return ()
-    table = _Table(*(np.array(column) for column in zip(*rows)))
-    single = [k for k, count in zip(model.idx_v, model.nvs) if count == 1]
-    if model.tree.joints[0].kind == "floating":
-        weight = model.total_mass * float(np.linalg.norm(model.gravity))
-        free = np.linalg.norm(table.external[:, :3], axis=1) < _FLOATING_LOAD * weight
-        table = _Table(*(column[free] for column in table))
-        if not len(table.q):
-            return ()
-    found = {}
-    for k in single:
-        fault = _constant(model, table, typical[k], k) or _limited(model, table, typical[k], k)
-        if fault:
-            found[k] = fault
-    factors = {k: factor for k in single if k not in found
-               and (factor := _factor(table, typical[k], k)) is not None}
-    suspects = {k for k, one in factors.items() if one.is_suspect}
-    for k in sorted(suspects):
-        if not _is_payload(model, data, table, factors, suspects, k):
-            found[k] = _described(model, k, factors[k].value)
-    return tuple(found[k] for k in sorted(found))
-
-
-def _constant(model: Model, table: _Table, typical: float, k: int) -> EffortFault | None:
-    """An effort that is zero although it is needed, or does not change although it should."""
-    name, value = model.velocity_names[k], table.constant[-1, k]
-    if np.isnan(value):
-        return None
-    others = np.flatnonzero(~(table.constant[:, k] == value))
-    run = slice(int(others[-1]) + 1 if others.size else 0, None)
-    if len(table.q[run]) * _PERIOD < _RUN or int(table.samples[run].sum()) < _SEVERAL:
-        return None
-    needed, least = table.needed[run, k], _CHANGES * typical
-    if value == 0.0 and np.quantile(np.abs(needed), 0.1) > least + model.friction[k]:
-        return EffortFault(name, "missing", math.nan, (
-            f"efforts of {name} are all zero, and the model needs {np.mean(needed):.3g}: they are "
-            "not measured, or a brake holds the joint"))
-    if value != 0.0 and np.ptp(needed) > least + 2.0 * model.friction[k] and not (
-            abs(value) == table.size[:, k].max() > table.size[:, k].min()
-            and (needed * np.sign(value)).min() > abs(value) - least - model.friction[k]):
-        return EffortFault(name, "stuck", math.nan, (
-            f"efforts of {name} are stuck at {value:.6g}, while the model needs "
-            f"{needed.min():.3g} to {needed.max():.3g}: check the sensor"))
-    return None
-
-
-def _limited(model: Model, table: _Table, typical: float, k: int) -> EffortFault | None:
-    """An effort that stays at its limit, or at its extreme although more is needed."""
-    name, recent = model.velocity_names[k], slice(-round(_RECENT / _PERIOD), None)
-    if table.is_limited[recent, k].any():
-        return EffortFault(name, "saturated", math.nan, (
-            f"efforts of {name} are saturated at their limit, {model.effort_limit[k]:g}: external "
-            "efforts are wrong meanwhile"))
-    value, needed = table.constant[recent, k], table.needed[recent, k]
-    largest = table.size[:, k].max()
-    clipped = ((np.abs(value) == largest) & (largest > 0.0) & (needed * value > 0.0)
-               & (np.abs(needed) > largest + _CHANGES * typical + model.friction[k]))
-    if clipped.any() and (table.size[:, k] < largest).any():
-        return EffortFault(name, "saturated", math.nan, (
-            f"efforts of {name} are saturated: they stay at {largest:.6g} while the model needs "
-            f"{np.abs(needed[clipped]).max():.3g}"))
-    return None
-
-
-class _Factor(NamedTuple):
-    """By what the needed effort of a joint is to be multiplied to be the measured one.
-
-    Attributes
-    ----------
-    value : float
-    error : float
-        Mean square that remains.
-    is_proportional : bool
-        Whether this explains the measured efforts.
-    rows : (rows,) ndarray of bool
-        Those that have been compared.
-    """
-
-    value: float
-    error: float
-    is_proportional: bool
-    rows: NDArray[np.bool_]
-
-    @property
-    def is_suspect(self) -> bool:
-        """Whether the measured efforts are in proportion, and the factor far from 1."""
-        low, high = _UNITS
-        return self.is_proportional and (-_OPPOSITE[1] < self.value < -_OPPOSITE[0]
-                                         or not low <= abs(self.value) <= high)
-
-
-def _factor(table: _Table, typical: float, k: int) -> _Factor | None:
-    """Compare measured and needed efforts, whatever the friction; None if they say nothing.
-
-    If pushes disturb the comparison, a wrong sign shows in the rest of the time.
-    """
-    found = _compared(table, typical, k, np.ones(len(table.q), bool))
-    if found is None or found.is_proportional or found.value > 0.0:
-        return found
-    rest = _compared(table, typical, k, _untouched(table, k), _MIRROR)
-    is_opposite = rest and rest.is_proportional and -_MIRRORED[1] < rest.value < -_MIRRORED[0]
-    return rest if is_opposite else found
-
-
-def _compared(table: _Table, typical: float, k: int, rows: NDArray[np.bool_],
-              explained: float = _EXPLAINED) -> _Factor | None:
-    if np.count_nonzero(rows) < _FEWEST:
-        return None
-    other = _friction_columns(table.v[rows, k])
-    needed, tau = _without(other, table.needed[rows, k]), _without(other, table.tau[rows, k])
-    swing = float(np.std(needed))
-    if not swing > _SWING * typical or _turns(needed, swing) < _TURNS:
-        return None
-    value = float(needed @ tau) / float(needed @ needed)
-    error = float(np.mean((tau - value * needed) ** 2))
-    variance = float(np.mean(tau ** 2))
-    return _Factor(value, error, variance > 0.0 and error < (1.0 - explained) * variance, rows)
-
-
-def _untouched(table: _Table, k: int) -> NDArray[np.bool_]:
-    """The rows that agree best with any factor and friction: the least sum of absolute errors."""
-    basis, tau = _friction_columns(table.v[:, k]), table.tau[:, k]
-    needed = _without(basis, table.needed[:, k])
-    columns = np.column_stack([basis, needed / np.linalg.norm(needed)])
-    weight, error = np.ones(len(tau)), np.zeros(len(tau))
-    for _ in range(_ITERATIONS):
-        weighted = weight[:, None] * columns
-        error = np.abs(tau - columns @ np.linalg.lstsq(
-            weighted.T @ columns, weighted.T @ tau, rcond=None)[0])
-        weight = 1.0 / np.maximum(error, 1e-3 * error.max(initial=1e-300))
-    best: NDArray[np.bool_] = error <= np.quantile(error, _UNTOUCHED)
-    return best
-
-
-def _friction_columns(v: Array) -> Array:
-    """A constant and friction at velocities (rows,), orthonormal, (rows, 3)."""
-    columns = np.stack([np.ones(len(v)), v, np.tanh(v / _SMOOTH)], axis=1)
-    Q: Array = np.linalg.qr(columns)[0]
-    return Q
-
-
-def _without(basis: Array, values: Array) -> Array:
-    found: Array = values - basis @ (basis.T @ values)
-    return found
-
-
-def _turns(values: Array, size: float) -> int:
-    """How often values pass from above their usual size to below its negative, or back."""
-    side = np.sign(values)[np.abs(values) > 0.7 * size]
-    return int(np.sum(side[1:] != side[:-1]))
-
-
-def _described(model: Model, k: int, factor: float) -> EffortFault:
-    name = model.velocity_names[k]
-    if -_OPPOSITE[1] < factor < -_OPPOSITE[0]:
-        return EffortFault(name, "sign", factor, (
-            f"efforts of {name} point the other way: they are {factor:.2f} times what the model "
-            "needs; change the sign of effort_constant"))
-    return EffortFault(name, "scale", factor, (
-        f"efforts of {name} are {factor:.2g} times what the model needs: are they currents? "
-        f"multiply effort_constant by {1.0 / factor:.3g}"))
-
-
-# --- payloads
-
-def _is_payload(model: Model, data: Data, table: _Table, factors: dict[int, _Factor],
-                suspects: set[int], k: int) -> bool:
-    """Whether a payload at the end of the arm explains the efforts of a joint, about as well.
-
-    Other joints that are not suspect must agree. The payload consists of points around the end.
-    """
-    from scipy.optimize import nnls
-    joint = model.idx_v.index(k)
-    joints = [j for j in factors if j == k or j not in suspects]
-    Y = joint_torque_regressor(model, data, table.q, table.v, np.gradient(table.v, _PERIOD, axis=0))
-    for leaf in [j for j in model.subtrees[joint] if not model.children[j]]:
-        A, b = [], []
-        for j in joints:
-            rows, scale = factors[j].rows, math.sqrt(factors[j].error) or 1.0
-            basis = _friction_columns(table.v[rows, j])
-            columns = Y[rows, j, 10 * leaf:10 * leaf + 10] @ _POINTS
-            A.append(_without(basis, columns) / scale)
-            b.append(_without(basis, (table.tau - table.needed)[rows, j]) / scale)
-        masses, _ = nnls(np.concatenate(A), np.concatenate(b))
-        own = joints.index(k)
-        error = float(np.mean((b[own] - A[own] @ masses) ** 2))
-        if error < _SIMILAR and masses.sum() < model.total_mass:
-            return True
-    return False
-
-
-def _points() -> Array:
-    """Parameters of points of 1 kg in and around the origin, (10, number of points)."""
-    axes = np.concatenate([np.eye(3), -np.eye(3)])
-    places = np.concatenate([np.zeros((1, 3)), *(radius * axes for radius in _RADII)])
-    return np.array([[1.0, x, y, z, y * y + z * z, -x * y, x * x + z * z, -x * z, -y * z,
-                      x * x + y * y] for x, y, z in places]).T
-
-
-_POINTS = _points()

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.logs.collect import Collector, States
+from dyn_ros.logs.collect import Collector
+from dyn_ros.logs.states import States
 from dyn_ros.nodes.state import MAX_LAYOUTS, Rejected, StateCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"

@@ -1,0 +1,51 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Efforts and speeds that are usual for a robot, and those that cannot be measurements."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..algorithms.rnea import rnea
+from ..model.data import Data
+from ..model.model import Model
+from ..spatial.types import Array
+
+IMPLAUSIBLE = 1000.0
+"""An effort or a speed of so many times the limit of its joint cannot be a measurement."""
+
+_UNLIMITED = 1e3                # N m, N, rad/s, m/s: the limit that is assumed where there is none
+_LEAST_LIMIT = 1.0              # rad/s, m/s: of speeds
+_RANDOM = 200                   # configurations
+
+
+def typical_efforts(model: Model) -> Array:
+    """Root mean squares of the efforts of random motions with rates of 1, (nv,)."""
+    rng = np.random.default_rng(0)
+    q = np.array([model.random_configuration(rng) for _ in range(_RANDOM)])
+    v, a = rng.standard_normal((2, _RANDOM, model.nv))
+    found: Array = np.sqrt(np.mean(rnea(model, Data(model), q, v, a) ** 2, axis=0))
+    return found
+
+
+def largest_efforts(model: Model) -> Array:
+    """Efforts above which none can be a measurement [N m, N], (nv,).
+
+    They are ``IMPLAUSIBLE`` times the limit of the description, or typical efforts if these are
+    larger; 1e6 or more without a limit.
+    """
+    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.effort_limit), typical_efforts(model))
+    return found
+
+
+def largest_speeds(model: Model) -> Array:
+    """Speeds above which none can be a measurement [rad/s, m/s], (nv,).
+
+    They are ``IMPLAUSIBLE`` times the limit of the description, or 1 if this is larger; 1e6
+    without a limit.
+    """
+    found: Array = IMPLAUSIBLE * np.maximum(_limits(model.velocity_limit), _LEAST_LIMIT)
+    return found
+
+
+def _limits(numbers: Array) -> Array:
+    return np.where((numbers > 0.0) & np.isfinite(numbers), numbers, _UNLIMITED)
