@@ -147,10 +147,9 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
         motion = _motion(found, rate) * power
         if not motion.sum() > 0.0:
             continue
-        for k, cutoff in enumerate(candidates):
-            gain = _gain(found.frequency, cutoff)
-            noise = np.sum(found.floor * power * gain ** 2)
-            error[k] += (np.sum(motion * (1.0 - gain) ** 2) + noise) / motion.sum()
+        gain = _gain(found.frequency, candidates[:, None])
+        error += (np.square(1.0 - gain) @ motion
+                  + found.floor * (np.square(gain) @ power)) / motion.sum()
     if not error.any():                     # nothing moves
         return float(max(lowest, _AT_REST * rate))
     return float(candidates[np.argmin(error)])
@@ -168,7 +167,7 @@ def _motion(found: Spectrum, rate: float) -> Array:
     return density
 
 
-def _gain(frequency: Array, cutoff: float) -> Array:
+def _gain(frequency: Array, cutoff: float | Array) -> Array:
     """Gain of the filter, forward and backward."""
     gain: Array = 1.0 / (1.0 + (frequency / cutoff) ** (2 * ORDER))
     return gain
