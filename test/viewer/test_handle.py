@@ -39,10 +39,10 @@ def drag(handle, phase, start, end):
 
 def shown(handle):
     """The text of the label, at the grip."""
-    match = re.fullmatch(r'<div class="dyn-pull" data-node="(.*)" data-radius=".*" hidden>(.*)</div>',
-                         handle._label.content)
-    assert match[1] == handle._grip.name
-    return match[2]
+    node, text = re.fullmatch(r'<div class="dyn-pull" data-node="(.*?)" .* hidden>(.*)</div>',
+                              handle._label.content).groups()
+    assert node == handle._grip.name
+    return text
 
 
 def world(handle):
