@@ -6,7 +6,8 @@ It publishes ``robot_description`` (transient local) and ``joint_states`` with p
 and the effort of its motors, measured with a little noise. A WrenchStamped on ``push`` pushes it
 while such messages arrive. Its services ``~/set_payload`` and ``~/clear_payload`` hang bodies on
 it, which neither its motors nor other nodes know. It moves by itself until its service ``~/move``
-stops that; it then follows the positions in ``~/command`` until it may move by itself again.
+stops that; it then follows the positions in ``~/command`` until it may move by itself again. Its
+service ``~/hold`` slows its own motion to a stop while users reach for it.
 """
 import argparse
 import math
@@ -85,6 +86,7 @@ class DemoRobot(Node):
         self._now = time.monotonic()
         self._push_end = math.inf
         self.create_service(SetBool, "~/move", self._on_move)
+        self.create_service(SetBool, "~/hold", self._on_hold)
         self.create_service(SetPayload, "~/set_payload", self._on_set_payload)
         self.create_service(ClearPayload, "~/clear_payload", self._on_clear_payload)
         self.create_subscription(JointState, "~/command", self._on_command, 1)
@@ -94,6 +96,11 @@ class DemoRobot(Node):
 
     def _on_move(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._steering.play(request.data)
+        response.success = True
+        return response
+
+    def _on_hold(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self._steering.hold(request.data)
         response.success = True
         return response
 

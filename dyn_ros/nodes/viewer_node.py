@@ -72,8 +72,9 @@ SPECS = (
          "Topic (sensor_msgs/JointState) on which the sliders publish positions and velocities.",
          read_only=True),
     Spec("simulated_robot", "",
-         "Node of a simulated robot, on which its services set_payload and clear_payload hang a "
-         "payload; empty: none.", read_only=True),
+         "Node of a simulated robot: its services set_payload and clear_payload hang a payload on "
+         "it, and hold (std_srvs/SetBool) stops its own motion while users reach for its arrow; "
+         "empty: none.", read_only=True),
 )
 
 
@@ -282,6 +283,10 @@ class ViewerNode(BaseNode):
         """Start or stop the robot's own motion."""
         if self._motion is not None:
             self._motion.call_async(SetBool.Request(data=plays))
+
+    def hold(self, holds: bool) -> None:
+        """Hold the motion of a simulated robot, or continue it."""
+        self._touch.hold(holds)
 
     def push(self, link: str, force: Array) -> None:
         """Publish the force on a link, at its origin and expressed in its frame."""

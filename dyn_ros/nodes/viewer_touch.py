@@ -1,9 +1,11 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Services that the viewer's page calls: weigh a payload, hang one on a simulated robot."""
+"""Services that the viewer's page calls: weigh a payload; load and hold a simulated robot."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from std_srvs.srv import SetBool
 
 from dyn_ros.spatial import Inertia
 
@@ -25,7 +27,8 @@ class TouchServices:
     ----------
     node : ViewerNode
     simulated : str
-        Node of a simulated robot, with the services set_payload and clear_payload; empty: none.
+        Node of a simulated robot, with the services set_payload, clear_payload and hold; empty:
+        none.
     """
 
     def __init__(self, node: ViewerNode, simulated: str) -> None:
@@ -34,14 +37,16 @@ class TouchServices:
         self._forget = node.create_client(ClearPayload, "observer/clear_payload")
         self._hang: Any = None
         self._take_off: Any = None
+        self._hold: Any = None
         if simulated:
             self._hang = node.create_client(SetPayload, f"{simulated}/set_payload")
             self._take_off = node.create_client(ClearPayload, f"{simulated}/clear_payload")
+            self._hold = node.create_client(SetBool, f"{simulated}/hold")
         self.reset()
 
     def close(self) -> None:
         """Destroy the clients."""
-        for client in (self._estimate, self._forget, self._hang, self._take_off):
+        for client in (self._estimate, self._forget, self._hang, self._take_off, self._hold):
             if client is not None:
                 self._node.destroy_client(client)
 
@@ -52,6 +57,11 @@ class TouchServices:
     def can_weigh(self) -> bool:
         """Whether the observer is there to weigh payloads."""
         return bool(self._estimate.service_is_ready())
+
+    def hold(self, holds: bool) -> None:
+        """Hold the motion of the simulated robot, or continue it."""
+        if self._hold is not None:
+            self._hold.call_async(SetBool.Request(data=holds))
 
     def hang(self, link: str, body: Inertia | None) -> None:
         """Hang a body on a link of the simulated robot, or take it off (None)."""

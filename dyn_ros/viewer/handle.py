@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ HEAD = 0.06         # length of the arrow's head / reach of the robot
 TOWARD = 0.7        # how much the arrow at rest points toward the camera
 BACK = 12.0         # rate at which the grip returns when it is released [1/s]
 LEAST = 1e-3        # shorter displacements are none [m]
+AROUND = 2.8        # what can be dragged / the grip: a ball that moves is hard to hit
 INVITATION = "pull me"
 
 
@@ -39,6 +41,8 @@ class PushHandle:
     Parameters
     ----------
     robot : RobotScene
+    gui : viser.GuiApi
+        Of the same page.
     link : str
     scale : float
         Force per displacement [N/m]; may be changed later.
@@ -50,11 +54,14 @@ class PushHandle:
     link : str
     force : (3,) ndarray
         On the link at its origin, expressed in its frame [N].
+    text : str
+        The label: the force, or an invitation.
     pulled : bool
         Whether it has been dragged.
     """
 
-    def __init__(self, robot: RobotScene, link: str, scale: float, invites: bool = True) -> None:
+    def __init__(self, robot: RobotScene, gui: viser.GuiApi, link: str, scale: float,
+                 invites: bool = True) -> None:
         self._robot, self.link, self.scale = robot, link, scale
         self.force, self.pulled = np.zeros(3), False
         self._lock = threading.Lock()
@@ -64,20 +71,26 @@ class PushHandle:
         size = max(robot.reach, 0.1)
         self._rest = LENGTH * size * outward(robot, link)
         node, scene = robot.node(link), robot.scene
-        self._grip = scene.add_icosphere(
-            f"{node}/grip", GRIP * size, PULL, position=tuple(self._rest), cast_shadow=False)
+        self._grip = scene.add_frame(f"{node}/grip", show_axes=False, position=self._rest)
+        scene.add_icosphere(f"{node}/grip/ball", GRIP * size, PULL, cast_shadow=False)
+        self._around = scene.add_glb(f"{node}/grip/around", invisible_ball(),
+                                     scale=AROUND * GRIP * size, cast_shadow=False)
         self._arrow = scene.add_arrows(
             f"{node}/pull", np.zeros((1, 2, 3)), PULL, shaft_radius=SHAFT * size,
             head_radius=2.2 * SHAFT * size, head_length=HEAD * size)
-        self._label = scene.add_label(
-            f"{node}/grip/label", INVITATION, anchor="bottom-center", font_screen_scale=1.5,
-            visible=invites)
-        self._above = 1.6 * GRIP * size         # of the label
+        self.text = INVITATION if invites else ""
+        self._radius = GRIP * size
+        self._label = gui.add_html(self._html())
         self._drawn = np.zeros(3)               # offset of the grip
         self._point_arrow(self._rest)
-        self._grip.on_drag("left")(self._on_drag)
+        self._around.on_drag("left")(self._on_drag)
 
-    async def _on_drag(self, event: viser.SceneNodeDragEvent[viser.IcosphereHandle]) -> None:
+    @property
+    def is_held(self) -> bool:
+        """Whether a user holds the grip."""
+        return self._pointer is not None
+
+    async def _on_drag(self, event: viser.SceneNodeDragEvent[viser.GlbHandle]) -> None:
         # a coroutine: phases in order
         if event.phase == "end":
             self.let_go()
@@ -95,7 +108,7 @@ class PushHandle:
 
     def extent(self) -> Array:
         """Return the upper ends of the grip and of its label in the world, (2, 3) [m]."""
-        ends: Array = self._grip_in_world() + np.outer((1.0, 3.0), (0.0, 0.0, self._above))
+        ends: Array = self._grip_in_world() + np.outer((1.0, 3.0), (0.0, 0.0, 1.6 * self._radius))
         return ends
 
     def let_go(self) -> None:
@@ -129,21 +142,22 @@ class PushHandle:
         return self.force
 
     def _draw(self, pulling: bool, offset: Array) -> None:
-        newtons = float(np.linalg.norm(self.force))
-        text = f"{newtons:.0f} N" if pulling else INVITATION
-        visible = pulling or (not self.pulled and self._label.visible)
-        if self._label.visible != visible:
-            self._label.visible = visible
-        if visible:
-            up = self._robot.placement(self.link)[2, :3]       # in the link
-            if abs(self._above * up - self._label.position).max() > LEAST:
-                self._label.position = tuple((self._above * up).tolist())
-            if self._label.text != text:
-                self._label.text = text
+        if pulling:
+            text = f"{float(np.linalg.norm(self.force)):.0f} N"
+        else:
+            text = "" if self.pulled else self.text
+        if self.text != text:
+            self.text = text
+            self._label.content = self._html()
         if abs(offset - self._drawn).max() > LEAST / 10.0:
             self._drawn = offset.copy()
             self._grip.position = tuple((self._rest + offset).tolist())
             self._point_arrow(self._rest + offset)
+
+    def _html(self) -> str:
+        """Return the label, hidden: the script page.js shows it at the grip."""
+        return (f'<div class="dyn-pull" data-node="{self._grip.name}" '
+                f'data-radius="{self._radius:.4g}" hidden>{self.text}</div>')
 
     def _point_arrow(self, tip: Array) -> None:
         """Draw the arrow from the link to the grip: turned by its pose, which follows at once."""
@@ -158,6 +172,19 @@ class PushHandle:
         self.let_go()
         for each in (self._label, self._arrow, self._grip):
             each.remove()
+
+
+@lru_cache
+def invisible_ball() -> bytes:
+    """Return a ball of radius 1 as glTF that is not drawn, but is there for the pointer."""
+    import trimesh
+    from trimesh.visual import TextureVisuals
+    from trimesh.visual.material import PBRMaterial
+    ball = trimesh.creation.icosphere(subdivisions=1)
+    ball.visual = TextureVisuals(material=PBRMaterial(
+        baseColorFactor=(0.0, 0.0, 0.0, 0.0), alphaMode="MASK", alphaCutoff=0.5))
+    data: bytes = trimesh.Scene(ball).export(file_type="glb")
+    return data
 
 
 def outward(robot: RobotScene, link: str) -> Array:

@@ -127,6 +127,10 @@ class LocalRobot:
         """Move by itself, or follow the sliders."""
         self._steering.play(plays)
 
+    def hold(self, holds: bool) -> None:
+        """Hold its own motion, or continue it."""
+        self._steering.hold(holds)
+
     def push(self, link: str, force: Array) -> None:
         """Push a link from now on."""
         self._pushed = (link, force) if np.any(force) else None

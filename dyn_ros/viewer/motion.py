@@ -14,6 +14,7 @@ from ..spatial.types import Array, ArrayLike
 from .follower import SpringFollower
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
+SLOWING = 0.2       # time constant with which a motion is held and continues [s]
 
 
 class Moving(Protocol):
@@ -116,7 +117,7 @@ class Steered:
 
 
 class Steering:
-    """A robot's own motion, which users can stop, steer and resume.
+    """A robot's own motion, which users can hold, stop, steer and resume.
 
     Parameters
     ----------
@@ -133,6 +134,7 @@ class Steering:
         self._moving: Moving = motion
         self._steered: Steered | None = None
         self._time = 0.0            # of `_moving`
+        self._pace = self._wanted_pace = 1.0    # of its own motion
 
     @property
     def target(self) -> Array | None:
@@ -141,7 +143,7 @@ class Steering:
 
     def play(self, plays: bool) -> None:
         """Move by itself, or stop and follow commands."""
-        position, velocity, _ = self._moving.at(self._time)
+        position, velocity, _ = self._at(self._time)
         if plays and self._steered is not None:
             self._moving, self._steered = Resumed(self._motion, position), None
             self._time = 0.0
@@ -154,10 +156,27 @@ class Steering:
         if self._steered is not None:
             self._steered.target = position
 
+    def hold(self, holds: bool) -> None:
+        """Slow its own motion to a stop, or continue it."""
+        self._wanted_pace = 0.0 if holds else 1.0
+
     def advance(self, seconds: float) -> tuple[Array, Array, Array]:
         """Advance; return position, velocity and acceleration, as `Motion.at` does."""
-        self._time += seconds
-        return self._moving.at(self._time)
+        if self._steered is not None:
+            self._time += seconds
+        else:
+            before, wanted = self._pace, self._wanted_pace
+            self._pace = wanted + (before - wanted) * math.exp(-seconds / SLOWING)
+            self._time += wanted * seconds + (before - self._pace) * SLOWING
+        return self._at(self._time)
+
+    def _at(self, time: float) -> tuple[Array, Array, Array]:
+        position, velocity, acceleration = self._moving.at(time)
+        if self._steered is None:
+            change = (self._wanted_pace - self._pace) / SLOWING
+            acceleration = self._pace ** 2 * acceleration + change * velocity
+            velocity = self._pace * velocity
+        return position, velocity, acceleration
 
 
 class Motors:

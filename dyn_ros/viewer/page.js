@@ -1,13 +1,32 @@
 // Copyright dyn_ros contributors
 // SPDX-License-Identifier: Apache-2.0
-// Runs before viser's client: follows the browser's color scheme, reports the window to the server,
-// and says what to do if the connection is lost.
+// Runs before viser's client: draws less without a graphics card, follows the browser's color scheme,
+// reports the window and the pointer to the server, and says what to do if the connection is lost.
 (() => {
   "use strict";
 
   // A link must not make this page show, and trust, another server.
   const query = new URLSearchParams(location.search);
   for (const key of ["websocket", "playbackPath"]) query.delete(key);
+
+  // Without a graphics card, fewer pixels, no smooth edges and no shadows: four times the pictures.
+  const getContext = HTMLCanvasElement.prototype.getContext;
+  function drawsInSoftware() {
+    const gl = getContext.call(document.createElement("canvas"), "webgl2");
+    const names = gl?.getExtension("WEBGL_debug_renderer_info");
+    const name = names ? gl.getParameter(names.UNMASKED_RENDERER_WEBGL) : "";
+    gl?.getExtension("WEBGL_lose_context")?.loseContext();
+    return /swiftshader|llvmpipe|softpipe|software/i.test(name);
+  }
+  const software = drawsInSoftware();
+  if (software) {
+    document.documentElement.dataset.software = "";
+    if (!query.has("fixedDpr")) query.set("fixedDpr", 0.75 * devicePixelRatio);
+    HTMLCanvasElement.prototype.getContext = function (kind, options) {
+      return getContext.call(this, kind, kind.startsWith("webgl")
+        ? {...options, antialias: false, preserveDrawingBuffer: false} : options);
+    };
+  }
   history.replaceState(null, "", location.pathname + (query.size ? "?" + query : ""));
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -16,11 +35,12 @@
   let theme = null;         // the server's latest theme
   let lost = null;          // timer, then the note
 
+  function send(type, values) {
+    if (connected) link.postMessage({type: "send", message: {type, ...values}});
+  }
   function tell() {
-    if (connected) {
-      link.postMessage({type: "send", message: {
-        type: "DynRosWindowMessage", width: innerWidth, height: innerHeight, dark: dark.matches}});
-    }
+    send("DynRosWindowMessage", {
+      width: innerWidth, height: innerHeight, dark: dark.matches, software});
   }
 
   function later(milliseconds, action) {
@@ -43,6 +63,49 @@
   }
   dark.addEventListener("change", follow);
   follow();
+
+  // The ball that pulls the robot. Its label is shown here because viser's are a picture late; and the
+  // robot waits for a pointer that reaches for it, because a ball that moves is hard to catch.
+  const label = document.createElement("div");
+  label.id = "dyn-pull";
+  let ball = null, pointer = null, reaches = false;     // places in the window [px]
+
+  function followBall(renderer, scene, camera) {        // when a picture has been drawn
+    const data = document.querySelector(".dyn-pull");
+    const node = data && window.__viserMutable.nodeRefFromName[data.dataset.node];
+    const place = node?.position.clone().setFromMatrixPosition(node.matrixWorld)
+      .applyMatrix4(camera.matrixWorldInverse);
+    const canvas = renderer.domElement, frame = canvas.getBoundingClientRect();
+    const seen = place?.z < 0;
+    label.textContent = seen ? data.textContent : "";
+    ball = null;
+    if (seen) {
+      const above = place.clone();
+      above.y += 1.5 * data.dataset.radius;
+      const [x, y, , top] = [place, above].flatMap(point => point.applyMatrix4(
+        camera.projectionMatrix).toArray().slice(0, 2)).map(
+        (part, i) => i % 2 ? (1 - part) / 2 * frame.height : (1 + part) / 2 * frame.width);
+      ball = {x: frame.x + x, y: frame.y + y};
+      const half = 0.5 * label.offsetWidth, inside = Math.min(Math.max(x, half), frame.width - half);
+      label.style.transform = `translate(${inside - half}px, ${top}px) translateY(-100%)`;
+      if (label.parentNode !== canvas.parentNode) canvas.after(label);
+    }
+  }
+  function reach() {
+    const scene = window.__viserMutable?.scene;
+    if (scene) scene.onAfterRender = followBall;
+    const near = Math.min(120, 0.2 * innerWidth);
+    const away = ball && pointer ? Math.hypot(pointer.x - ball.x, pointer.y - ball.y) : Infinity;
+    const now = away < (reaches ? 1.5 * near : near);
+    if (now !== reaches) send("DynRosReachMessage", {reaches: reaches = now});
+  }
+  setInterval(reach, 50);     // the ball moves too
+  for (const type of ["pointermove", "pointerdown"]) {
+    addEventListener(type, event => {
+      pointer = event.target.dataset?.engine ? event : null;      // at viser's canvas
+    }, true);
+  }
+  document.documentElement.addEventListener("pointerleave", () => { pointer = null; });
 
   function showLost() {
     const note = document.createElement("div");
@@ -70,6 +133,7 @@
   function hear(worker, data) {
     if (data?.type === "connected" || data?.type === "closed") {
       link = worker;
+      reaches = false;
       setConnected(data.type === "connected");
       tellSoon();
     } else if (data?.type === "message_batch") {

@@ -23,7 +23,7 @@ from websockets.http11 import Request, Response
 
 from .trust import Trust
 from .trust import is_loopback as is_loopback
-from .window import DynRosWindowMessage, Window
+from .window import DynRosReachMessage, DynRosWindowMessage, Window
 
 PORTS = 20              # number of ports to try
 MOST_REPORTS = 100      # kinds of refused requests to report
@@ -63,6 +63,8 @@ class Server(viser.ViserServer):
     ----------
     windows : dict
         The `Window` of each client, by its id.
+    reaching : set of int
+        The clients whose pointer is near the ball that pulls the robot.
     """
 
     def __init__(self, host: str, port: int, title: str, trust: Trust,
@@ -71,10 +73,12 @@ class Server(viser.ViserServer):
         self._refusals: set[str] = set()
         self._index = _index_page(title)
         self.windows: dict[int, Window] = {}
+        self.reaching: set[int] = set()
         self._on_window: list[OnWindow] = []
         with _answering(self._answer):
             super().__init__(host=host, port=port, label=title, verbose=False)
         self._websock_server.register_handler(DynRosWindowMessage, self._receive_window)
+        self._websock_server.register_handler(DynRosReachMessage, self._receive_reach)
         self.on_client_disconnect(self._forget_window)
 
     def request_share_url(self, verbose: bool = True) -> None:
@@ -125,8 +129,12 @@ class Server(viser.ViserServer):
         for callback in self._on_window:
             callback(client, window)
 
+    def _receive_reach(self, client_id: int, message: DynRosReachMessage) -> None:
+        (self.reaching.add if message.reaches else self.reaching.discard)(client_id)
+
     async def _forget_window(self, client: viser.ClientHandle) -> None:
         self.windows.pop(client.client_id, None)
+        self.reaching.discard(client.client_id)
 
 
 @contextlib.contextmanager

@@ -455,6 +455,9 @@ class Replay:
     def play(self, plays: bool) -> None:
         """Do nothing: the time bar has its own button."""
 
+    def hold(self, holds: bool) -> None:
+        """Do nothing: a recording cannot be pushed."""
+
     def push(self, link: str, force: Array) -> None:
         """Do nothing: a recording cannot be pushed."""
 

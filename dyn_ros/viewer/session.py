@@ -67,6 +67,9 @@ class Actor(Protocol):
     def play(self, plays: bool) -> None:
         """Start or stop the robot's own motion."""
 
+    def hold(self, holds: bool) -> None:
+        """Slow the robot's own motion to a stop while users reach for it, or continue it."""
+
     def push(self, link: str, force: Array) -> None:
         """Push a link at its origin, with a force (3,) in its frame [N]; called in each update."""
 
@@ -175,7 +178,7 @@ class Session:
         self._pose: Array | None = None
         self._center: Array | None = None       # of the root link, when the cameras followed it
         self._handle: PushHandle | None = None
-        self._was_pulled = False
+        self._was_pulled = self._holds = False
         self._plot_limiter, self._status_limiter = RateLimiter(PLOTS), RateLimiter(1.0)
         self.cameras, self.floor = Cameras(self.server), Floor(self.server)
 
@@ -186,6 +189,7 @@ class Session:
     def _arrange(self, client: viser.ClientHandle, window: Window) -> None:
         """Adapt the page to a browser's window and color scheme."""
         self.floor.show(client, window.dark)
+        client.scene.configure_default_lights(cast_shadow=not window.software)
         if self.panel is not None:
             self.panel.arrange(client, window)
 
@@ -400,13 +404,21 @@ class Session:
 
     # Pushing
 
+    def _hold(self) -> None:
+        """Have the robot wait for users who reach for the ball, and while they pull it."""
+        handle = self._handle
+        holds = handle is not None and (handle.is_held or bool(self.server.reaching))
+        if holds != self._holds:
+            self._holds = holds
+            self._actor.hold(holds)
+
     def _start_pushing(self) -> None:
         assert self.panel is not None and self.robot is not None
         self._stop_pushing()
         link = self.panel.pushed_link
         if link is not None:
-            self._handle = PushHandle(self.robot, link, self.settings.push_scale,
-                                      not self._was_pulled)
+            self._handle = PushHandle(self.robot, self.server.gui, link,
+                                      self.settings.push_scale, not self._was_pulled)
 
     def _stop_pushing(self) -> None:
         """Remove the handle, and push with a zero force."""
@@ -441,6 +453,7 @@ class Session:
         if panel is None or robot is None or touch is None:
             return
         self._handle_events(panel)
+        self._hold()
         if self._follower is not None:
             self._follower.step(seconds)
             self._actor.move(robot.names, self._follower.position, self._follower.velocity)
@@ -502,6 +515,8 @@ class Session:
         unknown = [name for name, x in zip(robot.names, self._q) if not math.isfinite(x)]
         if self.notice:
             text = self.notice
+        elif self._holds and self._follower is None and self.settings.plays:
+            text = "it waits while you reach for the ball"
         elif states and unknown:
             text = "unknown position of " + abbreviated(unknown)
         elif states:

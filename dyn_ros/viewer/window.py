@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the server knows of each browser's window. The script page.js sends it."""
+"""What the server knows of each browser's window and pointer. The script page.js sends it."""
 from __future__ import annotations
 
 import dataclasses
@@ -20,11 +20,14 @@ class Window(NamedTuple):
         Size of the page in it [px].
     dark : bool
         Whether its user prefers a dark page.
+    software : bool
+        Whether it draws without a graphics card.
     """
 
     width: int
     height: int
     dark: bool
+    software: bool = False
 
     @property
     def wide(self) -> bool:
@@ -39,13 +42,21 @@ class DynRosWindowMessage(Message, include_in_scene_serialization=False):   # ty
     width: int
     height: int
     dark: bool
+    software: bool
 
     LARGEST: ClassVar[int] = 100_000
 
     def window(self) -> Window:
         """Return the window, with a size that can be computed with."""
         width, height = (min(max(x, 1), self.LARGEST) for x in (self.width, self.height))
-        return Window(width, height, bool(self.dark))
+        return Window(width, height, bool(self.dark), bool(self.software))
+
+
+@dataclasses.dataclass
+class DynRosReachMessage(Message, include_in_scene_serialization=False):   # type: ignore[call-arg]
+    """Whether the pointer is near the ball that pulls the robot, or drags it."""
+
+    reaches: bool
 
 
 # viser remembers the kinds of messages that it has found

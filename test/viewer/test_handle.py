@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arrow to pull: its force, its label, and that it springs back."""
 import asyncio
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,13 +28,21 @@ def robot(server):
 
 
 @pytest.fixture
-def handle(robot):
-    return PushHandle(robot, "tool", 100.0)
+def handle(robot, server):
+    return PushHandle(robot, server.gui, "tool", 100.0)
 
 
 def drag(handle, phase, start, end):
     event = SimpleNamespace(phase=phase, start_position=tuple(start), end_position=tuple(end))
     asyncio.run(handle._on_drag(event))
+
+
+def shown(handle):
+    """The text of the label, at the grip."""
+    node, text = re.fullmatch(r'<div class="dyn-pull" data-node="(.*?)" .* hidden>(.*)</div>',
+                              handle._label.content).groups()
+    assert node == handle._grip.name
+    return text
 
 
 def world(handle):
@@ -47,7 +56,7 @@ def test_it_points_away_from_the_robot_and_asks_to_be_pulled(robot, handle):
     assert np.linalg.norm(arrow) == pytest.approx(LENGTH * robot.reach)
     assert arrow @ (tool - robot.placement("forearm_roll")[:3, 3]) > 0.0
     assert arrow @ DIRECTION > 0.0
-    assert handle._label.text == "pull me" and handle._label.visible and not handle.pulled
+    assert shown(handle) == "pull me" and not handle.pulled and not handle.is_held
 
 
 def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
@@ -58,7 +67,7 @@ def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
     drag(handle, "update", grabbed + pull, grabbed + pull)
     force = handle.update(0.03)
     np.testing.assert_allclose(robot.to_world("tool", force), 100.0 * pull, atol=1e-9)
-    assert handle._label.text == "23 N" and handle._label.visible and handle.pulled
+    assert shown(handle) == "23 N" and handle.pulled and handle.is_held
 
 
 def test_the_grip_stays_at_the_pointer_while_the_robot_gives_way(robot, handle):
@@ -85,7 +94,7 @@ def test_it_springs_back_and_asks_no_more(handle):
     for _ in range(60):
         handle.update(0.03)
     np.testing.assert_allclose(world(handle), start, atol=1e-9)
-    assert not handle._label.visible
+    assert shown(handle) == ""
 
 
 def test_its_extent_is_above_the_grip(handle):
@@ -106,19 +115,19 @@ def test_the_arrow_ends_at_the_grip(handle):
 def test_it_is_draggable_and_goes_away(server, handle):
     names = server.scene._handle_from_node_name
     assert any(name.endswith("/grip") for name in names)
-    assert handle._grip._impl.drag_cb
+    assert handle._around._impl.drag_cb
     handle.remove()
     assert not any("/grip" in name or name.endswith("/pull") for name in names)
 
 
-def test_without_an_invitation(robot):
-    handle = PushHandle(robot, "tool", 100.0, invites=False)
+def test_without_an_invitation(robot, server):
+    handle = PushHandle(robot, server.gui, "tool", 100.0, invites=False)
     handle.update(0.03)
-    assert not handle._label.visible
+    assert shown(handle) == ""
 
 
 def test_a_robot_of_one_link(server):
     xml = '<robot name="stone"><link name="stone"/></robot>'
-    handle = PushHandle(RobotScene(server.scene, read_urdf(xml), xml), "stone", 100.0)
+    handle = PushHandle(RobotScene(server.scene, read_urdf(xml), xml), server.gui, "stone", 100.0)
     handle.pull(np.array([0.0, 0.1, 0.0]))
     np.testing.assert_allclose(handle.update(0.03), (0.0, 10.0, 0.0), atol=1e-9)

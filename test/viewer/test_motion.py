@@ -7,7 +7,7 @@ import pytest
 import dyn_ros
 from dyn_ros.demo.run import ARM
 from dyn_ros.model.urdf import read_urdf
-from dyn_ros.viewer.motion import Motion, Motors, Resumed
+from dyn_ros.viewer.motion import SLOWING, Motion, Motors, Resumed, Steering
 
 MIXED = """<robot name="mixed">
   <link name="base"/>
@@ -86,3 +86,32 @@ def test_moves_independent_joints_only():
     assert Motion(read_urdf(MIXED).joints).names == ["turn", "slide", "stuck"]
     floating = read_urdf(MIXED, root_joint="floating").joints
     assert Motion(floating).names == ["turn", "slide", "stuck"]
+
+
+def test_it_is_held_and_continues_where_it_was(joints):
+    """Smoothly: velocity and acceleration are the derivatives all the time."""
+    steering, step = Steering(Motion(joints)), 1e-5
+    steering.advance(3.0)
+    for holds in (True, False):
+        steering.hold(holds)
+        for _ in range(10):
+            before, now, after = (steering.advance(step) for _ in range(3))
+            for order in (1, 2):
+                difference = (after[order - 1] - before[order - 1]) / (2.0 * step)
+                np.testing.assert_allclose(now[order], difference, atol=1e-4)
+            steering.advance(SLOWING)
+        assert (abs(now[1]).max() < 1e-3) == holds
+        steering.advance(5.0 * SLOWING)
+        there = steering.advance(20.0 * SLOWING)[0]
+        assert (abs(steering.advance(1.0)[0] - there).max() < 1e-6) == holds
+
+
+def test_a_held_robot_can_be_steered(joints):
+    steering = Steering(Motion(joints))
+    steering.advance(3.0)
+    steering.hold(True)
+    position, velocity, _ = steering.advance(0.5 * SLOWING)
+    steering.play(False)
+    np.testing.assert_allclose(steering.advance(1e-6)[0], position + 1e-6 * velocity, atol=1e-9)
+    steering.command(position + 0.1)
+    np.testing.assert_allclose(steering.advance(3.0)[0], position + 0.1, atol=1e-6)

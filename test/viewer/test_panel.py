@@ -219,8 +219,8 @@ def test_curves_are_sent_to_the_plots_that_a_window_has(panel, server, monkeypat
 
 
 def test_a_window_of_any_size():
-    assert DynRosWindowMessage(0, -5, True).window() == Window(1, 1, True)
-    assert DynRosWindowMessage(10 ** 12, 800, False).window() == Window(100_000, 800, False)
+    assert DynRosWindowMessage(0, -5, True, True).window() == Window(1, 1, True, True)
+    assert DynRosWindowMessage(10 ** 12, 800, False, False).window() == Window(100_000, 800, False)
 
 
 def test_waiting(server):

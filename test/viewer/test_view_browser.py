@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -21,36 +22,38 @@ from logs.recorded import synthetic_mcap
 import dyn_ros
 
 from .chromium import SLOW
+from .person import Person
 
 START = 120.0       # s; the first start on a machine compiles
 
 
-@pytest.fixture
-def view(browser, tmp_path):
-    """Start the command; return its page."""
-    started = []
-
-    def start(*arguments):
-        output = tmp_path / "output"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dyn_ros.cli", "view", "--no-browser", "--port", "0",
-             *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output.open("w"),
-            stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONUNBUFFERED="1"))
-        started.append(process)
+@contextmanager
+def view(browser, folder, *arguments):
+    """Run the command; yield its page."""
+    output = folder / "output"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dyn_ros.cli", "view", "--no-browser", "--port", "0",
+         *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output.open("w"),
+        stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONUNBUFFERED="1"))
+    try:
         address = until(lambda: ADDRESS.search(output.read_text()), output.read_text)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(SLOW)
-        started.append(page)
         page.goto(address.group())
         page.get_by_role("slider").first.wait_for()
-        return page
-    yield start
-    for each in reversed(started):
-        if isinstance(each, subprocess.Popen):
-            each.terminate()
-            assert each.wait(60) == 0
-        else:
-            each.close()
+        yield page
+        page.close()
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+@pytest.fixture(scope="module")
+def arm(browser, tmp_path_factory):
+    """The page of the arm, whose engine is compiled."""
+    with view(browser, tmp_path_factory.mktemp("arm")) as page:
+        page.locator("[data-joint=wrist_roll] .gravity").first.wait_for(timeout=1e3 * START)
+        yield page
 
 
 def until(ready, what):
@@ -65,9 +68,35 @@ def torque(page, joint, curve):
     return float(page.locator(f"[data-joint={joint}] .{curve}").first.inner_text())
 
 
-def test_a_slider_moves_the_arm_and_its_torques(view):
-    page = view()
-    page.locator("[data-joint=wrist_roll] .gravity").first.wait_for()
+def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):
+    """Within a minute of the opening of the page, with what is to be seen on it, and a mouse."""
+    person, opened = Person(arm, tmp_path / "pictures"), time.monotonic()
+    arm.reload()
+    first = person.find("opened")
+    assert arm.locator("#dyn-pull").inner_text() == "pull me"
+    until(lambda: math.dist(first, person.find("moving")) > 20.0, lambda: "the arm stays")
+    assert largest_push(arm) == 0.0
+    person.reach()
+    person.pull(90.0, 60.0)
+    until(lambda: arm.locator("#dyn-pull").inner_text().endswith(" N"), lambda: "no force")
+    until(lambda: largest_push(arm) > 0.0, lambda: "no torque")
+    person.find("pulled")
+    assert 5.0 < float(arm.locator("#dyn-pull").inner_text().removesuffix(" N")) < 150.0
+    assert 1.0 < largest_push(arm) < 100.0
+    assert time.monotonic() - opened < 60.0
+    person.let_go()
+    person.move((640.0, 780.0))
+    until(lambda: largest_push(arm) == 0.0, lambda: "the torque stays")
+    released = person.find("released")
+    until(lambda: math.dist(released, person.find("moves_again")) > 20.0, lambda: "the arm stays")
+
+
+def largest_push(page):
+    return max(abs(float(text)) for text in page.locator(".dyn-joint .push").all_inner_texts())
+
+
+def test_a_slider_moves_the_arm_and_its_torques(arm):
+    page = arm
     slider = page.get_by_role("slider").nth(1)
     slider.focus()
     found = {}
@@ -82,11 +111,14 @@ def test_a_slider_moves_the_arm_and_its_torques(view):
     assert abs(found["End"] - found["Home"]) > 10.0     # the arm leans to the other side
 
 
-def test_the_time_bar_of_a_recording(view, tmp_path):
+def test_the_time_bar_of_a_recording(browser, tmp_path):
     model = dyn_ros.Model.from_urdf_file(ARM)
     path = synthetic_mcap(tmp_path / "arm.mcap", model, 6000, 200.0, description=ARM.read_text())
-    page = view(path)
+    with view(browser, tmp_path, path) as page:
+        play_and_seek(page)
 
+
+def play_and_seek(page):
     def shown():
         return float(re.search(r"[\d.]+", page.locator(".time").inner_text()).group())
     page.locator("[data-joint=wrist_roll] .external").first.wait_for()
