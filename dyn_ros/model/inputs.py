@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Validation of array arguments; errors name the expected and the actual value."""
+import sys
+
 import numpy as np
 
 from ..spatial.compiler import JIT
@@ -48,7 +50,7 @@ def as_array(model, name, axes, value):
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{_expected(name, shape)} of real numbers, got dtype {array.dtype}: "
                          f"{value!r:.80}")
-    if np.ma.is_masked(value):
+    if _is_masked(value):
         raise ValueError(f"{_expected(name, shape)}, got masked numbers, {value!r:.80}; fill them")
     batched = array.ndim == len(shape) + 1
     found = array.shape[batched:]
@@ -59,6 +61,15 @@ def as_array(model, name, axes, value):
     if array.dtype is not _FLOAT64 or not array.flags.carray:
         array = np.require(array, np.float64, ("C", "A"))
     return array, batched
+
+
+def _is_masked(value):
+    """Whether an array has masked entries; such arrays exist only once numpy.ma is imported.
+
+    The import occupies 6 MB.
+    """
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and masked.is_masked(value)
 
 
 def _expected(name, shape):
@@ -88,7 +99,7 @@ def finite_array(name, value, shape):
     is_real = array.dtype.kind in "fiub"            # a string is not a number
     if is_real and array.shape != shape:
         raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
-    if not is_real or np.ma.is_masked(value) or not np.isfinite(array).all():
+    if not is_real or _is_masked(value) or not np.isfinite(array).all():
         raise ValueError(f"{expected}, got {value!r:.80}")
     return array.astype(float)
 

@@ -14,6 +14,7 @@ all functions that it calls; the resulting machine code is faster than if only e
 optimized.
 """
 import contextlib
+import functools
 import gc
 import pickle
 import weakref
@@ -28,7 +29,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.runtime import rtsys
+from numba.core.runtime import _nrt_python
 from numba.core.serialize import dumps
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.templates import builtin_registry
@@ -221,12 +222,22 @@ def dump(dispatcher: CPUDispatcher) -> bytes | None:
     return dumps(((name, kind, (machine_code, stubs)), *rest))
 
 
+@functools.cache
+def _define_runtime() -> None:
+    """Define the functions of Numba's runtime that machine code may call.
+
+    ``rtsys.initialize`` also compiles others, which are already part of loaded machine code: LLVM
+    occupies another 20 MB after its first compilation.
+    """
+    for name, address in _nrt_python.c_helpers.items():
+        llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
+
 def load(content: bytes) -> tuple[Callable, Any]:
     """Restore a dumped function; returns it and the object that owns its machine code."""
     with global_compiler_lock:
-        context = cpu_target.target_context
-        rtsys.initialize(context)       # defines what machine code may call
-        result = CompileResult._rebuild(context, *pickle.loads(content))
+        _define_runtime()
+        result = CompileResult._rebuild(cpu_target.target_context, *pickle.loads(content))
     return result.entry_point, result
 
 
