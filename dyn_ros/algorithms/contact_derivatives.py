@@ -103,6 +103,11 @@ def coupling_inverse(r):
 
 
 @kernel
+def minus_gain(r):
+    return Matrix(offset(r, MINUS_GAIN), MAX_CONSTRAINTS)
+
+
+@kernel
 def response_of(r, n):
     """The rows of J M^-1 that belong to contact n."""
     i, j, columns, some = first_body(r, n), second_body(r, n), nv(r), simd_width(r.work)
@@ -122,33 +127,37 @@ def response_of(r, n):
 
 @kernel
 def respond(r):
-    """P and K, from M^-1, the rows J and G: how ddq and lambda respond to torques."""
+    """G^-1, Y' and -K', from M^-1, the rows J and G: how lambda responds to torques."""
     n, m = nv(r), nconstraints(r)
-    K, Y, P = matrix(r, GAIN), matrix(r, RESPONSE), matrix(r, DDQ_DTAU)
     shift = lift(0.0, load(r.work, offset(r, COUPLING)))
     if damping(r) > 0.0:
         shift = damping_above_rounding(r)
     invert_semidefinite(r, m, offset(r, COUPLING), shift, TOLERANCE, offset(r, INVERSE))
     for contact in range(ncontacts(r)):
         response_of(r, contact)
+    multiply(r, minus_gain(r), -1.0, matrix(r, RESPONSE), coupling_inverse(r), n, m, m)
+
+
+@kernel
+def respond_to_torques(r):
+    """P and K, after ``respond``."""
+    n, m = nv(r), nconstraints(r)
+    K, Y, P = matrix(r, GAIN), matrix(r, RESPONSE), matrix(r, DDQ_DTAU)
     multiply(r, K, 1.0, coupling_inverse(r), Y, m, m, n)
     copy_rows(r, K, matrix(r, DLAMBDA_DTAU), -1.0, m, n)
-    multiply(r, Matrix(offset(r, MINUS_GAIN), MAX_CONSTRAINTS), -1.0, Y, coupling_inverse(r),
-             n, m, m)
     multiply(r, P, -1.0, Y, K, n, m, n)
     for k in range(n * n):
         increase(r.work, P.start + k, load(r.work, offset(r, MINV) + k))
 
 
 @kernel
-def solve_rates(r, columns):
-    """d(ddq) and d(lambda) from those of torques and rows, after ``respond``."""
+def solve_rates(r):
+    """d(ddq) and d(lambda) from those of torques and rows."""
     n, m, torques, row = nv(r), nconstraints(r), pair(r, TORQUE_RATES), pair(r, ROW_RATES)
     combine(r, pair(r, MOTION_RATES), -1.0, matrix(r, DDQ_DTAU), torques, n,
-            matrix(r, GAIN), row, m, n, columns)
-    combine(r, pair(r, FORCE_RATES), -1.0,
-            Matrix(offset(r, MINUS_GAIN), MAX_CONSTRAINTS), torques, n,
-            coupling_inverse(r), row, m, m, columns)
+            matrix(r, GAIN), row, m, n, 2 * n)
+    combine(r, pair(r, FORCE_RATES), -1.0, minus_gain(r), torques, n,
+            coupling_inverse(r), row, m, m, 2 * n)
 
 
 @kernel
@@ -167,12 +176,13 @@ def differentiate(r):
     outward_bodies(r, False)
     add_contact_forces(r, offset(r, LAMBDA_C), offset(r, COMPOSITE_FORCE))
     inward(r)
-    differentiate_contacts(r)
+    differentiate_contacts(r, True)
     copy_rows(r, matrix(r, DTAU_DQ), torques, 1.0, n, n)
     copy_rows(r, matrix(r, DTAU_DV), half(torques, n), 1.0, n, n)
     differentiate_forces(r, offset(r, LAMBDA_C), torques.start, torques.step)
     respond(r)
-    solve_rates(r, 2 * n)
+    respond_to_torques(r)
+    solve_rates(r)
     motions, forces = pair(r, MOTION_RATES), pair(r, FORCE_RATES)
     copy_rows(r, motions, matrix(r, DDQ_DQ), 1.0, n, n)
     copy_rows(r, half(motions, n), matrix(r, DDQ_DV), 1.0, n, n)

@@ -50,7 +50,7 @@ from ..spatial.algebra import (
     zero3,
 )
 from ..spatial.compiler import kernel
-from ..spatial.lanes import load
+from ..spatial.lanes import holds_lanes, load
 from ..spatial.logarithm import log6_rate
 from .contact_rows import (
     AXES,
@@ -230,7 +230,7 @@ def add_to_rows(r, n, start, step, m):
 
 
 @kernel
-def add_column(r, n, bodies, motion, which, i, c):
+def add_column(r, n, bodies, motion, which, i, c, accelerated):
     """Add column c of joint i, which moves body ``which``, to the derivatives of contact n."""
     k, (kp, kd) = idx_v(r, i) + c, gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
@@ -238,10 +238,14 @@ def add_column(r, n, bodies, motion, which, i, c):
     dv, da, da_dv = relative_rates(r, n, bodies, which, x)
     dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
     u = motion_scale(body.sign, x.u)
-    add_to_rows(r, n, offset(r, DVC_DQ) + k, nv(r), dv)
-    add_to_rows(r, n, offset(r, DAC_DQ) + k, nv(r), da)
-    add_to_rows(r, n, offset(r, DAC_DV) + k, nv(r), da_dv)
     add_to_rows(r, n, offset(r, DAC_DA) + k, nv(r), u)
+    if not (accelerated and holds_lanes(r.work)):
+        add_to_rows(r, n, offset(r, DVC_DQ) + k, nv(r), dv)
+    if not accelerated:
+        return
+    if not holds_lanes(r.work):
+        add_to_rows(r, n, offset(r, DAC_DQ) + k, nv(r), da)
+        add_to_rows(r, n, offset(r, DAC_DV) + k, nv(r), da_dv)
     dr = motion_add(da, motion_scale(kd, dv))
     if kp > 0.0:
         m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
@@ -253,12 +257,18 @@ def add_column(r, n, bodies, motion, which, i, c):
 
 
 @kernel
-def differentiate_contacts(r):
-    """Derivatives of all rows, after the outward sweep of rnea_derivatives."""
+def differentiate_contacts(r, accelerated):
+    """Derivatives of all rows, after the outward sweep of rnea_derivatives.
+
+    Without acceleration, only dvc_dq and dac_da; for a batch, only what other kernels read.
+    """
     count = nconstraints(r) * nv(r)
-    for rows in (DVC_DQ, DAC_DQ, DAC_DV, DAC_DA):
+    for rows in (DVC_DQ, DAC_DA):
         clear(r.work, offset(r, rows), count)
-    clear(r.work, offset(r, ROW_RATES), 2 * count)
+    if accelerated:
+        for rows in (DAC_DQ, DAC_DV):
+            clear(r.work, offset(r, rows), count)
+        clear(r.work, offset(r, ROW_RATES), 2 * count)
     for n in range(ncontacts(r)):
         bodies = Pair(body_of(r, n, 0), body_of(r, n, 1))
         motion = relative_motion(r, n, bodies)
@@ -266,7 +276,7 @@ def differentiate_contacts(r):
             i = first_body(r, n) if which == 0 else second_body(r, n)
             while i > 0:
                 for c in range(ncolumns(r, i)):
-                    add_column(r, n, bodies, motion, which, i, c)
+                    add_column(r, n, bodies, motion, which, i, c, accelerated)
                 i = parent(r, i)
 
 

@@ -8,10 +8,30 @@ law of impact for contacts that take hold at the same time (Featherstone 2008, s
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..model.fields import A, Q, V, field
-from ..model.layout import clear, increase, nconstraints, njoints, nv, offset
+from ..model.fields import Q, V, field
+from ..model.layout import (
+    clear,
+    idx_v,
+    increase,
+    ncolumns,
+    nconstraints,
+    njoints,
+    nv,
+    offset,
+    parent,
+)
 from ..model.types import Array, ArrayLike, Data, Model
-from ..spatial.algebra import motion_sub, power
+from ..spatial.algebra import (
+    load_motion,
+    momentum,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    motion_sub,
+    power,
+    store_inertia,
+    store_spatial,
+)
 from ..spatial.compiler import kernel
 from ..spatial.lanes import load, store
 from .aba import (
@@ -32,19 +52,16 @@ from .constraint_forces import (
 )
 from .contact_derivatives import (
     FORCE_RATES,
-    GAIN,
-    MOTION_RATES,
+    RESPONSE,
     TORQUE_RATES,
     coupling_inverse,
     matrix,
-    pair,
+    minus_gain,
     respond,
-    solve_rates,
 )
 from .contact_rates import (
     DAC_DA,
     DVC_DQ,
-    ROW_RATES,
     add_contact_forces,
     differentiate_contacts,
     differentiate_forces,
@@ -72,10 +89,22 @@ from .contacts import (
 )
 from .crba import crba_kernel
 from .factor import factor, solve_outward
-from .kinematics import OA_GF
-from .minverse import inverse_after_elimination, inverse_after_factor
-from .products import copy_rows, multiply
-from .rnea_derivatives import COMPOSITE_FORCE, DTAU_DQ, inward, outward_bodies, set_gravity
+from .jacobians import J
+from .kinematics import OA_GF, OV
+from .minverse import MINV, inverse_after_elimination, inverse_after_factor
+from .products import combine, copy_rows, multiply
+from .rnea_derivatives import (
+    COMPOSITE_FORCE,
+    COMPOSITE_INERTIA,
+    DTAU_DQ,
+    PSID,
+    PSIDD,
+    inward_at_rest,
+    load_column,
+    place_columns,
+    set_relative,
+    store_column,
+)
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
 IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
@@ -161,48 +190,68 @@ def projected_impulse_kernel(r):
 # --- its derivatives
 
 @kernel
-def differentiate_velocities(r):
-    """The rows J (v_after + e v) with respect to configuration; v is then the change, for rnea."""
-    for k in range(nv(r)):
-        v, after = load(r.work, offset(r, V) + k), load(r.work, offset(r, DQ_AFTER) + k)
-        store(r.work, offset(r, A) + k, after - v)
-        store(r.work, offset(r, V) + k, after + restitution(r) * v)
-    set_gravity(r)
-    outward_bodies(r, False)
-    differentiate_contacts(r)
+def outward_impact(r):
+    """psid of v_after + e v, psidd and forces of v_after - v as an acceleration at rest."""
+    set_relative(r)
+    clear(r.work, offset(r, OA_GF), 6)
+    for i in range(1, njoints(r) + 1):
+        Y, p = place_columns(r, i), parent(r, i)
+        ov = load_motion(r.work, offset(r, OV) + 6 * p)
+        oa = load_motion(r.work, offset(r, OA_GF) + 6 * p)
+        v, a = ov, oa
+        for c in range(ncolumns(r, i)):
+            S, k = load_column(r, J, i, c), idx_v(r, i) + c
+            before, after = load(r.work, offset(r, V) + k), load(r.work, offset(r, DQ_AFTER) + k)
+            store_column(r, PSID, i, c, motion_cross(ov, S))
+            store_column(r, PSIDD, i, c, motion_cross(oa, S))
+            v = motion_add(v, motion_scale(after + restitution(r) * before, S))
+            a = motion_add(a, motion_scale(after - before, S))
+        store_spatial(r.work, offset(r, OV) + 6 * i, v)
+        store_spatial(r.work, offset(r, OA_GF) + 6 * i, a)
+        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, a))
 
 
 @kernel
 def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
-    clear(r.work, offset(r, V), nv(r))
-    clear(r.work, offset(r, OA_GF), 6)
-    outward_bodies(r, False)
+    torques = matrix(r, TORQUE_RATES)
     add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
-    inward(r)
-    torques = pair(r, TORQUE_RATES)
+    inward_at_rest(r, offset(r, DTAU_DQ))
     copy_rows(r, matrix(r, DTAU_DQ), torques, 1.0, nv(r), nv(r))
     differentiate_forces(r, offset(r, IMPULSE_C), torques.start, torques.step)
 
 
 @kernel
-def differentiate(r):
-    """All derivatives, after the impact and the inverse of M."""
+def solve_impact_rates(r):
+    """d(impulse) = K dp - G^-1 drow and d(v_after) = Y d(impulse) - M^-1 dp, with
+    contact_derivatives.py's Y, K and G, and the derivative dp of the momentum.
+    """
     n, m, s = nv(r), nconstraints(r), 1.0 + restitution(r)
-    differentiate_velocities(r)
-    copy_rows(r, matrix(r, DVC_DQ), pair(r, ROW_RATES), 1.0, m, n)
-    differentiate_momentum(r)
-    respond(r)
-    solve_rates(r, n)
-    copy_rows(r, pair(r, MOTION_RATES), matrix(r, DQ_AFTER_DQ), 1.0, n, n)
-    copy_rows(r, pair(r, FORCE_RATES), matrix(r, DIMPULSE_DQ), 1.0, m, n)
+    momentum_rates, Y = matrix(r, TORQUE_RATES), matrix(r, RESPONSE)
+    forces = matrix(r, FORCE_RATES)                 # with the opposite sign
+    combine(r, forces, 1.0, minus_gain(r), momentum_rates, n,
+            coupling_inverse(r), matrix(r, DVC_DQ), m, m, n)
+    combine(r, matrix(r, DQ_AFTER_DQ), -1.0, matrix(r, MINV), momentum_rates, n, Y, forces, m,
+            n, n)
+    copy_rows(r, forces, matrix(r, DIMPULSE_DQ), -1.0, m, n)
     multiply(r, matrix(r, DIMPULSE_DV), -s, coupling_inverse(r), matrix(r, DAC_DA), m, m, n)
-    multiply(r, matrix(r, DQ_AFTER_DV), -s, matrix(r, GAIN), matrix(r, DAC_DA), n, m, n)
+    multiply(r, matrix(r, DQ_AFTER_DV), 1.0, Y, matrix(r, DIMPULSE_DV), n, m, n)
     for k in range(n):
         increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
+
+
+@kernel
+def differentiate(r):
+    """All derivatives, after the impact and the inverse of M."""
+    outward_impact(r)
+    differentiate_contacts(r, False)
+    differentiate_momentum(r)
+    respond(r)
+    solve_impact_rates(r)
     rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
-    for j in range(n):
-        forces_to_origin(r, offset(r, DIMPULSE_DV) + j, n)
+    for j in range(nv(r)):
+        forces_to_origin(r, offset(r, DIMPULSE_DV) + j, nv(r))
     forces_to_origin(r, offset(r, IMPULSE_C), 1)
 
 

@@ -371,19 +371,9 @@ def rnea_derivatives_kernel(r):
 # --- at rest
 
 @kernel
-def statics_derivatives(r, dq):
-    """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
+def inward_at_rest(r, dq):
+    """``inward`` at rest: only the derivatives with respect to q."""
     n = nv(r)
-    set_relative(r)
-    set_gravity(r)
-    oa = load_motion(r.work, offset(r, OA_GF))
-    for i in range(1, njoints(r) + 1):
-        Y = place_columns(r, i)
-        for c in range(ncolumns(r, i)):
-            store_column(r, PSIDD, i, c, motion_cross(oa, load_column(r, J, i, c)))
-        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
-        subtract_external_force(r, i)
     clear_composites(r)
     clear_matrix(r, dq)
     for i in range(njoints(r), 0, -1):
@@ -404,6 +394,22 @@ def statics_derivatives(r, dq):
                     accumulate(r, dq + n * k + idx_v(r, j) + d,
                                power(Fa, load_column(r, PSIDD, j, d)))
                 j = parent(r, j)
+
+
+@kernel
+def statics_derivatives(r, dq):
+    """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
+    set_relative(r)
+    set_gravity(r)
+    oa = load_motion(r.work, offset(r, OA_GF))
+    for i in range(1, njoints(r) + 1):
+        Y = place_columns(r, i)
+        for c in range(ncolumns(r, i)):
+            store_column(r, PSIDD, i, c, motion_cross(oa, load_column(r, J, i, c)))
+        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
+        subtract_external_force(r, i)
+    inward_at_rest(r, dq)
     for columns in (J, PSIDD):
         motions_in_world(r, columns, nallcolumns(r))
     forces_in_world(r, DFDQ, nallcolumns(r))

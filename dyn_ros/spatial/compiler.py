@@ -21,7 +21,9 @@ import numba.extending
 from . import cache, reach
 
 JIT = not numba.config.DISABLE_JIT
-FLAGS = ("contract", "nsz", "arcp", "reassoc")     # NaN and infinity must propagate to results
+# NaN and infinity must propagate to results. With "reassoc", LLVM makes one chain of a sum of sums,
+# whose latency is that of a single state.
+FLAGS = ("contract", "nsz", "arcp")
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
 _lock = threading.RLock()
 # A process that is forked during a compilation could never compile or load anything.
