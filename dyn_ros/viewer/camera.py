@@ -142,7 +142,9 @@ class _View:
         self._client = client
         self.moved = False
         self._size = (0, 0)
-        self._set: deque[tuple[Array, Array]] = deque(maxlen=MOST_ECHOES)
+        camera = client.camera          # a slow browser reports it again, after it has been fitted
+        first = np.array(camera.position), np.array(camera.look_at)
+        self._set = deque([first], maxlen=MOST_ECHOES)
 
     def fit(self, points: Array) -> None:
         """See all points."""
