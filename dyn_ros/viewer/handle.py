@@ -139,10 +139,10 @@ class PushHandle:
         return self.force
 
     def _draw(self, pulling: bool, offset: Array) -> None:
-        if pulling:
-            text = f"{float(np.linalg.norm(self.force)):.0f} N"
-        else:
-            text = "" if self.pulled else self.text
+        text = "" if self.pulled else self.text
+        newtons = float(np.linalg.norm(self.force))
+        if pulling and newtons >= 0.5:
+            text = f"{newtons:.0f} N"
         if self.text != text:
             self.text = text
             self._label.content = self._html()

@@ -245,7 +245,7 @@ class RobotScene:
         world: Array = _pose(self._root) @ result
         return world
 
-    def envelope(self, count: int = 200, more: Sequence[tuple[str, Array]] = ()) -> Array:
+    def envelope(self, count: int = 1000, more: Sequence[tuple[str, Array]] = ()) -> Array:
         """Return origins of frames and corners of shapes at random positions of the joints.
 
         Parameters
