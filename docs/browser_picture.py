@@ -4,11 +4,10 @@
 
     python docs/browser_picture.py [browser.png] [push.png]
 
-It requires the Debian package chromium, playwright and Pillow (requirements-test.txt).
+It requires the Debian package chromium and playwright (requirements-test.txt).
 """
 from __future__ import annotations
 
-import io
 import math
 import os
 import re
@@ -21,16 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = {"width": 1280, "height": 720}
-PANELS = 304, 916       # the robot is between them [px]
 POSE = -0.75, 0.1, 0.0, 1.3, 0.0, 0.5, 0.0      # [rad]
 SETTLED = 14.0          # until the arm rests and the plots are full [s]
-GRIP = 230, 50, 180     # its color
+BELOW = 18              # from the label of the grip to its middle [px]
 PULL = 150              # how far the grip is dragged [px]
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader",
             "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run",
@@ -67,7 +63,6 @@ def rest(page: Page, seconds: float = SETTLED) -> None:
     """Move the arm to the pose, and wait until it rests; by default, until the plots show that."""
     pause = page.get_by_role("button", name="Pause")
     pause.wait_for()
-    page.locator(".mantine-Notification-closeButton").first.click()
     pause.click()
     for box, angle in zip(page.locator(".mantine-NumberInput-input").all(), POSE):
         box.fill(str(angle))
@@ -76,37 +71,22 @@ def rest(page: Page, seconds: float = SETTLED) -> None:
     time.sleep(seconds)
 
 
-def picture(page: Page) -> Image.Image:
-    """Return what the page shows."""
-    return Image.open(io.BytesIO(page.screenshot(type="jpeg", quality=92))).convert("RGB")
+def find_grip(page: Page) -> tuple[float, float]:
+    """Return the middle of the grip in the window [px], which is below its label."""
+    label = page.locator("#dyn-pull").bounding_box()
+    if label is None:
+        raise SystemExit("the page shows no grip")
+    return label["x"] + 0.5 * label["width"], label["y"] + label["height"] + BELOW
 
 
-def find_grip(page: Page) -> tuple[float, float] | None:
-    """Return the middle of the grip in the window [px], or None if it is not to be seen."""
-    pixels = np.asarray(picture(page)).astype(int)
-    hue = np.array(GRIP) / np.linalg.norm(GRIP)
-    size = np.linalg.norm(pixels, axis=2)
-    y, x = np.nonzero((pixels @ hue > 0.985 * size) & (size > 120.0))
-    between = (x > PANELS[0]) & (x < PANELS[1])
-    x, y = x[between], y[between]
-    if len(x) < 40:
-        return None
-    counts, xs, ys = np.histogram2d(x, y, bins=(SIZE["width"] // 16, SIZE["height"] // 16))
-    i, j = np.unravel_index(counts.argmax(), counts.shape)
-    near = (abs(x - xs[i]) < 24) & (abs(y - ys[j]) < 24)
-    return float(x[near].mean()), float(y[near].mean())
-
-
-def wait_for_grip(page: Page) -> tuple[float, float]:
-    """Return where the grip is once it rests."""
-    before, end = None, time.monotonic() + 120.0
-    while time.monotonic() < end:
-        found = find_grip(page)
-        if found and before and math.dist(found, before) < 1.0:
-            return found
-        before = found
-        time.sleep(1.0)
-    raise SystemExit("the page shows no grip")
+def reach(page: Page) -> tuple[float, float]:
+    """Move the mouse to the grip, which waits for it; return where it is [px]."""
+    before, place = (0.0, 0.0), find_grip(page)
+    while math.dist(before, place) > 5.0:
+        page.mouse.move(*place, steps=3)
+        page.wait_for_timeout(250)
+        before, place = place, find_grip(page)
+    return place
 
 
 def take_overview(page: Page, path: Path) -> None:
@@ -129,9 +109,7 @@ def take_push(page: Page, path: Path) -> None:
     page.get_by_label("0.5 kg").check()
     page.get_by_role("button", name="Weigh", exact=True).click()
     page.get_by_text(" kg (").wait_for()
-    x, y = wait_for_grip(page)
-    page.mouse.move(x, y)
-    time.sleep(2.0)                                 # until the page has noticed
+    x, y = reach(page)
     page.mouse.down()
     time.sleep(1.0)
     page.mouse.move(x, y - PULL, steps=10)

@@ -172,10 +172,10 @@ def _serve(options: argparse.Namespace, actor: Actor, settings: Settings, xml: s
 
 
 def _run(session: Session, source: Shown, stopped: Sequence[int]) -> None:
-    last = time.monotonic()
+    last = due = time.monotonic()
     while not stopped:
         now = time.monotonic()
         source.update(session, now - last)
         session.update(now, now - last)
-        last = now
-        time.sleep(max(0.0, now + 1.0 / RATE - time.monotonic()))
+        last, due = now, max(due + 1.0 / RATE, now)
+        time.sleep(max(0.0, due - time.monotonic()))

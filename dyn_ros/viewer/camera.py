@@ -122,7 +122,10 @@ class Cameras:
 
     async def _connect(self, client: viser.ClientHandle) -> None:
         with self._lock:
-            view = self._views[client.client_id] = _View(client)
+            first = self._server.initial_camera
+            view = self._views[client.client_id] = _View(
+                client, [(np.array(camera.position), np.array(camera.look_at))
+                         for camera in (client.camera, first)])
             view.fit(self._points)
 
         async def changed(camera: viser.CameraHandle) -> None:
@@ -136,13 +139,14 @@ class Cameras:
 
 
 class _View:
-    """The camera of one browser."""
+    """The camera of one browser, which at first is one of those given by position and target."""
 
-    def __init__(self, client: viser.ClientHandle) -> None:
+    def __init__(self, client: viser.ClientHandle, first: list[tuple[Array, Array]]) -> None:
         self._client = client
         self.moved = False
         self._size = (0, 0)
-        self._set: deque[tuple[Array, Array]] = deque(maxlen=MOST_ECHOES)
+        # a slow browser reports them after it has been fitted
+        self._set = deque(first, maxlen=MOST_ECHOES)
 
     def fit(self, points: Array) -> None:
         """See all points."""

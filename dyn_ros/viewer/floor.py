@@ -82,7 +82,7 @@ class Floor:
             fade_from="origin",
             plane_color=colors.floor, plane_opacity=1.0, shadow_opacity=colors.shadow,
             position=self._position)
-        client.scene.configure_fog(4.0 * self._size, 14.0 * self._size, color=colors.horizon)
+        client.scene.configure_fog(8.0 * self._size, 20.0 * self._size, color=colors.horizon)
 
     def place(self, points: Array, height: float) -> None:
         """Place it around points (n, 3), at a height [m]; its lines stay where they are."""

@@ -26,6 +26,7 @@ ADD, DELETE, DELETEALL = 0, 2, 3
 
 THINNEST = 1e-3     # smallest width of a solid [m]: RViz warns about zero
 SHORTEST = 1e-4     # shorter arrows are not shown [m]
+LEAST_LOAD = 5e-3   # of a joint; smaller torques have no arrow
 WORLD = "world"     # frame of the markers without ROS
 
 Draw: TypeAlias = "Callable[[Any, Any], Iterable[Group]]"
@@ -237,6 +238,7 @@ class JointArrows:
 def torque(model: Model, look: Any) -> Draw:
     """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones.
 
+    Its size is the square root of the load, so that those of small torques can be read.
     `look` also has `source`, `unlimited` and `full_color`, see ``config/dynamics.yaml``.
     """
     arrows = JointArrows(model, look)
@@ -249,8 +251,9 @@ def torque(model: Model, look: Any) -> Draw:
         if tau is None:
             return arrows.hide()
         load = np.clip(tau[arrows.rows] / limits, -1.0, 1.0)
+        size = np.where(abs(load) < LEAST_LOAD, 0.0, np.sign(load) * np.sqrt(abs(load)))
         shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
-        return arrows.show(terms.oMi, load, shade)
+        return arrows.show(terms.oMi, size, shade)
     return draw
 
 

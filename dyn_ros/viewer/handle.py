@@ -52,6 +52,8 @@ class PushHandle:
     Attributes
     ----------
     link : str
+    rest : (3,) ndarray
+        Where the grip rests, in the link.
     force : (3,) ndarray
         On the link at its origin, expressed in its frame [N].
     text : str
@@ -69,9 +71,9 @@ class PushHandle:
         self._pointer: Array | None = None      # in the world
         self._offset = np.zeros(3)              # of the grip from its place at rest, in the link
         size = max(robot.reach, 0.1)
-        self._rest = LENGTH * size * outward(robot, link)
+        self.rest = LENGTH * size * outward(robot, link)
         node, scene = robot.node(link), robot.scene
-        self._grip = scene.add_frame(f"{node}/grip", show_axes=False, position=self._rest)
+        self._grip = scene.add_frame(f"{node}/grip", show_axes=False, position=self.rest)
         scene.add_icosphere(f"{node}/grip/ball", GRIP * size, PULL, cast_shadow=False)
         self._around = scene.add_glb(f"{node}/grip/around", invisible_ball(),
                                      scale=AROUND * GRIP * size, cast_shadow=False)
@@ -82,7 +84,7 @@ class PushHandle:
         self._radius = GRIP * size
         self._label = gui.add_html(self._html())
         self._drawn = np.zeros(3)               # offset of the grip
-        self._point_arrow(self._rest)
+        self._point_arrow(self.rest)
         self._around.on_drag("left")(self._on_drag)
 
     @property
@@ -103,13 +105,8 @@ class PushHandle:
 
     def _grip_in_world(self) -> Array:
         place = self._robot.placement(self.link)
-        center: Array = place[:3, :3] @ (self._rest + self._offset) + place[:3, 3]
+        center: Array = place[:3, :3] @ (self.rest + self._offset) + place[:3, 3]
         return center
-
-    def extent(self) -> Array:
-        """Return the upper ends of the grip and of its label in the world, (2, 3) [m]."""
-        ends: Array = self._grip_in_world() + np.outer((1.0, 3.0), (0.0, 0.0, 1.6 * self._radius))
-        return ends
 
     def let_go(self) -> None:
         """Release the grip: there is no force any more."""
@@ -121,7 +118,7 @@ class PushHandle:
         with self._lock:
             self._grabbed = np.zeros(3)
             place = self._robot.placement(self.link)
-            self._pointer = place[:3, :3] @ self._rest + place[:3, 3] + displacement
+            self._pointer = place[:3, :3] @ self.rest + place[:3, 3] + displacement
             self.pulled = True
 
     def update(self, seconds: float) -> Array:
@@ -135,24 +132,24 @@ class PushHandle:
             else:
                 place = self._robot.placement(self.link)
                 center = self._pointer - self._grabbed - place[:3, 3]
-                self._offset = place[:3, :3].T @ center - self._rest
+                self._offset = place[:3, :3].T @ center - self.rest
                 self.force = self.scale * self._offset
             pulling, offset = self._pointer is not None, self._offset
         self._draw(pulling, offset)
         return self.force
 
     def _draw(self, pulling: bool, offset: Array) -> None:
-        if pulling:
-            text = f"{float(np.linalg.norm(self.force)):.0f} N"
-        else:
-            text = "" if self.pulled else self.text
+        text = "" if self.pulled else self.text
+        newtons = float(np.linalg.norm(self.force))
+        if pulling and newtons >= 0.5:
+            text = f"{newtons:.0f} N"
         if self.text != text:
             self.text = text
             self._label.content = self._html()
         if abs(offset - self._drawn).max() > LEAST / 10.0:
             self._drawn = offset.copy()
-            self._grip.position = tuple((self._rest + offset).tolist())
-            self._point_arrow(self._rest + offset)
+            self._grip.position = tuple((self.rest + offset).tolist())
+            self._point_arrow(self.rest + offset)
 
     def _html(self) -> str:
         """Return the label, hidden: the script page.js shows it at the grip."""

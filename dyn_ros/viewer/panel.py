@@ -82,8 +82,8 @@ class Panel:
         Label of the check box that hangs a payload on the robot; empty: none.
     curves : sequence of str
         Names of the curves in the plots, keys of `dyn_ros.viewer.plots.CURVES`.
-    pushes : bool
-        Whether the robot can be pushed.
+    pushed : str
+        The link that can be pushed at first; empty: the robot cannot be pushed.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Panel:
 
     def __init__(self, server: Server, name: str, joints: Sequence[Joint],
                  links: Sequence[str], seconds: float, rate: float, plays: bool,
-                 payload: str = "", curves: Sequence[str] = LIVE, pushes: bool = True) -> None:
+                 payload: str = "", curves: Sequence[str] = LIVE, pushed: str = "") -> None:
         self.events: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._server, self._gui = server, server.gui
         self._joints, self._curves = joints, curves
@@ -112,7 +112,7 @@ class Panel:
             self._add_buttons(plays)
             self._add_sliders()
         with self._tabs.add_tab("Touch"):
-            self._add_push(links, pushes)
+            self._add_push(links, pushed)
             self.touch = TouchPanel(gui, self.events.put, payload)
         self._narrow_tab = self._tabs.add_tab("Torques")
         with self._narrow_tab:
@@ -238,10 +238,10 @@ class Panel:
 
     # Pushing and markers
 
-    def _add_push(self, links: Sequence[str], pushes: bool) -> None:
-        self._pushes = pushes
+    def _add_push(self, links: Sequence[str], pushed: str) -> None:
+        self._pushes = pushes = bool(pushed)
         self._link = self._gui.add_dropdown(
-            "push at", [NOTHING, *links], initial_value=links[-1] if pushes else NOTHING,
+            "push at", [NOTHING, *links], initial_value=pushed or NOTHING,
             visible=pushes)
         self._force = self._gui.add_html("")
         self._link.on_update(lambda event: self.events.put(("push", self.pushed_link)))

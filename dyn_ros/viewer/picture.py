@@ -33,7 +33,7 @@ class Picture:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._torques = groups.torque(model, look(
-            "torque", 0.15, full_color=FULL_LOAD, unlimited=100.0, source="nle"))
+            "torque", 0.1, full_color=FULL_LOAD, unlimited=100.0, source="nle"))
         self._bodies = groups.inertia(model, look("inertia", 1.0, 0.4, shape="ellipsoid"), {})
         self._ball = groups.Group(look("com", BALL), groups.SPHERE)
 
@@ -48,15 +48,21 @@ class Picture:
             Has `TERMS` as attributes.
         """
         state = SimpleNamespace(v=v, effort=None)
+        bodies = self._bodies(state, terms) if wanted(session, "inertia") else ()
         base = self._model.base_inertia
         moving = Body(float(terms.Ig[0, 0]), terms.com, terms.Ig[3:, 3:])
         if moving.mass + base.mass > 0.0:
             whole, _ = joined(moving, base.mass, base.com, base.rotational)
             self._ball.balls([0], whole.com[None], np.array([BALL]))
         for topic, some in (
-                (DYNAMICS, [*self._torques(state, terms), *self._bodies(state, terms)]),
+                (DYNAMICS, [*self._torques(state, terms), *bodies]),
                 (CENTROIDAL, [self._ball])):
             session.receive_markers(topic, groups.plain_markers(some))
+
+
+def wanted(session: Session, family: str) -> bool:
+    """Whether a page shows a family of markers, or does not know it yet."""
+    return session.drawing.families.get((DYNAMICS, family), True)
 
 
 def look(family: str, scale: float, alpha: float = 1.0, **more: object) -> groups.PlainLook:

@@ -329,7 +329,8 @@ def _beyond(scale: Scale, samples: Array) -> str:
     """Return the largest value that the axis leaves out, as HTML."""
     numbers = scale.factor * samples[np.isfinite(samples)]
     lower, upper = scale.range
-    beyond = numbers[(numbers < lower) | (numbers > upper)]
+    noise = ZERO * scale.factor
+    beyond = numbers[(numbers < lower - noise) | (numbers > upper + noise)]
     if not len(beyond):
         return ""
     peak = float(beyond[abs(beyond).argmax()])

@@ -21,6 +21,7 @@ from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh, read_shape
 if TYPE_CHECKING:
     import viser
 
+LIGHT = 0.005           # joints that carry less of the robot's mass, such as fingers, are minor
 MOVED = 1e-6            # smaller motions of a joint are not sent [rad, m]
 GRAY = (0.75, 0.75, 0.78, 1.0)
 BONE = (235, 140, 40)
@@ -187,6 +188,21 @@ class RobotScene:
         return [frame.name for frame in self._tree.frames if frame.kind == "body"]
 
     @property
+    def tip(self) -> str:
+        """The last of the links that the most joints move, minor ones not counted."""
+        carried = [joint.inertia.mass for joint in self._moving]
+        for i, joint in reversed(list(enumerate(self._moving))):
+            if joint.parent >= 0:
+                carried[joint.parent] += carried[i]
+        whole = self._tree.base_inertia.mass + sum(joint.inertia.mass for joint in self._moving)
+        depths = [0] * (len(self._moving) + 1)          # the last one is the root link's
+        for i, joint in enumerate(self._moving):
+            major = joint.name in self._slots and carried[i] >= LIGHT * whole
+            depths[i] = depths[joint.parent] + major
+        depth = {link: depths[self._frames[link].parent] for link in self.links}
+        return max(reversed(self.links), key=depth.__getitem__)
+
+    @property
     def root_link(self) -> str:
         """Name of the root link."""
         return self.links[0]
@@ -229,8 +245,15 @@ class RobotScene:
         world: Array = _pose(self._root) @ result
         return world
 
-    def envelope(self, count: int = 200) -> Array:
+    def envelope(self, count: int = 1000, more: Sequence[tuple[str, Array]] = ()) -> Array:
         """Return origins of frames and corners of shapes at random positions of the joints.
+
+        Parameters
+        ----------
+        count : int
+            Number of positions.
+        more : sequence of (str, (3,) ndarray)
+            Links, and points in them to include.
 
         Returns
         -------
@@ -248,7 +271,9 @@ class RobotScene:
         origins = [places[:-1, :, :3, 3].reshape(-1, count, 3), np.zeros((1, count, 3))]
         origins += [(places[frame.parent] @ frame.placement[:, 3])[None, :, :3]
                     for frame in self._tree.frames]
-        origins += [(places[joint] @ corner)[None, :, :3] for joint, corner in self._corners]
+        points = [(self._frames[link].parent, self._frames[link].placement @ np.append(point, 1.0))
+                  for link, point in more]
+        origins += [(places[joint] @ point)[None, :, :3] for joint, point in self._corners + points]
         found: Array = np.concatenate(origins).swapaxes(0, 1).reshape(-1, 3)
         return found
 

@@ -228,7 +228,7 @@ class Session:
         self.panel = Panel(self.server, tree.name, robot.joints, robot.links,
                            settings.plot_seconds, PLOTS, settings.plays,
                            PAYLOAD if settings.hangs else "", settings.curves,
-                           settings.pushes)
+                           robot.tip if settings.pushes else "")
         self.touch = Touch(robot, self.panel.touch, self.node_of)
         self._start_pushing()
         self._show_surroundings(robot)
@@ -237,9 +237,9 @@ class Session:
 
     def _show_surroundings(self, robot: RobotScene) -> None:
         """Fit cameras and floor to what the robot can reach."""
-        self._envelope, self._center = robot.envelope(), None
-        if self._handle is not None:
-            self._envelope = np.append(self._envelope, self._handle.extent(), axis=0)
+        handle = self._handle
+        self._envelope = robot.envelope(more=[(handle.link, handle.rest)] if handle else ())
+        self._center = None
         ground = min(robot.lowest, 0.0)
         self.floor.place(self._envelope, ground)
         self.cameras.show(above(self._envelope, ground))
@@ -395,7 +395,7 @@ class Session:
         assert self.touch is not None and self.robot is not None
         if self.settings.hangs:
             self.touch.hang(on)
-            self._actor.hang(self.robot.links[-1], payload() if on else None)
+            self._actor.hang(self.robot.tip, payload() if on else None)
 
     def _weigh(self) -> None:
         assert self.touch is not None

@@ -156,13 +156,13 @@ class Touch:
     # Payloads
 
     def hang(self, on: bool) -> None:
-        """Draw the payload on the last link, or remove it."""
+        """Draw the payload at the robot's tip, or remove it."""
         if self._ball is not None:
             self._ball.remove()
             self._ball = None
         if on:
             self._ball = self._scene.add_icosphere(
-                f"{self._robot.node(self._robot.links[-1])}/payload", PAYLOAD_RADIUS, GOLD,
+                f"{self._robot.node(self._robot.tip)}/payload", PAYLOAD_RADIUS, GOLD,
                 position=(0.0, 0.0, PAYLOAD_RADIUS))
         self._panel.show_weighing(False)
 

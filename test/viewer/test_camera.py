@@ -163,6 +163,18 @@ def test_it_is_fitted_to_each_window_and_stays_fitted(cameras):
         assert is_fitted(first)
 
 
+def test_a_slow_browser_reports_its_first_cameras_late(cameras, server):
+    """With the size that the window has when the panels are there: nobody has moved the camera."""
+    initial = server.initial_camera
+    client = Client(1)
+    before = client.camera.position, client.camera.look_at
+    asyncio.run(cameras._connect(client))
+    for late in (before, (initial.position, initial.look_at)):
+        client.camera.position, client.camera.look_at = map(np.array, late)
+        client.resize(client.camera.image_width - 100, 600)
+        assert is_fitted(client)
+
+
 def test_a_camera_that_a_user_has_moved_stays_until_it_is_fitted(cameras):
     client, other = connected(cameras, 1), connected(cameras, 2)
     client.camera.position = client.camera.position + 0.5

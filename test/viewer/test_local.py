@@ -181,6 +181,28 @@ def test_the_page_plays_and_pauses(show):
     assert abs(page.session._q[0] - 0.2) > 0.02
 
 
+def test_it_waits_for_those_who_reach_for_it_or_pull_it(show):
+    page = show().start()
+    page.advance(2.0)
+
+    def moves():
+        there = page.session._q.copy()
+        page.advance(1.0)
+        return abs(page.session._q - there).max() > 0.01
+
+    reaching, handle = page.session.server.reaching, page.session._handle
+    assert moves()
+    reaching.add(7)
+    page.advance(2.0)
+    assert not moves() and "it waits" in page.session.panel._status.content
+    handle.pull(np.array([0.0, 0.0, 0.1]))
+    reaching.discard(7)
+    page.advance(2.0)
+    assert not moves() and abs(page.torques("push")).max() > 0.1
+    handle.let_go()
+    assert moves() and "it waits" not in page.session.panel._status.content
+
+
 @pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "talos_reduced", "tiago"])
 def test_other_robots(show, name):
     page = show(EXAMPLE_ROBOTS / FILES[name]).start()

@@ -170,6 +170,10 @@ def test_labels_and_unit(arm):
     assert 'data-joint="shoulder_yaw"' in text and ">N m<" in text
     assert '<span class="gravity">0.50</span>' in text and 'class="effort"' not in text
     assert "peak" not in text
+    values[:, :, 0] -= values[:, :, 0].max() - 1e-14       # the axis ends at 0
+    arm.show(SECONDS, values)
+    assert "peak" not in arm._plots[0]._text.content
+    values = samples()
     values[50, 0, 0] = 500.0
     arm.show(SECONDS, values)
     assert "peak 500" in arm._plots[0]._text.content

@@ -14,6 +14,7 @@ from dyn_ros.model.urdf import read_urdf
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from dyn_ros.viewer.scene import RobotScene
+from peer import EXAMPLE_ROBOTS, FILES
 
 EVERY_JOINT = Path(__file__).parents[1] / "robots" / "every_joint.urdf"
 SHAPES = "<visual><geometry><{}/></geometry></visual>"
@@ -149,3 +150,13 @@ def test_it_goes_away(server):
     robot.node("tool")
     robot.remove()
     assert not nodes(server, "robot")
+
+
+@pytest.mark.parametrize("name, tip", [
+    ("panda", "panda_hand_tcp"), ("ur5", "tool0"), ("talos_reduced", "gripper_right_"),
+    ("solo12", "HR_FOOT"), ("tiago", "hand_")])
+def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
+    """Not the last link of the description, such as a sensor at the base."""
+    xml = (EXAMPLE_ROBOTS / FILES[name]).read_text()
+    tree = read_urdf(xml)
+    assert RobotScene(server.scene, tree, "<robot/>").tip.startswith(tip)
