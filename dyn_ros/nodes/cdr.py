@@ -20,14 +20,12 @@ import numpy.typing as npt
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
+from .cdr_parser import HEADER, MAX_LAYOUTS, PLAIN, Parser, deserialized
+
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 
-MAX_LAYOUTS = 32        # bounds the memory and the search if a publisher never repeats its names
-HEADER = 4              # bytes before the body: the encapsulation; the body is aligned to 8
-_PLAIN = b"\0\1\0\0"    # encapsulation of plain CDR, little endian, without options
 _STAMP = struct.Struct("<iI")
-_COUNT = struct.Struct("<I")
 _DTYPES: dict[str, np.dtype[Any]] = {
     "double": np.dtype("<f8"), "float": np.dtype("<f4"),
     "int32": np.dtype("<i4")}
@@ -58,14 +56,15 @@ class _Layout:
     """All messages of some frame_id, names, and numbers of positions, velocities and efforts."""
 
     def __init__(self, data: bytes, name: tuple[str, ...]) -> None:
-        parser = _Parser(data)
-        parser.string()                                 # frame_id
+        parser = Parser(data)
+        parser.variable(_STAMP.size, 4)
+        parser.constants()                              # frame_id
         parser.count()
         for _ in name:
-            parser.string()
-        blocks = [parser.numbers() for _ in range(3)]
+            parser.constants()
+        blocks = [parser.variables(8, 8) for _ in range(3)]
         self.name = name
-        self.struct = struct.Struct("".join(parser.form))
+        self.struct = parser.layout()
         self.constant = self.struct.unpack_from(data)   # everything but stamp, padding, numbers
         used = [(start, stop) for start, stop in blocks if start < stop] or [(0, 0)]
         self.start, self.stop = used[0][0], used[-1][1]
@@ -117,12 +116,7 @@ class JointStateReader:
         return self._read_typed(data)
 
     def _read_typed(self, data: bytes) -> JointStateFields:
-        try:
-            message = deserialize_message(data, JointState)
-        except Exception as error:      # whatever an RMW implementation raises
-            raise ValueError(f"cannot deserialize {len(data)} bytes ({data[:16].hex(' ')} ...) as "
-                             "sensor_msgs/JointState: its publisher may use another version of "
-                             f"this type ({error})") from error
+        message = deserialized(data, JointState, "sensor_msgs/JointState")
         stamp = message.header.stamp
         fields = JointStateFields(
             stamp.sec * 1_000_000_000 + stamp.nanosec, self._name(tuple(message.name)),
@@ -138,7 +132,7 @@ class JointStateReader:
 
     def _remember(self, data: bytes, fields: JointStateFields) -> None:
         """Keep the layout of a message, if the bytes read in it are what rclpy read."""
-        if not data.startswith(_PLAIN):
+        if not data.startswith(PLAIN):
             return
         try:
             layout = _Layout(data, fields.name)
@@ -151,52 +145,6 @@ class JointStateReader:
             if len(self._layouts) >= MAX_LAYOUTS:
                 self._layouts.clear()
             self._layouts.append(layout)
-
-
-class _Parser:
-    """Walks through a serialized JointState; raises struct.error if the data ends before.
-
-    Attributes
-    ----------
-    form : list of str
-        The struct format of the constant bytes up to here.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self.form = [f"<{HEADER}s{_STAMP.size}x"]
-        self._data = data
-        self._at = HEADER + _STAMP.size
-
-    def count(self) -> int:
-        """The length of a sequence."""
-        count = self._next_count()
-        self._advance("I", _COUNT.size)
-        return count
-
-    def string(self) -> None:
-        """A string, with its length."""
-        size = _COUNT.size + self._next_count()
-        self._advance(f"{size}s", size)
-
-    def numbers(self) -> tuple[int, int]:
-        """A float64[], with its length; return where its numbers start and stop."""
-        size = 8 * self.count()
-        if size:
-            self._align(8)
-            self._advance(f"{size}x", size)
-        return self._at - size, self._at
-
-    def _next_count(self) -> int:
-        self._align(4)
-        return int(_COUNT.unpack_from(self._data, self._at)[0])
-
-    def _align(self, size: int) -> None:
-        padding = (HEADER - self._at) % size
-        self._advance(f"{padding}x", padding)
-
-    def _advance(self, form: str, size: int) -> None:
-        self.form.append(form)
-        self._at += size
 
 
 class Template:

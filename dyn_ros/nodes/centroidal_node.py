@@ -31,8 +31,6 @@ from .services import Service
 from .state import Rejected, State, abbreviated
 from .whole import TOO_LARGE, Whole, whole_robot
 
-UNKNOWN = (math.nan,) * 6
-
 
 class CentroidalNode(RobotNode):
     """Publishes the state of the whole robot and what the ground exerts; provides services."""
@@ -199,6 +197,8 @@ class _Writer:
             [template.array(each) for each in names] for names in (
                 ("com_velocity", "linear_momentum", "angular_momentum"),
                 ("com_acceleration", "linear_momentum_rate", "angular_momentum_rate")))
+        for each in (*self._momentum, *self._rate):
+            each[:] = math.nan
 
     def write(self, whole: Whole, rate: Sequence[float] | None) -> Template:
         """Write the robot as one body, and the rate of its momentum if it is known."""
@@ -208,10 +208,10 @@ class _Writer:
         (ixx, ixy, ixz), (_, iyy, iyz), (_, _, izz) = body.rotational.tolist()
         self._inertia[4:] = ixx, ixy, ixz, iyy, iyz, izz
         for fields, momentum in ((self._momentum, whole.momentum), (self._rate, rate)):
-            velocity, linear, angular = fields
-            numbers = UNKNOWN if momentum is None else momentum
-            linear[:], angular[:] = numbers[:3], numbers[3:]
-            velocity[:] = linear / body.mass if body.mass else math.nan
+            if momentum is not None:
+                velocity, linear, angular = fields
+                linear[:], angular[:] = momentum[:3], momentum[3:]
+                velocity[:] = linear / body.mass if body.mass else math.nan
         return self._template
 
 

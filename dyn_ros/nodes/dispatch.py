@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .base import RobotNode
     from .robot import RobotContext
 
-RECOUNT = 0.005     # time after which subscribers are counted again [s]
+RECOUNT = 0.02      # time after which subscribers are counted again [s]; discovery takes longer
 STATE_READS = frozenset({"effort", "acceleration"})
 """What an output reads from the `State` in addition to q and v: collected only if it is read."""
 
@@ -109,18 +109,18 @@ class _Live:
     publisher: Any
     compute: Compute | None = None          # for the current robot
     terms: dict[frozenset[str], Terms] = field(default_factory=dict)
-    constant_reads: frozenset[str] | None = None
+    always: _Due | None = None              # what `due` returns if it is constant
 
     def __post_init__(self) -> None:
         if not callable(self.output.reads):
-            self.constant_reads = frozenset(self.output.reads)
+            self.always = _Due(self, frozenset(self.output.reads))
 
-    def reads(self) -> frozenset[str] | None:
-        """What it reads for a state; None to skip the state."""
-        if self.constant_reads is not None or not callable(self.output.reads):
-            return self.constant_reads
+    def due(self) -> _Due | None:
+        """This output with what it reads for a state; None to skip the state."""
+        if self.always is not None or not callable(self.output.reads):
+            return self.always
         names = self.output.reads()
-        return None if names is None else frozenset(names)
+        return None if names is None else _Due(self, frozenset(names))
 
     def publish(self, robot: RobotContext, state: State, reads: frozenset[str]) -> bool:
         """Compute and publish; return whether there was a message."""
@@ -233,12 +233,7 @@ class Dispatch:
     def due(self, now: float) -> list[_Due]:
         """Return the outputs that have subscribers at a time [s], with what they read."""
         self._count(now)
-        found = []
-        for live in self._subscribed:
-            reads = live.reads()
-            if reads is not None:
-                found.append(_Due(live, reads))
-        return found
+        return [due for live in self._subscribed if (due := live.due()) is not None]
 
     def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
         """Publish outputs for a state, and count them."""
@@ -267,8 +262,9 @@ def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: flo
     source = nodes[0]
     due: list[tuple[RobotNode, list[_Due]]] = []
     if source.dispatch.is_due(received):
-        due = [(node, node.dispatch.due(received)) for node in nodes
-               if node is source or node.dispatch.is_due(received)]
+        due = [(node, outputs) for node in nodes
+               if (node is source or node.dispatch.is_due(received))
+               and (outputs := node.dispatch.due(received))]
     of_state, names = _split(frozenset(each.reads for _, outputs in due for each in outputs))
     following = [(node, reads) for node in nodes if source.active and node.active
                  and (reads := node.follows(received)) is not None]

@@ -30,6 +30,7 @@ from .cdr import JointStateFields
 from .description import parameter_description
 from .diagnostics import THROTTLE
 from .lifecycle import BaseNode
+from .marker_reader import MarkerArrayReader
 from .parameters import Spec
 from .process import run
 from .viewer_touch import TouchServices
@@ -191,8 +192,8 @@ class ViewerNode(BaseNode):
             self.session.forget_markers(topic)
         for topic in wanted - self._marker_topics:
             # reliable: a deletion is published only once
-            self.subscribe(MarkerArray, topic, partial(self._on_markers, topic),
-                           QoSProfile(depth=10))
+            self.subscribe(MarkerArray, topic, partial(
+                self._on_markers, topic, MarkerArrayReader()), QoSProfile(depth=10), raw=True)
         self._marker_topics = wanted
 
     def on_joint_states(self, fields: JointStateFields) -> None:
@@ -210,9 +211,9 @@ class ViewerNode(BaseNode):
             self.session.place(conversions.pose_numbers(message.pose.pose), header.frame_id,
                                conversions.nanoseconds(header.stamp))
 
-    def _on_markers(self, topic: str, message: MarkerArray) -> None:
+    def _on_markers(self, topic: str, reader: MarkerArrayReader, data: bytes) -> None:
         if self.session is not None:
-            self.session.receive_markers(topic, message)
+            self.session.receive_markers(topic, reader.read(data))
 
     def _on_contact(self, message: ExternalContact) -> None:
         if self.session is not None and self.session.touch is not None:

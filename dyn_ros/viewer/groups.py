@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers as arrays of numbers, for RViz and for the browser; independent of ROS.
 
-Nodes serialize the groups of ``nodes/markers.py`` as messages; `plain_markers` returns objects with
-the same fields, for a page without ROS.
+Nodes serialize the groups of ``nodes/markers.py`` as messages; `plain_markers` returns them for a
+page without ROS.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -330,28 +330,58 @@ class PlainLook:
         """Return what the markers of a namespace have in common."""
         return SimpleNamespace(
             header=SimpleNamespace(frame_id=WORLD, stamp=SimpleNamespace(sec=0, nanosec=0)),
-            ns=namespace, type=type, text="",
-            lifetime=SimpleNamespace(sec=0, nanosec=0), colors=[], mesh_resource="")
+            ns=namespace, type=type, lifetime=SimpleNamespace(sec=0, nanosec=0))
+
+
+class PlainMarker(NamedTuple):
+    """A Marker whose numbers are arrays.
+
+    Attributes
+    ----------
+    numbers : (14,) ndarray
+        Position, orientation x y z w, scale, color.
+    points : (n, 3) ndarray
+    colors : (n, 4) ndarray
+    """
+
+    header: Any
+    ns: str
+    id: int
+    type: int
+    action: int
+    lifetime: Any
+    numbers: Array
+    points: Array
+    colors: Array
+    text: str = ""
+    mesh_resource: str = ""
+
+
+def plain_marker(marker: Any) -> PlainMarker:
+    """Return a visualization_msgs/Marker as a `PlainMarker`."""
+    p, turn = marker.pose.position, marker.pose.orientation
+    scale, color = marker.scale, marker.color
+    return PlainMarker(
+        marker.header, marker.ns, marker.id, marker.type, marker.action, marker.lifetime,
+        np.array([p.x, p.y, p.z, turn.x, turn.y, turn.z, turn.w, scale.x, scale.y, scale.z,
+                  color.r, color.g, color.b, color.a]),
+        np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3),
+        np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4),
+        marker.text, marker.mesh_resource)
 
 
 def plain_markers(groups: Iterable[Group]) -> SimpleNamespace:
-    """Return groups of a `PlainLook` with the fields of a MarkerArray, in the frame `WORLD`."""
+    """Return groups of a `PlainLook` as a MarkerArray of `PlainMarker`, in the frame `WORLD`."""
     return SimpleNamespace(markers=[
         marker for group in groups for marker in _plain_markers(group)])
 
 
-def _plain_markers(group: Group) -> Iterator[SimpleNamespace]:
-    numbers = {name: values.tolist() for name, values in group.numbers.items()}
-    for row in range(len(group)):
-        pose = numbers["pose"][row]
-        points = numbers["points"][row] if "points" in numbers else []
-        yield SimpleNamespace(
-            **vars(group.prototype), id=numbers["id"][row][0], action=numbers["action"][row][0],
-            pose=SimpleNamespace(position=_named("xyz", pose[:3]),
-                                 orientation=_named("xyzw", pose[3:])),
-            scale=_named("xyz", numbers["scale"][row]), color=_named("rgba", numbers["color"][row]),
-            points=[_named("xyz", points[k:k + 3]) for k in range(0, len(points), 3)])
-
-
-def _named(names: str, values: Iterable[float]) -> SimpleNamespace:
-    return SimpleNamespace(**dict(zip(names, values)))
+def _plain_markers(group: Group) -> Iterator[PlainMarker]:
+    common, own = group.prototype, group.numbers
+    numbers = np.concatenate([own["pose"], own["scale"], own["color"]], axis=1)
+    flat = own.get("points", np.zeros((len(group), 0)))
+    points = flat.reshape(len(group), flat.shape[1] // 3, 3).copy()
+    colors = np.zeros((0, 4))
+    for row, (id, action) in enumerate(zip(own["id"][:, 0].tolist(), own["action"][:, 0].tolist())):
+        yield PlainMarker(common.header, common.ns, id, common.type, action, common.lifetime,
+                          numbers[row], points[row], colors)

@@ -38,6 +38,8 @@ from .groups import (
     SPHERE_LIST,
     TEXT_VIEW_FACING,
     TRIANGLE_LIST,
+    PlainMarker,
+    plain_marker,
 )
 from .kinds import BY_FAMILY, is_shown_at_first
 from .scene import wxyz
@@ -45,7 +47,6 @@ from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh
 
 if TYPE_CHECKING:
     import viser
-    from geometry_msgs.msg import Quaternion
     from visualization_msgs.msg import Marker, MarkerArray
 
 SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
@@ -339,7 +340,7 @@ def segments_frame(ends: Array) -> tuple[Array, Array]:
     sizes = np.linalg.norm(across, axis=1)
     bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
     x = across[bent[0]] / sizes[bent[0]] if len(bent) else _perpendicular(z)
-    return ends[0, 0], np.stack([x, np.cross(z, x), z], axis=1)
+    return ends[0, 0], np.array([x, al.cross(z, x), z]).T
 
 
 def _perpendicular(z: Array) -> Array:
@@ -348,47 +349,45 @@ def _perpendicular(z: Array) -> Array:
     return found
 
 
-def read(marker: Marker) -> Look:
+def read(marker: Marker | PlainMarker) -> Look:
     """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
     if marker.type not in READERS:
         raise MarkerError(f"unknown type {marker.type}")
-    p, scale, color = marker.pose.position, marker.scale, marker.color
-    R = _rotation(marker.pose.orientation)
-    numbers = np.array([p.x, p.y, p.z, scale.x, scale.y, scale.z,
-                        color.r, color.g, color.b, color.a])
-    points = np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3)
-    colors = np.array([(c.r, c.g, c.b, c.a) for c in marker.colors]).reshape(-1, 4)
+    if not isinstance(marker, PlainMarker):
+        marker = plain_marker(marker)
+    numbers, points, colors = marker.numbers, marker.points, marker.colors
+    R = _rotation(*numbers[3:7].tolist())
     for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
         if not np.isfinite(values).all():
             raise MarkerError(f"{what} is not finite")
     if len(colors) not in (0, len(points)):
         raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
     if not len(colors):
-        colors = np.broadcast_to(numbers[6:], (max(len(points), 1), 4))
-    return READERS[marker.type](marker, numbers[:3], R, numbers[3:6], points, colors)
+        colors = np.broadcast_to(numbers[10:], (max(len(points), 1), 4))
+    return READERS[marker.type](marker, numbers[:3], R, numbers[7:10], points, colors)
 
 
-def _rotation(turn: Quaternion) -> Array:
+def _rotation(x: float, y: float, z: float, w: float) -> Array:
     """Return the rotation, (3, 3); a quaternion of zeros, as in an unset field, is the identity."""
-    norm = math.hypot(turn.x, turn.y, turn.z, turn.w)
+    norm = math.hypot(x, y, z, w)
     if not math.isfinite(norm):
         raise MarkerError("its orientation is not finite")
     if norm < 1e-9:
         return np.eye(3)
-    return np.reshape(al.quaternion_rotation(turn.x, turn.y, turn.z, turn.w), (3, 3))
+    return np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
 
 
 # Arguments of readers: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3),
 # colors (n, 4)
 
 
-def _solid(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _solid(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
            colors: Array) -> Look:
     return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
                 colors=colors[:1])
 
 
-def _solids(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _solids(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
             colors: Array) -> Look:
     if marker.type == POINTS:
         scale = np.array([scale[0], scale[1], min(scale[:2])])
@@ -398,7 +397,7 @@ def _solids(marker: Marker, position: Array, R: Array, scale: Array, points: Arr
                 colors=colors[:n])
 
 
-def _arrow(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _arrow(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
            colors: Array) -> Look:
     if len(points):
         if len(points) != 2:
@@ -413,13 +412,13 @@ def _arrow(marker: Marker, position: Array, R: Array, scale: Array, points: Arra
                 colors=colors[:1], shaft=shaft, head=head, length=length)
 
 
-def _strip(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _strip(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
            colors: Array) -> Look:
     return _lines(np.stack([points[:-1], points[1:]], axis=1),
                   np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
 
 
-def _list(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _list(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
           colors: Array) -> Look:
     if len(points) % 2:
         raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
@@ -432,12 +431,12 @@ def _lines(ends: Array, colors: Array, position: Array, R: Array, scale: Array) 
                 width=float(scale[0]))
 
 
-def _text(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _text(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
           colors: Array) -> Look:
     return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
 
 
-def _triangles(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _triangles(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
                colors: Array) -> Look:
     if len(points) % 3:
         raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
@@ -445,7 +444,7 @@ def _triangles(marker: Marker, position: Array, R: Array, scale: Array, points: 
                 colors=colors[:len(points)])
 
 
-def _mesh(marker: Marker, position: Array, R: Array, scale: Array, points: Array,
+def _mesh(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
           colors: Array) -> Look:
     shape = Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
                   marker.mesh_resource)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..model.urdf import ONE_DOF, Frame, Joint, Tree
 from ..spatial.lie import matrix_quaternion, quaternion_product, rotate
+from ..spatial.plain import algebra as al
 from ..spatial.types import Array, ArrayLike
 from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh, read_shapes
 
@@ -361,8 +362,9 @@ def _motions(joint: Joint, q: Array) -> Array:
 
 def _pose(node: viser.SceneNodeHandle) -> Array:
     """Return the placement of a node in its parent, (4, 4)."""
+    w, x, y, z = node.wxyz.tolist()
     placed = np.eye(4)
-    placed[:3, :3] = rotation_matrix(np.roll(node.wxyz, -1))
+    placed[:3, :3] = np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
     placed[:3, 3] = node.position
     return placed
 

@@ -126,13 +126,13 @@ def joint_state(names=NAMES, position=(0.1, 0.2, 0.3), velocity=(), effort=(), s
 @pytest.fixture
 def typed(monkeypatch):
     """A list that grows with each message that rclpy deserializes for a reader."""
-    from dyn_ros.nodes import cdr
+    from dyn_ros.nodes import cdr_parser
     calls = []
 
     def deserialize(data, kind):
         calls.append(data)
         return deserialize_message(data, kind)
-    monkeypatch.setattr(cdr, "deserialize_message", deserialize)
+    monkeypatch.setattr(cdr_parser, "deserialize_message", deserialize)
     return calls
 
 

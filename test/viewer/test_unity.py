@@ -85,7 +85,8 @@ class Mover(threading.Thread):
             model.frame_index("hand")]
         x, y, z = (hand[:3, :3] @ TIP + hand[:3, 3]).tolist()
         made = SimpleNamespace(
-            ns=self._family, id=0, type=SPHERE, action=0, points=[], colors=[],
+            ns=self._family, id=0, type=SPHERE, action=0, points=[], colors=[], text="",
+            mesh_resource="",
             header=SimpleNamespace(frame_id="world", stamp=SimpleNamespace(
                 sec=stamp // 10**9, nanosec=stamp % 10**9)),
             lifetime=SimpleNamespace(sec=0, nanosec=0),
