@@ -91,7 +91,7 @@ def reach(page: Page) -> tuple[float, float]:
 
 def take_overview(page: Page, path: Path) -> None:
     """The arm with its markers, and its torques when it came to rest."""
-    page.get_by_role("button", name="Pause").wait_for()
+    page.wait_for_selector(".constraint")           # all nodes have started
     time.sleep(SETTLED)
     rest(page, 4.0)
     page.screenshot(path=path)
@@ -112,7 +112,7 @@ def take_push(page: Page, path: Path) -> None:
     x, y = reach(page)
     page.mouse.down()
     time.sleep(1.0)
-    page.mouse.move(x, y - PULL, steps=10)
+    page.mouse.move(x - 0.72 * PULL, y + 0.69 * PULL, steps=10)     # along the arrow
     time.sleep(SETTLED)
     page.screenshot(path=path)
     page.mouse.up()

@@ -75,19 +75,20 @@
     const node = data && window.__viserMutable.nodeRefFromName[data.dataset.node];
     const place = node?.position.clone().setFromMatrixPosition(node.matrixWorld)
       .applyMatrix4(camera.matrixWorldInverse);
-    const canvas = renderer.domElement, frame = canvas.getBoundingClientRect();
     const seen = place?.z < 0;
     label.textContent = seen ? data.textContent : "";
     ball = null;
     if (seen) {
-      const above = place.clone();
-      above.y += 1.5 * data.dataset.radius;
-      const [x, y, , top] = [place, above].flatMap(point => point.applyMatrix4(
-        camera.projectionMatrix).toArray().slice(0, 2)).map(
-        (part, i) => i % 2 ? (1 - part) / 2 * frame.height : (1 + part) / 2 * frame.width);
+      const canvas = renderer.domElement, frame = canvas.getBoundingClientRect();
+      const pixels = height => {
+        const {x, y} = place.clone().setY(place.y + height).applyMatrix4(camera.projectionMatrix);
+        return {x: (1 + x) / 2 * frame.width, y: (1 - y) / 2 * frame.height};
+      };
+      const {x, y} = pixels(0), half = label.offsetWidth / 2;
+      const left = Math.min(Math.max(x - half, 0), frame.width - 2 * half);
+      const top = pixels(1.5 * data.dataset.radius).y;
       ball = {x: frame.x + x, y: frame.y + y};
-      const half = 0.5 * label.offsetWidth, inside = Math.min(Math.max(x, half), frame.width - half);
-      label.style.transform = `translate(${inside - half}px, ${top}px) translateY(-100%)`;
+      label.style.transform = `translate(${left}px, ${top}px) translateY(-100%)`;
       if (label.parentNode !== canvas.parentNode) canvas.after(label);
     }
   }
@@ -105,6 +106,9 @@
       pointer = event.target.dataset?.engine ? event : null;      // at viser's canvas
     }, true);
   }
+  addEventListener("pointerup", event => {
+    if (event.pointerType === "touch") pointer = null;
+  }, true);
   document.documentElement.addEventListener("pointerleave", () => { pointer = null; });
 
   function showLost() {

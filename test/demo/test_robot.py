@@ -160,6 +160,18 @@ def test_commands_while_it_does_not_move_by_itself(person):
     assert abs(person.position - person.desired).max() < 1e-3
 
 
+def test_it_is_held_while_users_reach_for_it(person):
+    person.advance(2.0)
+    assert person.call(SetBool, "hold", data=True).success
+    person.advance(2.0)
+    there = person.position.copy()
+    person.advance(2.0)
+    np.testing.assert_allclose(person.position, there, atol=1e-3)
+    assert person.call(SetBool, "hold", data=False).success
+    person.advance(2.0)
+    assert abs(person.position - there).max() > 0.05
+
+
 def test_its_time_stands_still_during_an_interruption(person):
     person.advance(1.0)
     there = person.robot._steering._time
