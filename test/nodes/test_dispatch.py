@@ -41,6 +41,7 @@ class Publisher:
 
     def __init__(self, kind):
         self.kind, self.messages, self.subscribers = kind, [], 1
+        self.handle = self
 
     def get_subscription_count(self):
         return self.subscribers
