@@ -375,7 +375,7 @@ class _Caller:
                              for view, number in zip(views, numbers)])
 
     def _open_finisher(self, data, views, workspace):
-        table, model, make = workspace.table, data.model, self._make
+        table, model, make = memoryview(workspace.table), data.model, self._make
         numbers, sizes = [f.shape == () for f in self._results], {}
         target = weakref.ref(data)                  # which holds this function
 
@@ -385,16 +385,18 @@ class _Caller:
             found = [view if not f.is_open else public[f] if f in public
                      else public_view(model, f, workspace[f], length)
                      for f, view in zip(self._results, views)]
-            public = {f.name: view for f, view in public.items()}
-            return public, found if any(numbers) or self._is_made else make(found)
+            named = [(f.name, view) for f, view in public.items()]
+            return named, found if any(numbers) or self._is_made else make(found)
 
         def finish():
-            length = table.item(NCONSTRAINTS)
+            length = table[NCONSTRAINTS]
             if length not in sizes:
                 sizes[length] = views_of_size(length)
             public, found = sizes[length]
             if public:
-                target().__dict__.update(public)
+                attributes = target().__dict__
+                for name, view in public:
+                    attributes[name] = view
             if type(found) is not list:
                 return found
             return make([view.item() if number else view

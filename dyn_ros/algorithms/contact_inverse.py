@@ -33,9 +33,9 @@ from .algorithm import Algorithm
 from .constraint_forces import ELIMINATED
 from .contact_dynamics import LAMBDA_C
 from .contact_rows import (
-    ROUNDING,
     arm,
     drop_all_rounding,
+    drop_row,
     forces_to_origin,
     propagate_contacts,
 )
@@ -147,11 +147,7 @@ def drop_balanced(r, b, N):
                 for k in range(row_start(r, n), row_stop(r, n)):
                     size = size + compliance(r, k) * base_size(r, i, arm(r, n, body))
     for i in range(b):
-        x = load(r.work, N + (WIDTH + 1) * i)
-        keep = select_above(x, ROUNDING * size, 1.0, 0.0)
-        for j in range(b):
-            store(r.work, N + WIDTH * i + j, keep * load(r.work, N + WIDTH * i + j))
-            store(r.work, N + WIDTH * j + i, keep * load(r.work, N + WIDTH * j + i))
+        drop_row(r, N, i, b, size)
 
 
 @kernel

@@ -59,6 +59,7 @@ from .contact_rows import (
     POSES,
     Pair,
     arm,
+    drift,
     forces_to_origin,
     row_force,
 )
@@ -136,12 +137,6 @@ def column_of(r, n, body, i, c):
 # --- of one contact
 
 @kernel
-def classical(v, a):
-    """The acceleration of a point with the spatial acceleration a."""
-    return Motion(add(a.linear, cross(v.angular, v.linear)), zero3(v.linear[0]))
-
-
-@kernel
 def linear_part(m):
     return Motion(m.linear, zero3(m.linear[0]))
 
@@ -150,18 +145,16 @@ def linear_part(m):
 def relative_motion(r, n, bodies):
     """Velocity and acceleration of contact n."""
     first, second = bodies
+    v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
+    a = motion_add(a, drift(r, n, Pair(first.v, second.v)))
     if is_point(r, n):
-        return Pair(linear_part(motion_sub(first.v, second.v)), motion_sub(
-            classical(first.v, first.a), classical(second.v, second.a)))
-    a = motion_sub(first.a, second.a)
-    if axes_of(r, n) == LOCAL:
-        a = motion_add(a, motion_cross(first.v, second.v))
-    return Pair(motion_sub(first.v, second.v), a)
+        return Pair(linear_part(v), linear_part(a))
+    return Pair(v, a)
 
 
 @kernel
 def classical_rate(body, u, du):
-    """Derivative of ``classical``, if v changes by u and a by du."""
+    """Derivative of the acceleration of a point, if v changes by u and a by du; see ``drift``."""
     return Motion(add(du.linear, add(cross(u.angular, body.v.linear),
                                      cross(body.v.angular, u.linear))), zero3(u.linear[0]))
 

@@ -327,16 +327,21 @@ def row_size(r, i, lever, weights):
 
 
 @kernel
+def drop_row(r, A, k, count, size):
+    """Clear row and column k of a symmetric matrix if they are rounding errors of a size."""
+    keep = select_above(load(r.work, A + (WIDTH + 1) * k), ROUNDING * size, 1.0, 0.0)
+    for i in range(count):
+        for entry in (A + WIDTH * k + i, A + WIDTH * i + k):
+            store(r.work, entry, keep * load(r.work, entry))
+
+
+@kernel
 def drop_rounding(r, n, C, weights):
     """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them."""
     size = (row_size(r, first_body(r, n), arm(r, n, 0), weights)
             + row_size(r, second_body(r, n), arm(r, n, 1), weights))
     for k in range(row_start(r, n), row_stop(r, n)):
-        x = load(r.work, C + (WIDTH + 1) * k)
-        keep = select_above(x, ROUNDING * size, 1.0, 0.0)
-        for i in range(nconstraints(r)):
-            store(r.work, C + WIDTH * k + i, keep * load(r.work, C + WIDTH * k + i))
-            store(r.work, C + WIDTH * i + k, keep * load(r.work, C + WIDTH * i + k))
+        drop_row(r, C, k, nconstraints(r), size)
 
 
 @kernel

@@ -21,8 +21,8 @@ import numba.extending
 from . import cache, reach
 
 JIT = not numba.config.DISABLE_JIT
-# NaN and infinity must propagate to results. With "reassoc", LLVM makes one chain of a sum of sums,
-# whose latency is that of a single state.
+# NaN and infinity must propagate to results. With "reassoc", LLVM would turn sums of sums into one
+# long chain of additions, each of which waits for the one before.
 FLAGS = ("contract", "nsz", "arcp")
 _OPTIONS: dict[str, Any] = {"fastmath": set(FLAGS), "error_model": "numpy", "boundscheck": False}
 _lock = threading.RLock()

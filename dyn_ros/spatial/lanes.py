@@ -33,7 +33,6 @@ class LanesType(types.Type):
 lanes = LanesType()
 _DOUBLE = ir.DoubleType()
 _VECTOR = ir.VectorType(_DOUBLE, LANES)
-_FLAGS = (*FLAGS, "reassoc")                        # fewer instructions, which limit batches
 
 
 @register_model(LanesType)
@@ -64,7 +63,7 @@ def _binary(op, instruction):
     def apply(typing, a, b):
         def codegen(context, builder, sig, args):
             x, y = (_as_lanes(context, builder, v, t) for v, t in zip(args, sig.args))
-            return getattr(builder, instruction)(x, y, flags=_FLAGS)
+            return getattr(builder, instruction)(x, y, flags=FLAGS)
         return lanes(a, b), codegen
 
     @overload(op)
@@ -80,7 +79,7 @@ for _op, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"),
 
 @intrinsic
 def _negative(typing, a):
-    return lanes(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=_FLAGS)
+    return lanes(a), lambda context, builder, sig, args: builder.fneg(args[0], flags=FLAGS)
 
 
 @overload(operator.neg)
