@@ -68,6 +68,32 @@ def torque(page, joint, curve):
     return float(page.locator(f"[data-joint={joint}] .{curve}").first.inner_text())
 
 
+def test_the_time_bar_of_a_recording(browser, tmp_path):
+    model = dyn_ros.Model.from_urdf_file(ARM)
+    path = synthetic_mcap(tmp_path / "arm.mcap", model, 6000, 200.0, description=ARM.read_text())
+    with view(browser, tmp_path, path) as page:
+        play_and_seek(page)
+
+
+def play_and_seek(page):
+    def shown():
+        return float(re.search(r"[\d.]+", page.locator(".time").inner_text()).group())
+    page.locator("[data-joint=wrist_roll] .external").first.wait_for()
+    before = shown()
+    until(lambda: shown() > before, shown)              # it plays
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").wait_for()
+    bar = page.get_by_role("slider").first
+    bar.focus()
+    bar.press("End")
+    until(lambda: shown() > 29.9, shown)
+    page.get_by_text("end of the recording").wait_for()
+    bar.press("Home")
+    until(lambda: shown() == 0.0, shown)
+    page.get_by_role("button", name="Play").click()
+    until(lambda: shown() > 0.5, shown)
+
+
 def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):
     """Within a minute of the opening of the page, with what is to be seen on it, and a mouse."""
     person, opened = Person(arm, tmp_path / "pictures"), time.monotonic()
@@ -109,29 +135,3 @@ def test_a_slider_moves_the_arm_and_its_torques(arm):
             time.sleep(1.0)
             found[end] = torque(page, "shoulder_pitch", "gravity")
     assert abs(found["End"] - found["Home"]) > 10.0     # the arm leans to the other side
-
-
-def test_the_time_bar_of_a_recording(browser, tmp_path):
-    model = dyn_ros.Model.from_urdf_file(ARM)
-    path = synthetic_mcap(tmp_path / "arm.mcap", model, 6000, 200.0, description=ARM.read_text())
-    with view(browser, tmp_path, path) as page:
-        play_and_seek(page)
-
-
-def play_and_seek(page):
-    def shown():
-        return float(re.search(r"[\d.]+", page.locator(".time").inner_text()).group())
-    page.locator("[data-joint=wrist_roll] .external").first.wait_for()
-    before = shown()
-    until(lambda: shown() > before, shown)              # it plays
-    page.get_by_role("button", name="Pause").click()
-    page.get_by_role("button", name="Play").wait_for()
-    bar = page.get_by_role("slider").first
-    bar.focus()
-    bar.press("End")
-    until(lambda: shown() > 29.9, shown)
-    page.get_by_text("end of the recording").wait_for()
-    bar.press("Home")
-    until(lambda: shown() == 0.0, shown)
-    page.get_by_role("button", name="Play").click()
-    until(lambda: shown() > 0.5, shown)
