@@ -18,7 +18,8 @@ from .model.model import RootJoint
 from .model.urdf import read_urdf
 
 if TYPE_CHECKING:
-    from .viewer.session import Actor, Session, Settings
+    from .viewer.actor import Actor, Settings
+    from .viewer.session import Session
 
 RATE = 30.0         # updates of the page [Hz]
 _RECORDINGS = (".mcap", ".db3", ".bag", ".csv", ".parquet", ".pq", ".zstd", ".zst", ".gz")
@@ -140,7 +141,7 @@ def _checked(xml: str, root_joint: RootJoint) -> str:
 
 def _settings(options: argparse.Namespace, folders: Sequence[Path], curves: Sequence[str],
               is_live: bool) -> Settings:
-    from .viewer.session import Settings
+    from .viewer.actor import Settings
     return Settings(mesh_paths=[*options.mesh_path, *folders], plays=is_live, hangs=is_live,
                     pushes=is_live, curves=curves, allowed_hosts=options.allow_host)
 

@@ -36,7 +36,8 @@ from .process import run
 from .viewer_touch import TouchServices
 
 if TYPE_CHECKING:
-    from dyn_ros.viewer.session import Session, Settings
+    from dyn_ros.viewer.actor import Settings
+    from dyn_ros.viewer.session import Session
     from dyn_ros.viewer.touch import Touch
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
@@ -161,7 +162,7 @@ class ViewerNode(BaseNode):
         self._marker_topics = set()
 
     def _settings(self) -> Settings:
-        from dyn_ros.viewer.session import Settings
+        from dyn_ros.viewer.actor import Settings
         values = self.parameters.values
         return Settings(values["plot_seconds"], values["push_scale"], values["mesh_paths"],
                         values["world_frames"], bool(values["motion_service"]),

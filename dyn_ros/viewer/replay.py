@@ -35,12 +35,11 @@ from ..logs.selection import ODOMETRY, Selection, select
 from ..model import Data, Model
 from ..model.model import RootJoint
 from ..model.urdf import read_urdf
-from ..spatial import Inertia
 from ..spatial.types import Array
+from .actor import Actor
 from .picture import TERMS, Picture
 from .replay_panel import ReplayPanel
 from .session import Session
-from .touch import Touch
 
 CURVES = ("effort", "gravity", "nle", "residual", "external")
 QUANTITIES = ("gravity", "nle", "residual", "external")
@@ -275,7 +274,7 @@ class Loader:
 
 # --- replay
 
-class Replay:
+class Replay(Actor):
     """A recording that is replayed on a page.
 
     Parameters
@@ -438,34 +437,6 @@ class Replay:
                 values = {name: each[row, self._idx_v] for name, each in part.torques.items()}
             yield 1e-9 * (time - self._first), {
                 name: values.get(name, unknown) for name in CURVES}
-
-    # What users do
-
-    def can_move(self) -> bool:
-        """Whether sliders may move the robot: a recording does not change."""
-        return False
-
-    def can_weigh(self) -> bool:
-        """Whether payloads can be weighed."""
-        return False
-
-    def move(self, names: list[str], position: Array, velocity: Array) -> None:
-        """Do nothing: the sliders are read-only."""
-
-    def play(self, plays: bool) -> None:
-        """Do nothing: the time bar has its own button."""
-
-    def hold(self, holds: bool) -> None:
-        """Do nothing: a recording cannot be pushed."""
-
-    def push(self, link: str, force: Array) -> None:
-        """Do nothing: a recording cannot be pushed."""
-
-    def hang(self, link: str, body: Inertia | None) -> None:
-        """Do nothing."""
-
-    def weigh(self, touch: Touch) -> None:
-        """Do nothing."""
 
     def reject(self, what: str, why: object) -> None:
         """Show what cannot be shown."""

@@ -13,25 +13,22 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ..model.joint_states import abbreviated, check_pose
 from ..model.urdf import Tree
 from ..rate_limiter import RateLimiter
-from ..spatial import Inertia
 from ..spatial.types import Array
 from . import page
+from .actor import Actor, Settings
 from .camera import Cameras, above
 from .floor import Floor
 from .follower import SpringFollower
 from .handle import PushHandle
 from .markers import Drawing
 from .panel import Panel, show_waiting
-from .plots import LIVE
 from .scene import RobotScene, rotation_matrix
 from .timeline import Timeline
 from .touch import PAYLOAD, Touch, payload
@@ -50,77 +47,6 @@ FAR = 0.3           # motion of the root link after which the cameras follow it 
 
 
 History: TypeAlias = "Callable[[], Iterable[tuple[float, Mapping[str, Array]]]]"
-
-
-class Actor(Protocol):
-    """Carries out what users do on the page."""
-
-    def can_move(self) -> bool:
-        """Whether sliders may move the robot."""
-
-    def can_weigh(self) -> bool:
-        """Whether payloads can be weighed."""
-
-    def move(self, names: list[str], position: Array, velocity: Array) -> None:
-        """Move the joints, as they follow the sliders."""
-
-    def play(self, plays: bool) -> None:
-        """Start or stop the robot's own motion."""
-
-    def hold(self, holds: bool) -> None:
-        """Slow the robot's own motion to a stop while users reach for it, or continue it."""
-
-    def push(self, link: str, force: Array) -> None:
-        """Push a link at its origin, with a force (3,) in its frame [N]; called in each update."""
-
-    def hang(self, link: str, body: Inertia | None) -> None:
-        """Hang a body on a link, or take it off (None)."""
-
-    def weigh(self, touch: Touch) -> None:
-        """Estimate the payload, and show the result."""
-
-    def reject(self, what: str, why: object) -> None:
-        """Report what cannot be shown."""
-
-    def report_refusal(self, line: str) -> None:
-        """Report a refused request; called in another thread."""
-
-
-@dataclass
-class Settings:
-    """What a page is like.
-
-    Attributes
-    ----------
-    plot_seconds : float
-        Time span of the plots [s].
-    push_scale : float
-        Force per meter of handle displacement [N/m].
-    mesh_paths : sequence of path-like
-        Folders to search for packages with meshes.
-    world_frames : sequence of str
-        Frames that markers use for the world.
-    plays : bool
-        Whether the robot has a motion of its own that can be stopped.
-    hangs : bool
-        Whether a payload can be hung on the robot.
-    allowed_hosts : sequence of str
-        Names under which browsers may open the page, see `dyn_ros.viewer.page.serve`.
-    curves : sequence of str
-        The torques that are shown, keys of `plots.CURVES`.
-    pushes : bool
-        Whether the robot can be pushed.
-    """
-
-    plot_seconds: float = 10.0
-    push_scale: float = 100.0
-    mesh_paths: Sequence[str | Path] = ()
-    world_frames: Sequence[str] = field(default=("world",))
-    plays: bool = False
-    hangs: bool = False
-    allowed_hosts: Sequence[str] = ()
-    curves: Sequence[str] = LIVE
-    pushes: bool = True
 
 
 class Session:

@@ -12,8 +12,9 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 import dyn_ros
 from dyn_ros.demo.run import ARM
 from dyn_ros.viewer import local, session
+from dyn_ros.viewer.actor import Settings
 from dyn_ros.viewer.local import LocalRobot
-from dyn_ros.viewer.session import Session, Settings
+from dyn_ros.viewer.session import Session
 from peer import EXAMPLE_ROBOTS, FILES
 
 PERIOD = 1 / 30

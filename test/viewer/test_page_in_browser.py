@@ -16,7 +16,8 @@ import viser
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.model.urdf import read_urdf
-from dyn_ros.viewer.session import Session, Settings
+from dyn_ros.viewer.actor import Settings
+from dyn_ros.viewer.session import Session
 
 from .chromium import SLOW
 from .test_trust import slide

@@ -16,8 +16,9 @@ import dyn_ros
 from dyn_ros import logs
 from dyn_ros.demo.run import ARM
 from dyn_ros.viewer import replay
+from dyn_ros.viewer.actor import Settings
 from dyn_ros.viewer.replay import Replay, open_recording
-from dyn_ros.viewer.session import Session, Settings
+from dyn_ros.viewer.session import Session
 
 MODEL = dyn_ros.Model.from_urdf_file(ARM)
 NAMES = MODEL.joint_names

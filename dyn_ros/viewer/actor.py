@@ -1,0 +1,95 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the page needs to know of its robot: what users may do with it, and how it is shown."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ..spatial import Inertia
+from ..spatial.types import Array
+from .plots import LIVE
+
+if TYPE_CHECKING:
+    from .touch import Touch
+
+
+class Actor(Protocol):
+    """Carries out what users do on the page; by default, nothing."""
+
+    def can_move(self) -> bool:
+        """Whether sliders may move the robot."""
+        return False
+
+    def can_weigh(self) -> bool:
+        """Whether payloads can be weighed."""
+        return False
+
+    def move(self, names: list[str], position: Array, velocity: Array) -> None:
+        """Move the joints, as they follow the sliders."""
+        return
+
+    def play(self, plays: bool) -> None:
+        """Start or stop the robot's own motion."""
+        return
+
+    def hold(self, holds: bool) -> None:
+        """Slow the robot's own motion to a stop while users reach for it, or continue it."""
+        return
+
+    def push(self, link: str, force: Array) -> None:
+        """Push a link at its origin, with a force (3,) in its frame [N]; called in each update."""
+        return
+
+    def hang(self, link: str, body: Inertia | None) -> None:
+        """Hang a body on a link, or take it off (None)."""
+        return
+
+    def weigh(self, touch: Touch) -> None:
+        """Estimate the payload, and show the result."""
+        return
+
+    def reject(self, what: str, why: object) -> None:
+        """Report what cannot be shown."""
+
+    def report_refusal(self, line: str) -> None:
+        """Report a refused request; called in another thread."""
+
+
+@dataclass
+class Settings:
+    """What a page is like.
+
+    Attributes
+    ----------
+    plot_seconds : float
+        Time span of the plots [s].
+    push_scale : float
+        Force per meter of handle displacement [N/m].
+    mesh_paths : sequence of path-like
+        Folders to search for packages with meshes.
+    world_frames : sequence of str
+        Frames that markers use for the world.
+    plays : bool
+        Whether the robot has a motion of its own that can be stopped.
+    hangs : bool
+        Whether a payload can be hung on the robot.
+    allowed_hosts : sequence of str
+        Names under which browsers may open the page, see `dyn_ros.viewer.page.serve`.
+    curves : sequence of str
+        The torques that are shown, keys of `plots.CURVES`.
+    pushes : bool
+        Whether the robot can be pushed.
+    """
+
+    plot_seconds: float = 10.0
+    push_scale: float = 100.0
+    mesh_paths: Sequence[str | Path] = ()
+    world_frames: Sequence[str] = field(default=("world",))
+    plays: bool = False
+    hangs: bool = False
+    allowed_hosts: Sequence[str] = ()
+    curves: Sequence[str] = LIVE
+    pushes: bool = True
