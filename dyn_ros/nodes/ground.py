@@ -6,6 +6,8 @@ Independent of ROS.
 """
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dyn_ros.model.types import Array
@@ -13,6 +15,7 @@ from dyn_ros.model.types import Array
 from .state import Rejected
 
 LEAST_SUPPORT = 1e-3    # of the weight: with less vertical force, no point on the ground is known
+_ROUNDING = 1e-14       # of the largest coordinate: a point so close to an edge is on it
 
 
 def zero_moment_point(force: Array, moment: Array, up: Array, height: float,
@@ -79,19 +82,21 @@ def convex_hull(points: Array) -> Array:
     ordered = np.unique(points, axis=0)         # sorted by x, then by y
     if len(ordered) < 3:
         return ordered
-    return np.array(_chain(ordered)[:-1] + _chain(ordered[::-1])[:-1])
+    least = _ROUNDING * float(np.abs(ordered).max())
+    return np.array(_chain(ordered, least)[:-1] + _chain(ordered[::-1], least)[:-1])
 
 
-def _chain(points: Array) -> list[Array]:
-    """Return the corners from the first to the last point, of which none turns right."""
+def _chain(points: Array, least: float) -> list[Array]:
+    """Return the corners from the first to the last point, at which the chain turns left."""
     corners: list[Array] = []
     for point in points:
-        while len(corners) > 1 and _turn(corners[-2], corners[-1], point) <= 0.0:
+        while len(corners) > 1 and _distance(corners[-2], corners[-1], point) <= least:
             corners.pop()
         corners.append(point)
     return corners
 
 
-def _turn(a: Array, b: Array, c: Array) -> float:
-    """Twice the area of a triangle; positive if it is counterclockwise."""
-    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+def _distance(a: Array, b: Array, c: Array) -> float:
+    """How far b is to the right of the line from a to c."""
+    along, toward = c - a, b - a
+    return float((toward[0] * along[1] - toward[1] * along[0]) / math.hypot(*along))

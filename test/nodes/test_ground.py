@@ -65,6 +65,16 @@ def test_a_hull_goes_around_all_points():
     assert {tuple(corner) for corner in hull} <= {tuple(point) for point in points}
 
 
+def test_points_on_an_edge_are_no_corners_whatever_their_rounding():
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        corners = rng.normal(size=(3, 2)) * 10.0 ** rng.uniform(-2, 2) + rng.normal(size=2)
+        parts = rng.uniform(size=(3, 1))
+        between = parts * corners + (1.0 - parts) * np.roll(corners, 1, axis=0)
+        hull = convex_hull(np.concatenate([corners, between]))
+        assert {tuple(corner) for corner in hull} == {tuple(corner) for corner in corners}
+
+
 @pytest.mark.parametrize("points, hull", [
     ([[1.0, 2.0]], [[1.0, 2.0]]),
     ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0]]),
