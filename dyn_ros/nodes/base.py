@@ -33,7 +33,8 @@ from .state import LARGEST, MAX_LAYOUTS, State, abbreviated
 
 SPECS = (
     *lifecycle.SPECS,
-    Spec("max_rate", 0.0, "Publish at most this often [Hz]; 0: every state.", limits=(0.0, 1e5)),
+    Spec("max_rate", 0.0, "Publish at most this often [Hz], except for ~/markers; 0: every "
+         "state.", limits=(0.0, 1e5)),
     Spec("root_joint", "fixed", "How the root link moves in the world.",
          choices=("fixed", "floating", "planar"), robot=True),
     Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world frame [m/s2].", size=3,
@@ -113,7 +114,7 @@ class RobotNode(BaseNode):
             self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
             self.outputs = (*self.outputs, Output(
                 "~/markers", MarkerArray, self._markers.make, self._markers.reads,
-                clear=self._markers.clear))
+                clear=self._markers.clear, has_rate=True))
         self.inputs = Inputs(self)
         super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
                          listens=source is None, **kwargs)

@@ -84,6 +84,9 @@ class Output:
     clear : callable(), optional
         Returns the message that removes from displays what the node has shown; it is published
         when the node stops.
+    has_rate : bool
+        Whether `reads` limits its rate: `max_rate` of the node then does not. Both together would
+        have each node choose other states.
     """
 
     topic: str
@@ -92,6 +95,7 @@ class Output:
     reads: tuple[str, ...] | Callable[[], Iterable[str] | None] = ()
     stamped: bool = True
     clear: Callable[[], Any] | None = None
+    has_rate: bool = False
 
     def __post_init__(self) -> None:
         known = {*AllTerms._fields, *STATE_READS}
@@ -226,15 +230,21 @@ class Dispatch:
                 if live.compute and live.publisher.handle.get_subscription_count()]
             self._watched = frozenset(live.output.topic for live in self._subscribed)
 
-    def is_due(self, now: float) -> bool:
-        """Whether the node publishes for a state received at a time [s]; counts the state."""
+    def passes(self, now: float) -> bool:
+        """Whether `max_rate` lets a state pass that is received at a time [s]; counts the state."""
         self._node.report.count.states += 1
         return self._node.active and self._limiter.due(now)
 
-    def due(self, now: float) -> list[_Due]:
-        """Return the outputs that have subscribers at a time [s], with what they read."""
+    def due(self, now: float, passes: bool) -> list[_Due]:
+        """Return the outputs that have subscribers at a time [s], with what they read.
+
+        Only those that have a rate of their own, unless the state passes.
+        """
+        if not self._node.active:
+            return []
         self._count(now)
-        return [due for live in self._subscribed if (due := live.due()) is not None]
+        return [due for live in self._subscribed if (passes or live.output.has_rate)
+                and (due := live.due()) is not None]
 
     def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
         """Publish outputs for a state, and count them."""
@@ -261,11 +271,10 @@ def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: flo
     pass over the kinematics.
     """
     source = nodes[0]
-    due: list[tuple[RobotNode, list[_Due]]] = []
-    if source.dispatch.is_due(received):
-        due = [(node, outputs) for node in nodes
-               if (node is source or node.dispatch.is_due(received))
-               and (outputs := node.dispatch.due(received))]
+    passes = source.dispatch.passes(received)
+    due = [(node, outputs) for node in nodes if source.active and (
+        outputs := node.dispatch.due(
+            received, passes and (node is source or node.dispatch.passes(received))))]
     of_state, names = _split(frozenset(each.reads for _, outputs in due for each in outputs))
     following = [(node, reads) for node in nodes if source.active and node.active
                  and (reads := node.follows(received)) is not None]

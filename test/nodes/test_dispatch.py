@@ -26,6 +26,7 @@ from dyn_ros.nodes.dispatch import Dispatch, Output, Terms, process_state
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
 from dyn_ros.nodes.robot import RobotContext
 from dyn_ros.nodes.state import State
+from dyn_ros.rate_limiter import StampLimiter
 
 ARM7 = (Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf").read_text()
 VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default
@@ -295,6 +296,32 @@ def test_nothing_has_stopped_that_was_never_published(robot):
     assert command.details("")["command"] == "gravity: published"
     assert command.details("no state")["command"] == "gravity: no state"
     assert node.logged == ["~/command stopped: no state"]
+
+
+def thinned(max_rate, late):
+    """Stamps of the markers at 30 Hz of half a second, and how many other messages there are."""
+    limiter, chosen = StampLimiter(30.0), []
+    node = Node((
+        Output("~/markers", JointState, lambda robot: lambda state, terms: chosen.append(
+            state.stamp), lambda: () if limiter.due(node.robot.state.stamp, 0.0) else None,
+            stamped=False, has_rate=True),
+        Output("~/all", JointState, lambda robot: lambda state, terms: JointState())))
+    node.use(RobotContext(ARM7, VALUES))
+    node.dispatch.limit(max_rate)
+    for k in range(250):
+        now = 5.0 + 0.002 * k
+        assert node.robot.state.joint_states(
+            node.robot.model.joint_names, Q, V, (), round(now * SECOND))
+        process_state([node], node.robot, now + late)
+    return chosen, len(node.publishers["~/all"].messages)
+
+
+@pytest.mark.parametrize("max_rate, late", [(60.0, 0.0), (60.0, 0.006), (45.0, 0.011)])
+def test_markers_of_all_nodes_are_of_the_same_states_whatever_max_rate(max_rate, late):
+    every, count = thinned(0.0, 0.0)
+    assert len(every) == 15 and count == 250
+    chosen, count = thinned(max_rate, late)
+    assert chosen == every and abs(count - 0.5 * max_rate) <= 2
 
 
 def test_a_base_has_no_motors(robot):
