@@ -20,6 +20,7 @@ DIRECTION = (1.0, 0.8, 0.5)             # from the robot to the camera
 MARGIN = 0.05                           # of the picture, on each side
 ECHO = 2e-3     # difference between a camera that was set and what a browser reports / distance
 MOST_ECHOES = 8
+VISERS = np.full(3, 3.0), np.zeros(3)    # the camera of viser's client before any is set
 STEPS = 10          # until the points are in the middle of the picture
 FIRST_ASPECT = 1.0      # until the size of a browser's window is known
 
@@ -100,9 +101,10 @@ class Cameras:
             self._points = np.asarray(points, float)
             camera = self._server.initial_camera
             camera.fov = FIELD_OF_VIEW
-            camera.position, camera.look_at = (
-                tuple(each.tolist()) for each in fitted(self._points, FIRST_ASPECT))
+            first = fitted(self._points, FIRST_ASPECT)
+            camera.position, camera.look_at = (tuple(each.tolist()) for each in first)
             for view in self._views.values():
+                view.expect(*first)         # a browser that is just connecting starts with it
                 view.fit(self._points)
 
     def follow(self, points: ArrayLike) -> None:
@@ -122,10 +124,9 @@ class Cameras:
 
     async def _connect(self, client: viser.ClientHandle) -> None:
         with self._lock:
-            first = self._server.initial_camera
-            view = self._views[client.client_id] = _View(
-                client, [(np.array(camera.position), np.array(camera.look_at))
-                         for camera in (client.camera, first)])
+            first = [(np.array(camera.position), np.array(camera.look_at))
+                     for camera in (client.camera, self._server.initial_camera)]
+            view = self._views[client.client_id] = _View(client, [VISERS, *first])
             view.fit(self._points)
 
         async def changed(camera: viser.CameraHandle) -> None:
@@ -148,6 +149,10 @@ class _View:
         # a slow browser reports them after it has been fitted
         self._set = deque(first, maxlen=MOST_ECHOES)
 
+    def expect(self, position: Array, target: Array) -> None:
+        """Do not regard a camera as moved by the user."""
+        self._set.append((position, target))
+
     def fit(self, points: Array) -> None:
         """See all points."""
         camera = self._client.camera
@@ -156,7 +161,7 @@ class _View:
         if min(self._size) <= 0:
             return
         position, target = fitted(points, camera.aspect)
-        self._set.append((position, target))
+        self.expect(position, target)
         with self._client.atomic():
             camera.fov = FIELD_OF_VIEW
             camera.up_direction = (0.0, 0.0, 1.0)
@@ -166,8 +171,12 @@ class _View:
     def notice(self, points: Array) -> None:
         """Fit again if the window has another size and the user has not moved the camera."""
         camera = self._client.camera
-        self.moved = self.moved or bool(self._set) and not any(
-            np.linalg.norm(camera.position - position) + np.linalg.norm(camera.look_at - target)
-            < ECHO * np.linalg.norm(position - target) for position, target in self._set)
+        self.moved = self.moved or not self._is_echo(camera.position, camera.look_at)
         if not self.moved and (camera.image_width, camera.image_height) != self._size:
             self.fit(points)
+
+    def _is_echo(self, position: Array, target: Array) -> bool:
+        """Whether a camera was set; a slow browser mixes its position with another target."""
+        near = [[np.linalg.norm(given - each) < ECHO * np.linalg.norm(known[0] - known[1])
+                 for given, each in zip((position, target), known)] for known in self._set]
+        return bool(np.any(near, axis=0).all())

@@ -169,10 +169,21 @@ def test_a_slow_browser_reports_its_first_cameras_late(cameras, server):
     client = Client(1)
     before = client.camera.position, client.camera.look_at
     asyncio.run(cameras._connect(client))
-    for late in (before, (initial.position, initial.look_at)):
+    now = client.camera.position, client.camera.look_at
+    for late in (before, (initial.position, initial.look_at), ((3.0, 3.0, 3.0), now[1]),
+                 (now[0], initial.look_at), (initial.position, now[1])):
         client.camera.position, client.camera.look_at = map(np.array, late)
         client.resize(client.camera.image_width - 100, 600)
         assert is_fitted(client)
+
+
+def test_a_robot_appears_while_a_browser_connects(cameras, server):
+    client = connected(cameras)
+    cameras.show(3.0 * POINTS)
+    client.camera.position = np.array(server.initial_camera.position)
+    client.camera.look_at = np.array(server.initial_camera.look_at)
+    client.resize(500, 600)
+    assert is_fitted(client, 3.0 * POINTS)
 
 
 def test_a_camera_that_a_user_has_moved_stays_until_it_is_fitted(cameras):
