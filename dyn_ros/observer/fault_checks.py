@@ -87,7 +87,7 @@ class EffortFault:
 # --- means of tenths of a second
 
 class Row(NamedTuple):
-    """A tenth of a second.
+    """A tenth of a second, or a table of them in order of time: with another axis in front.
 
     Attributes
     ----------
@@ -101,23 +101,9 @@ class Row(NamedTuple):
         Largest measured effort.
     is_limited : (nv,) ndarray of bool
         Whether the measured efforts stay at the limit of the description.
-    samples : int
+    samples : () ndarray of int
         Number of samples.
     """
-
-    q: Array
-    v: Array
-    tau: Array
-    needed: Array
-    external: Array
-    constant: Array
-    size: Array
-    is_limited: NDArray[np.bool_]
-    samples: int
-
-
-class _Table(NamedTuple):
-    """Rows in order of time: as ``Row``, with another axis."""
 
     q: Array
     v: Array
@@ -137,7 +123,7 @@ def row_of(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: A
     near = np.abs(size - limit) <= _AT_LIMIT * limit
     return Row(np.array(q, float), np.array(v, float), mean, mean + outside, outside,
                 np.where((raw == raw[0]).all(axis=0), raw[0], np.nan), size.max(axis=0),
-                (near.mean(axis=0) > _CLIPPED) & (limit > 0.0), len(raw))
+                (near.mean(axis=0) > _CLIPPED) & (limit > 0.0), np.array(len(raw)))
 
 
 # --- checks
@@ -147,12 +133,12 @@ def check(model: Model, data: Data, typical: Array, rows: Iterable[Row]
     """Compare all rows."""
     if not model.nv:
         return ()
-    table = _Table(*(np.array(column) for column in zip(*rows)))
+    table = Row(*(np.array(column) for column in zip(*rows)))
     single = [k for k, count in zip(model.idx_v, model.nvs) if count == 1]
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))
         free = np.linalg.norm(table.external[:, :3], axis=1) < _FLOATING_LOAD * weight
-        table = _Table(*(column[free] for column in table))
+        table = Row(*(column[free] for column in table))
         if not len(table.q):
             return ()
     found = {}
@@ -169,7 +155,7 @@ def check(model: Model, data: Data, typical: Array, rows: Iterable[Row]
     return tuple(found[k] for k in sorted(found))
 
 
-def _constant(model: Model, table: _Table, typical: float, k: int) -> EffortFault | None:
+def _constant(model: Model, table: Row, typical: float, k: int) -> EffortFault | None:
     """An effort that is zero although it is needed, or does not change although it should."""
     name, value = model.velocity_names[k], table.constant[-1, k]
     if np.isnan(value):
@@ -192,7 +178,7 @@ def _constant(model: Model, table: _Table, typical: float, k: int) -> EffortFaul
     return None
 
 
-def _limited(model: Model, table: _Table, typical: float, k: int) -> EffortFault | None:
+def _limited(model: Model, table: Row, typical: float, k: int) -> EffortFault | None:
     """An effort that stays at its limit, or at its extreme although more is needed."""
     name, recent = model.velocity_names[k], slice(-round(_RECENT / PERIOD), None)
     if table.is_limited[recent, k].any():
@@ -237,7 +223,7 @@ class _Factor(NamedTuple):
                                          or not low <= abs(self.value) <= high)
 
 
-def _factor(table: _Table, typical: float, k: int) -> _Factor | None:
+def _factor(table: Row, typical: float, k: int) -> _Factor | None:
     """Compare measured and needed efforts, whatever the friction; None if they say nothing.
 
     If pushes disturb the comparison, a wrong sign shows in the rest of the time.
@@ -250,7 +236,7 @@ def _factor(table: _Table, typical: float, k: int) -> _Factor | None:
     return rest if is_opposite else found
 
 
-def _compared(table: _Table, typical: float, k: int, rows: NDArray[np.bool_],
+def _compared(table: Row, typical: float, k: int, rows: NDArray[np.bool_],
               explained: float = _EXPLAINED) -> _Factor | None:
     if np.count_nonzero(rows) < _FEWEST:
         return None
@@ -265,7 +251,7 @@ def _compared(table: _Table, typical: float, k: int, rows: NDArray[np.bool_],
     return _Factor(value, error, variance > 0.0 and error < (1.0 - explained) * variance, rows)
 
 
-def _untouched(table: _Table, k: int) -> NDArray[np.bool_]:
+def _untouched(table: Row, k: int) -> NDArray[np.bool_]:
     """The rows that agree best with any factor and friction: the least sum of absolute errors."""
     basis, tau = _friction_columns(table.v[:, k]), table.tau[:, k]
     needed = _without(basis, table.needed[:, k])
@@ -328,7 +314,7 @@ def is_unexplained(model: Model, tau: Array, external: Array) -> NDArray[np.bool
 
 # --- payloads
 
-def _is_payload(model: Model, data: Data, table: _Table, factors: dict[int, _Factor],
+def _is_payload(model: Model, data: Data, table: Row, factors: dict[int, _Factor],
                 suspects: set[int], k: int) -> bool:
     """Whether a payload at the end of the arm explains the efforts of a joint, about as well.
 
