@@ -27,11 +27,26 @@ from ..model.types import Array
 from ..model.workspace import Workspace
 from ..spatial.compiler import JIT, Entry
 from ..spatial.lanes import LANES
-from ..spatial.reach import reach
+from ..spatial.reach import references, walk
 from . import batch, native, singular
 
 ALGORITHMS: dict[str, "Algorithm"] = {}
 _log = logging.getLogger("dyn_ros")
+
+
+def _references(function):
+    return _declarations(function, len(function.__globals__))
+
+
+@functools.cache
+def _declarations(function, _):
+    """The functions, and the fields and options, that a function itself refers to.
+
+    The number of its global variables grows while its module is imported.
+    """
+    functions, constants = references(function)
+    values = constants.values()
+    return functions, (fields_among(values), {each for each in values if isinstance(each, Option)})
 
 
 class Program:
@@ -39,9 +54,9 @@ class Program:
 
     def __init__(self, name, kernel, inputs, results, optional, options):
         self.kernel = kernel
-        constants = list(reach(kernel, *native.ALWAYS).constants.values())
-        self.fields = fields_among(constants) | set(inputs)
-        self.options = {each for each in constants if isinstance(each, Option)}
+        found = [own for _, own in walk(_references, kernel, *native.ALWAYS)]
+        self.fields = set(inputs).union(*(fields for fields, _ in found))
+        self.options = set().union(*(options for _, options in found))
         if native.READS_OBJECTS:
             one = native.for_objects(kernel, inputs, optional, options)
             self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)

@@ -3,6 +3,7 @@
 """The process of a node: from the command line to the exit code."""
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import signal
@@ -85,6 +86,7 @@ def run(node_class: Any, name: str, args: Sequence[str] | None = None) -> int:
             watch.start()
             node = node_class(name)
             node.start()
+            gc.freeze()
         except Exception as error:      # arguments, names or parameters that cannot be used
             if begun and not rclpy.ok():
                 return 0                # a signal has shut rclpy down

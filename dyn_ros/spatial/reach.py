@@ -6,7 +6,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -101,20 +101,52 @@ def _always() -> list[FunctionType]:
             if isinstance(key, BuiltinFunctionType) for each in found]
 
 
-def reach(*functions: Any) -> Reach:
-    """Find everything that functions refer to, directly or indirectly.
+def references(function: FunctionType) -> tuple[list[FunctionType], dict[str, Any]]:
+    """Find what a function itself refers to.
 
     Parameters
     ----------
-    functions : callable
-        Kernels, or functions that are about to be compiled.
+    function : function
 
     Returns
     -------
-    Reach
+    functions : list of function
+        Those that are compiled with it, or that generate code during compilation.
+    constants : dict of str to object
+        Its other global and enclosing variables, by name.
     """
-    found: dict[str, FunctionType] = {}
+    functions: list[FunctionType] = []
     constants: dict[str, Any] = {}
+    for name, value in _variables(function).items():
+        inner = _python_functions(value, function)
+        if inner:
+            functions += inner
+        elif not isinstance(value, ModuleType):
+            constants[name] = value
+    return functions, constants
+
+
+Found = TypeVar("Found")
+
+
+def walk(find: Callable[[FunctionType], tuple[list[FunctionType], Found]],
+         *functions: Any) -> Iterator[tuple[FunctionType, Found]]:
+    """Walk through everything that functions refer to, directly or indirectly.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the functions that a function itself refers to, and what else of it is asked for.
+    functions : callable
+        Kernels, or functions that are about to be compiled.
+
+    Yields
+    ------
+    function : function
+        Each function once, including those given.
+    found : object
+        The second value that ``find`` returned for it.
+    """
     seen: set[FunctionType] = set()
     todo = _always()
     for each in functions:
@@ -122,21 +154,35 @@ def reach(*functions: Any) -> Reach:
         todo += _python_functions(each, each)
     while todo:
         function = todo.pop()
-        if function in seen:
-            continue
-        seen.add(function)
-        place = base = f"{function.__module__}.{function.__qualname__}"
+        if function not in seen:
+            seen.add(function)
+            inner, found = find(function)
+            todo += inner
+            yield function, found
+
+
+def reach(function: Any) -> Reach:
+    """Find everything that a function refers to, directly or indirectly.
+
+    Parameters
+    ----------
+    function : callable
+        A kernel, or a function that is about to be compiled.
+
+    Returns
+    -------
+    Reach
+    """
+    found: dict[str, FunctionType] = {}
+    constants: dict[str, Any] = {}
+    for each, own in walk(references, function):
+        place = base = f"{each.__module__}.{each.__qualname__}"
         count = 1
         while place in found:
             count += 1
             place = f"{base} {count}"
-        found[place] = function
-        for name, value in _variables(function).items():
-            inner = _python_functions(value, function)
-            if inner:
-                todo += inner
-            elif not isinstance(value, ModuleType):
-                constants[f"{place}.{name}"] = value
+        found[place] = each
+        constants |= {f"{place}.{name}": value for name, value in own.items()}
     return Reach(found, constants)
 
 
