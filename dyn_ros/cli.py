@@ -328,6 +328,7 @@ def _precompile(options: argparse.Namespace) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from .logs.kernels import KERNELS
+    from .nodes.repeated_kernel import TAKE
     with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
         task = bar.add_task("checking the cache", total=None)
 
@@ -335,8 +336,9 @@ def _precompile(options: argparse.Namespace) -> None:
             bar.update(task, completed=done, total=total, description=name or "done")
 
         try:
-            compiled = algorithms.precompile(options.algorithms or None, progress=show,
-                                             more=() if options.algorithms else KERNELS)
+            compiled = algorithms.precompile(
+                options.algorithms or None, progress=show,
+                more=() if options.algorithms else (*KERNELS, TAKE))
         except ValueError as error:
             raise UsageError(error) from error
     state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"

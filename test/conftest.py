@@ -75,6 +75,7 @@ def pytest_sessionstart(session):
         return
     import dyn_ros
     from dyn_ros.logs.kernels import KERNELS
+    from dyn_ros.nodes.repeated_kernel import TAKE
     announced = []
 
     def progress(done, total, name):
@@ -82,7 +83,7 @@ def pytest_sessionstart(session):
             announced.append(name)
             print(f"compiling {total - done} of {total} functions, which takes a few minutes")
 
-    dyn_ros.precompile(progress=progress, more=KERNELS)
+    dyn_ros.precompile(progress=progress, more=(*KERNELS, TAKE))
 
 
 def pytest_collection_modifyitems(config, items):

@@ -17,7 +17,7 @@ import dyn_ros
 from dyn_ros.model.joint_states import STALENESS, check_child_frame, check_lengths
 
 from . import conversions, description, lifecycle
-from .cdr import JointStateFields
+from .cdr import JointStateFields, Layout
 from .command import Command
 from .description import parameter_description
 from .dispatch import Compute, Dispatch, process_state
@@ -27,6 +27,8 @@ from .lifecycle import BaseNode
 from .markers import Kind, Markers
 from .parameters import Spec
 from .process import run as run
+from .repeated import RepeatedStates
+from .repeated_kernel import TAKE
 from .robot import RobotContext, SettingError, UnknownPosition
 from .services import Service, defer, service_callback
 from .state import LARGEST, MAX_LAYOUTS, State, abbreviated
@@ -107,7 +109,9 @@ class RobotNode(BaseNode):
         self._own_services: list[Any] = []
         self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
         # the latest joint states with each list of names, in the order of reception
-        self._latest: dict[tuple[str, ...], JointStateFields] = {}
+        self._latest: dict[tuple[str, ...], JointStateFields | RepeatedStates] = {}
+        self._repeated: RepeatedStates | None = None    # takes joint states like the latest two
+        self._layout: Layout | None = None              # of the latest
         self._awaited: Sequence[str] = ()       # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
         if self.markers:
@@ -158,7 +162,7 @@ class RobotNode(BaseNode):
         self._own_services = []
         self.inputs.listen({})
         if self.source is self:
-            self._robot, self._awaited = None, ()
+            self._robot, self._awaited, self._repeated = None, (), None
             self._latest.clear()
             for node in self.nodes:
                 node.dispatch.use(None)
@@ -195,7 +199,7 @@ class RobotNode(BaseNode):
 
         self.diagnose("loading functions")
         compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress,
-                                      coupled=coupled)
+                                      coupled=coupled, more=(TAKE,))
         compiled += dyn_ros.precompile(list(self.batch_kernels), progress=progress,
                                        coupled=coupled)
         if compiled:
@@ -250,7 +254,7 @@ class RobotNode(BaseNode):
         self._candidate = None
 
     def use_description(self, text: str) -> None:
-        self._awaited = ()
+        self._awaited, self._repeated = (), None
         try:
             made = self._make(text, self.parameters.values)
         except UnknownPosition as error:
@@ -260,7 +264,9 @@ class RobotNode(BaseNode):
 
     def _positions(self) -> dict[str, float]:
         """Return the latest position of each joint; those that are locked keep theirs."""
-        known = {name: position for fields in self._latest.values()
+        latest = [each.fields if isinstance(each, RepeatedStates) else each
+                  for each in self._latest.values()]
+        known = {name: position for fields in latest
                  for name, position in zip(fields.name, fields.position.tolist())
                  if abs(position) <= LARGEST}
         return {**known, **(self._robot.standing if self._robot else {})}
@@ -289,7 +295,7 @@ class RobotNode(BaseNode):
         return robot, [node.dispatch.make(robot) for node in self.nodes]
 
     def _swap(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
-        self._robot = robot
+        self._robot, self._repeated = robot, None
         for node, own in zip(self.nodes, computes):
             node.dispatch.use(own)
         for warning in robot.model.warnings[:10]:
@@ -320,6 +326,14 @@ class RobotNode(BaseNode):
     def on_state(self, robot: RobotContext, state: State) -> None:
         """Process a state before outputs are computed, also one that `max_rate` skips."""
 
+    def _on_joint_states(self, data: bytes) -> None:
+        received = time.perf_counter()
+        if self._repeated and self._robot and self._repeated.take(data):
+            self.report.count.messages += 1
+            process_state(self.nodes, self._robot, received)
+        else:
+            super()._on_joint_states(data)
+
     def on_joint_states(self, fields: JointStateFields) -> None:
         received = time.perf_counter()
         robot, due = self.robot, False
@@ -330,8 +344,23 @@ class RobotNode(BaseNode):
                 fields.name, fields.position, fields.velocity, fields.effort,
                 fields.stamp or self.get_clock().now().nanoseconds)
         self._keep(fields)
+        self._repeated = self._repeat(fields)
         if robot is not None and due:
             process_state(self.nodes, robot, received)
+
+    def _repeat(self, fields: JointStateFields) -> RepeatedStates | None:
+        """Return what takes the next joint states if they are like these, which have been taken."""
+        before, self._layout = self._layout, self._joint_state_reader.latest
+        layout, known, robot = self._layout, self._repeated, self._robot
+        if layout is None or layout is not before or robot is None or self._awaited:
+            return None
+        if known is None or known.layout is not layout or known.state is not robot.state:
+            known = RepeatedStates.after(layout, fields, robot.state)
+            if known is None:
+                return None
+        known.restart(fields)
+        self._latest[fields.name] = known
+        return known
 
     def on_odometry(self, message: Odometry) -> None:
         received = time.perf_counter()

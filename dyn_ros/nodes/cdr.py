@@ -52,7 +52,7 @@ class JointStateFields(NamedTuple):
     effort: Floats
 
 
-class _Layout:
+class Layout:
     """All messages of some frame_id, names, and numbers of positions, velocities and efforts."""
 
     def __init__(self, data: bytes, name: tuple[str, ...]) -> None:
@@ -66,6 +66,7 @@ class _Layout:
         self.name = name
         self.struct = parser.layout()
         self.constant = self.struct.unpack_from(data)   # everything but stamp, padding, numbers
+        self.spans, self.image = parser.spans, data     # where that is, and in which message
         used = [(start, stop) for start, stop in blocks if start < stop] or [(0, 0)]
         self.start, self.stop = used[0][0], used[-1][1]
         self.position, self.velocity, self.effort = (
@@ -88,7 +89,8 @@ class JointStateReader:
     """
 
     def __init__(self) -> None:
-        self._layouts: list[_Layout] = []
+        self.latest: Layout | None = None       # of the latest message; None: rclpy has read it
+        self._layouts: list[Layout] = []
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def read(self, data: bytes) -> JointStateFields:
@@ -112,7 +114,9 @@ class JointStateReader:
         size = len(data)
         for layout in self._layouts:
             if size >= layout.struct.size and layout.struct.unpack_from(data) == layout.constant:
+                self.latest = layout
                 return layout.fields(data)
+        self.latest = None
         return self._read_typed(data)
 
     def _read_typed(self, data: bytes) -> JointStateFields:
@@ -135,7 +139,7 @@ class JointStateReader:
         if not data.startswith(PLAIN):
             return
         try:
-            layout = _Layout(data, fields.name)
+            layout = Layout(data, fields.name)
             found = layout.fields(data)
         except (struct.error, ValueError):
             return

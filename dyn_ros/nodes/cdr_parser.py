@@ -37,6 +37,7 @@ class Parser:
         self._form = [f"<{HEADER}s"]
         self._data = data
         self._at = HEADER
+        self.spans = [(0, HEADER)]      # where the constant bytes start and stop
 
     def layout(self) -> struct.Struct:
         """Return the struct whose values are the constant bytes up to here."""
@@ -48,7 +49,9 @@ class Parser:
 
     def constant(self, size: int, alignment: int = 1) -> int:
         """Bytes that are the same in all messages of a layout; return where they start."""
-        return self._advance("s", size, alignment)
+        start = self._advance("s", size, alignment)
+        self.spans.append((start, start + size))
+        return start
 
     def count(self) -> int:
         """The length of a sequence."""

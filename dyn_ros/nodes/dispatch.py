@@ -46,14 +46,14 @@ class Terms:
         Another attribute is read; names it, and the declared ones.
     """
 
-    __slots__ = ("_data", "_names")
-
     def __init__(self, data: dyn_ros.Data, names: Iterable[str]) -> None:
         self._data, self._names = data, frozenset(names)
 
     def __getattr__(self, name: str) -> Any:
         if name in self._names:
-            return getattr(self._data, name)
+            value = getattr(self._data, name)
+            setattr(self, name, value)      # an array that stays: found here from now on
+            return value
         raise AttributeError(
             f"the term {name!r} is not declared: add it to the `reads` of the output, which "
             f"declares {', '.join(sorted(self._names)) or 'none'}")
@@ -257,7 +257,7 @@ class Dispatch:
 
 
 @functools.lru_cache(maxsize=1024)
-def _split(reads: frozenset[frozenset[str]]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _split(reads: tuple[frozenset[str], ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return what outputs read from the state, and which terms they read, sorted."""
     every: frozenset[str] = frozenset().union(*reads)
     return every & STATE_READS, tuple(sorted(every - STATE_READS))
@@ -275,10 +275,12 @@ def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: flo
     due = [(node, outputs) for node in nodes if source.active and (
         outputs := node.dispatch.due(
             received, passes and (node is source or node.dispatch.passes(received))))]
-    of_state, names = _split(frozenset(each.reads for _, outputs in due for each in outputs))
+    of_state, names = _split(tuple([each.reads for _, outputs in due for each in outputs]))
     following = [(node, reads) for node in nodes if source.active and node.active
                  and (reads := node.follows(received)) is not None]
-    state = robot.begin_state(received, of_state.union(*(reads for _, reads in following)))
+    if following:
+        of_state = of_state.union(*[reads for _, reads in following])
+    state = robot.begin_state(received, of_state)
     for node, _ in following:
         node.guard("state", node.on_state, robot, state)
     robot.compute(state, names)

@@ -79,6 +79,17 @@ class _Layout:
     part: _Part | None      # None: none of the names is a joint with its own coordinate
 
 
+class Whole(NamedTuple):
+    """Where the numbers of messages belong that alone make up the state, see `whole`."""
+
+    entries: NDArray[np.intp]       # of the message, for each joint
+    q: NDArray[np.intp]             # the index of each joint in q
+    v: NDArray[np.intp]
+    slots: NDArray[np.intp]         # and in stamps
+    stamps: NDArray[np.int64]
+    part: _Part
+
+
 class StateCollector:
     """Combines the latest positions and velocities of all joints into one state.
 
@@ -236,6 +247,30 @@ class StateCollector:
             self._take_effort(effort, layout)
         self.q[layout.q] = q
         return self._collected(part, stamp)
+
+    def whole(self, names: tuple[str, ...]) -> Whole | None:
+        """Return where the numbers of messages with a list of names belong.
+
+        None if there are none with these names, if joints are missing in them, or if a state
+        begins with messages of other joints. Unless `collects_more`, the caller may write usable
+        positions and velocities to q and v, and the stamp to `stamps`, and then call `taken`.
+        """
+        layout = self._layouts.get(names)
+        if layout is None or layout.part is None or not layout.part.complete or any(
+                each.ahead for each in self._parts.values() if each is not layout.part):
+            return None
+        slots = sorted(self._slots[name] for name in names if name in self._slots)
+        return Whole(np.arange(layout.size)[layout.used], np.arange(len(self.q))[layout.q],
+                     np.arange(len(self.v))[layout.v], np.array(slots), self._stamps, layout.part)
+
+    def taken(self, whole: Whole, stamp: int) -> None:
+        """Continue after the numbers of a message have been written, as described at `whole`."""
+        whole.part.stamp = self.stamp = stamp
+
+    @property
+    def collects_more(self) -> bool:
+        """Whether efforts or accelerations are collected."""
+        return self.collects_effort or self._differentiates
 
     def odometry(self, pose: Sequence[float], twist: Sequence[float], stamp: int) -> bool:
         """Process the base's pose (x y z qx qy qz qw) in the world and twist in the base frame.

@@ -101,6 +101,26 @@ def test_a_whole_state_is_always_due(collector, arm):
     assert collector.q[0] == 1.04
 
 
+def test_messages_are_whole_that_alone_make_up_the_state(collector, arm):
+    names = tuple(arm.joint_names)
+    turned = ("other", *reversed(names))
+    assert collector.whole(names) is None                   # none yet
+    for each in (names, turned):
+        feed(collector, each, 1.0)
+        entries, q, v, slots, stamps, part = collector.whole(each)
+        assert [each[k] for k in entries] == [names[k] for k in q] == [names[k] for k in v]
+        assert sorted(slots) == list(range(7)) and part.complete
+        assert stamps.tolist() == [SECOND] * 7
+    feed(collector, names[:3], 1.1)
+    assert collector.whole(names[:3]) is None               # joints are missing
+    assert collector.whole(names) is None                   # a state may begin with those three
+    feed(collector, names, 1.2)
+    collector.taken(collector.whole(names), 2 * SECOND)
+    assert collector.stamp == 2 * SECOND
+    with pytest.raises(Rejected, match="older than the last one"):
+        feed(collector, names, 1.9)
+
+
 def test_staleness_is_a_difference_of_stamps(collector, arm):
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     assert collector.missing() == list(arm.joint_names)

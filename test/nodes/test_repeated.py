@@ -1,0 +1,160 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Joint states that repeat are taken by a compiled function, with the effect of reading them."""
+import array
+import functools
+import struct
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS: run `make test`")
+pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
+
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+
+from dyn_ros.nodes import base
+from dyn_ros.nodes.repeated import RepeatedStates
+from dyn_ros.nodes.repeated_kernel import TAKE
+
+pytestmark = pytest.mark.skipif(TAKE.call is None and not TAKE.load() and TAKE.call is None,
+                                reason="without the compiler, each message is read")
+SECOND = 1_000_000_000
+
+
+def message(names, stamp, rng, **more):
+    """A serialized message with random numbers."""
+    result = JointState(name=list(names))
+    result.header.frame_id = more.get("frame_id", "")
+    result.header.stamp.sec, result.header.stamp.nanosec = divmod(stamp, SECOND)
+    for field in ("position", "velocity", "effort"):
+        size = len(names) if more.get(field, field != "effort") else 0
+        setattr(result, field, array.array("d", rng.normal(size=size)))
+    return serialize_message(result)
+
+
+def broken(data, rng):
+    """A number that cannot be used, a bit that differs, the end missing, or more bytes."""
+    data = bytearray(data)
+    kind = rng.integers(4)
+    at = int(rng.integers(8, len(data) - 8))
+    if kind == 0:       # in the last velocity, if there are no efforts
+        value = rng.choice([np.nan, np.inf, -np.inf, 1.1e12, -1e12, 1e12])
+        data[-16:-8] = struct.pack("<d", value)
+    elif kind == 1:
+        data[at] ^= 1 << int(rng.integers(8))
+    elif kind == 2:
+        return bytes(data[:-int(rng.integers(1, 80))])
+    return bytes(data) + bytes(int(rng.integers(1, 9)))
+
+
+def stream(joints, seed, count=400):
+    """Messages of one publisher, most of them regular."""
+    rng = np.random.default_rng(seed)
+    stamp = 10 * SECOND
+    shuffled = list(rng.permutation(joints))
+    odd = {
+        "again": lambda: message(joints, stamp, rng),
+        "late": lambda: message(joints, stamp - 1, rng),
+        "reset": lambda: message(joints, stamp - 2 * SECOND, rng),
+        "unstamped": lambda: message(joints, 0, rng),
+        "negative": lambda: message(joints, -5 * SECOND, rng),
+        "shuffled": lambda: message(shuffled, stamp, rng),
+        "part": lambda: message(joints[:3], stamp, rng),
+        "more": lambda: message([*joints[1:], "other", joints[0]], stamp, rng),
+        "none": lambda: message(["other"], stamp, rng),
+        "frame": lambda: message(joints, stamp, rng, frame_id="world"),
+        "efforts": lambda: message(joints, stamp, rng, effort=True),
+        "still": lambda: message(joints, stamp, rng, velocity=False),
+        "broken": lambda: broken(message(joints, stamp, rng), rng),
+    }
+    names = ["regular"]
+    while len(names) < count:
+        if rng.random() < 0.1:      # for a while; some streams have no parts, others few
+            kind = rng.choice([k for k in odd if seed % 2 or k not in ("part", "none")])
+            names += [kind] * int(rng.integers(1, 9))
+        else:
+            names += ["regular"] * int(rng.integers(1, 12))
+    for name in names:
+        if name not in ("late", "reset", "again"):
+            stamp += int(rng.integers(0, SECOND // 100))
+        if name == "reset":
+            stamp -= 2 * SECOND
+        yield odd[name]() if name in odd else message(joints, stamp, rng)
+
+
+class Recorder:
+    """What a node does with messages: states, rejections, and the positions that it knows."""
+
+    def __init__(self, node, monkeypatch):
+        self.node, self.events = node, []
+        monkeypatch.setattr(base, "process_state", self.process)
+        monkeypatch.setattr(node, "reject", lambda what, why: self.events.append(str(why)))
+        monkeypatch.setattr(type(node), "get_clock", lambda node: self)
+        self.nanoseconds = 100 * SECOND         # now, for messages without a stamp
+
+    def now(self):
+        return self
+
+    def process(self, nodes, robot, received):
+        state = robot.state.latest()
+        self.events.append((
+            state.q.tolist(), state.velocities.tolist(), state.stamp, tuple(state.unknown),
+            None if state.effort is None else state.effort.tolist(), robot.state.missing()))
+
+    def receive(self, data):
+        self.node.guard("joint_states", self.node._on_joint_states, data)
+        known = self.node._positions()
+        self.events.append((self.node.report.count.messages, list(known), list(known.values())))
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("base_joint", ["fixed", "floating"])
+def test_a_stream_has_the_same_effect_as_when_each_message_is_read(
+        start, monkeypatch, arm, seed, base_joint):
+    taken = []
+    take = RepeatedStates.take
+
+    def count(repeated, data):
+        taken.append(take(repeated, data))
+        return taken[-1]
+    monkeypatch.setattr(RepeatedStates, "take", count)
+
+    messages = list(stream(arm.joint_names, seed))      # rclpy leaves padding undefined
+
+    def events(repeats):
+        node = start(root_joint=base_joint, base_source="parameter")
+        with monkeypatch.context() as patch:
+            if not repeats:
+                patch.setattr(RepeatedStates, "after", lambda *given: None)
+            recorder = Recorder(node.node, patch)
+            for k, data in enumerate(messages):
+                if k == 40 and seed % 3 == 0:       # an output reads efforts from now on
+                    node.node.robot.begin_state(0.0, {"effort"})
+                recorder.receive(data)
+        node.stop()
+        return recorder.events
+
+    expected = events(False)
+    assert not taken
+    assert events(True) == expected
+    assert sum(taken) > 20 and not all(taken)
+
+
+def test_a_new_robot_takes_its_own_joint_states(start, arm):
+    node = start().node
+    rng = np.random.default_rng(0)
+    make = functools.partial(message, arm.joint_names, rng=rng)
+    for k in range(5):
+        node._on_joint_states(make(k + SECOND))
+    before = node.robot
+    assert node._repeated.state is before.state
+    node.description.take(before.description.replace("arm7", "arm8"), "test")
+    assert node.robot is not before and node._repeated is None
+    old = before.state.q.copy()
+    for k in range(5):
+        node._on_joint_states(make(k + 2 * SECOND))
+    np.testing.assert_array_equal(before.state.q, old)
+    assert node.robot.state.stamp == 2 * SECOND + 4
+    assert node._repeated.state is node.robot.state
