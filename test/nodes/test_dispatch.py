@@ -48,9 +48,10 @@ class Publisher:
         return self.subscribers
 
     def publish(self, message):
-        if isinstance(message, bytes):
-            message = deserialize_message(message, self.kind)
         self.messages.append(message)
+
+    def publish_raw(self, data):
+        self.publish(deserialize_message(data, self.kind))
 
 
 class Node:
