@@ -338,7 +338,7 @@ def _precompile(options: argparse.Namespace) -> None:
         try:
             compiled = algorithms.precompile(
                 options.algorithms or None, progress=show,
-                more=() if options.algorithms else (*KERNELS, TAKE))
+                more=() if options.algorithms else (*KERNELS, TAKE), load=False)
         except ValueError as error:
             raise UsageError(error) from error
     state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"

@@ -10,7 +10,7 @@ from .algorithm import ALGORITHMS
 
 def precompile(names: Sequence[str] | None = None, batch: bool = True,
                progress: Callable[[int, int, str], object] | None = None,
-               coupled: bool = True, more: Iterable[Entry] = ()) -> list[str]:
+               coupled: bool = True, more: Iterable[Entry] = (), load: bool = True) -> list[str]:
     """Compile algorithms into the cache, so that later calls do not wait.
 
     Several processes compile at once, one for each processor.
@@ -28,6 +28,9 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
         Also compile the separate kernels that some algorithms have for models with mimic joints.
     more : iterable of Entry
         Other compiled functions, such as ``dyn_ros.logs.kernels.KERNELS``.
+    load : bool
+        Also load into this process what the cache contains. Otherwise the first call does, which
+        takes some milliseconds.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def precompile(names: Sequence[str] | None = None, batch: bool = True,
     if len(missing) > 1 and processors() > 1:
         compiled |= compile_in_processes(missing, starting=starting)
         begun = len(todo) - len(missing) + len(compiled)
-    for entry in todo:
+    for entry in todo if load else missing:
         if entry.load(lambda entry=entry: starting(entry)):
             compiled.add(entry.name)
     if progress:

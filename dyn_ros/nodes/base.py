@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any, ClassVar
 
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -178,7 +179,10 @@ class RobotNode(BaseNode):
         self.dispatch.clear()
 
     def _compile(self, coupled: bool = False) -> None:
-        """Load what the node calls; with `coupled`, what robots with mimic joints need as well."""
+        """Compile what the node calls, and load what each state needs.
+
+        With `coupled`, also what robots with mimic joints need.
+        """
         started = last = time.monotonic()
 
         def progress(done: int, total: int, name: str) -> None:
@@ -198,10 +202,11 @@ class RobotNode(BaseNode):
                 self.diagnose(busy)
 
         self.diagnose("loading functions")
-        compiled = dyn_ros.precompile(list(self.kernels), batch=False, progress=progress,
-                                      coupled=coupled, more=(TAKE,))
-        compiled += dyn_ros.precompile(list(self.batch_kernels), progress=progress,
-                                       coupled=coupled)
+        precompile = partial(dyn_ros.precompile, progress=progress, coupled=coupled)
+        compiled = precompile(self.kernels, batch=False, more=(TAKE,), load=False)
+        compiled += precompile(self.batch_kernels, load=False)
+        precompile([name for name in self.kernels if name == "all_terms"], batch=False,
+                   more=(TAKE,))
         if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 

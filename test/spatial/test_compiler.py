@@ -22,6 +22,13 @@ from dyn_ros.spatial.compiler import JIT
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not JIT, reason="nothing is compiled")
 COMPILE = "import dyn_ros; print(dyn_ros.precompile(['frame_placements'], batch=False))"
+LEAVE_IN_CACHE = """
+import dyn_ros
+from dyn_ros.spatial.compiler import ENTRIES
+compiled = dyn_ros.precompile(["frame_placements"], batch=False, load=False)
+entry = ENTRIES["frame_placements-one"]
+print([compiled, entry.is_cached(), entry.call is not None, entry.load()])
+"""
 NAMES = """
 import dyn_ros
 from dyn_ros.spatial.compiler import ENTRIES
@@ -400,6 +407,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
     named = {"DYN_ROS_CACHE_DIR": str(tmp_path)}
     assert run(COMPILE, **named) == "['frame_placements']"
     assert run(COMPILE, **named) == "[]"
+    assert evaluated(LEAVE_IN_CACHE, **named) == [[], True, False, False]
 
 
 def test_a_kernel_can_be_called_from_python():
