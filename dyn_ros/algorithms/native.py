@@ -42,15 +42,16 @@ from ..spatial.lanes import (
     lanes_at,
     load,
     load_lane,
+    load_simd,
     scatter_tile,
     scatter_tile_past_caches,
     store,
     store_lane,
+    store_simd,
 )
 from ..spatial.lie import UNIT_TOLERANCE
 
 REJECTED = -1
-_EXPONENT = 0x7FF0000000000000  # bits of a float64: all are set only in infinities and NaN
 _PAST_CACHES = 1 << 22      # numbers: larger results do not stay in the caches until they are read
 
 
@@ -156,14 +157,14 @@ def _copy_input(known, r, address, field, width, heads):
             return False
     elif ndim != 1 or load(shape, 0) != count:
         return False
-    source, bits = floats_at(load(head, _DATA)), integers_at(load(head, _DATA))
-    start = offset(r, field)
-    not_finite = 0
-    for k in range(count):
-        store(r.work, start + k, load(source, k))
-        not_finite |= (load(bits, k) & _EXPONENT) == _EXPONENT
+    source, start = floats_at(load(head, _DATA)), offset(r, field)
+    for k in range(0, count, LANES):
+        x = load_simd(source, k, count - k)
+        if not (all_above(math.inf, x) and all_above(x, -math.inf)):
+            return False
+        store_simd(r.work, start + k, count - k, x)
     store(r.table, HAS_INPUT + field, 1)
-    return not_finite == 0
+    return True
 
 
 @kernel
