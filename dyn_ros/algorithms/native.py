@@ -52,7 +52,7 @@ from ..spatial.lanes import (
 from ..spatial.lie import UNIT_TOLERANCE
 
 REJECTED = -1
-_PAST_CACHES = 1 << 22      # numbers: larger results do not stay in the caches until they are read
+_PAST_CACHES = 1 << 20      # numbers: larger results do not stay in the caches until they are read
 
 
 # --- a caller's object, by its address
