@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
-from ..model.fields import MAX_CONSTRAINTS
+from ..model.fields import EMPTY, MAX_CONSTRAINTS
 from ..model.joints import compute_sines
 from ..model.layout import (
     HAS_INPUT,
@@ -35,6 +35,7 @@ from ..spatial.compiler import JIT, kernel
 from ..spatial.lanes import (
     LANES,
     all_above,
+    clear_tile_past_caches,
     finish_stores,
     floats_at,
     gather_tile,
@@ -217,7 +218,10 @@ def _scatter(r, tiles, target, first, count, past_caches):
                     target[first + lane, start + k] = load_lane(r.work, tiles[n] + k, lane)
     elif past_caches and columns % LANES == 0 and target.ctypes.data % (8 * LANES) == 0:
         for n in range(len(tiles)):
-            scatter_tile_past_caches(r.work, tiles[n], target, first, LANES * n)
+            if tiles[n] == offset(r, EMPTY):
+                clear_tile_past_caches(target, first, LANES * n)
+            else:
+                scatter_tile_past_caches(r.work, tiles[n], target, first, LANES * n)
     else:
         for n in range(len(tiles)):
             scatter_tile(r.work, tiles[n], target, first, min(LANES * n, columns - LANES))
