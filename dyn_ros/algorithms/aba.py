@@ -100,6 +100,7 @@ def outward_velocities(r):
     set_root(r)
     p_ = offset(r, BIAS_FORCE)
     clear(r.work, offset(r, BODY_VELOCITY), 6)
+    clear(r.work, p_, 6)
     for i in range(1, njoints(r) + 1):
         Y = place_body(r, i)
         v = body_velocity(r, i)
@@ -202,24 +203,34 @@ def eliminate_all(r):
 
 
 @kernel
+def bias_force(r, i):
+    """Store the bias torques of joint i; return its bias force, with the joint free to move."""
+    pA = load_force(r.work, offset(r, BIAS_FORCE) + 6 * i)
+    for c in range(ncolumns(r, i) - 1, -1, -1):
+        k = idx_v(r, i) + c
+        u = load(r.work, offset(r, TAU_IN) + k) - dot_column(r, i, c, pA)
+        store(r.work, offset(r, BIAS_TORQUE) + k, u)
+        pA = force_add(pA, force_scale(load(r.work, offset(r, DINV) + k) * u,
+                                       load_force(r.work, offset(r, U) + 6 * k)))
+    return pA
+
+
+@kernel
 def inward_inertias(r):
-    """Pass 2: articulated-body inertias and bias forces, joints eliminated one by one."""
-    p_ = offset(r, BIAS_FORCE)
+    """Pass 2: articulated-body inertias and bias forces, joints eliminated one by one.
+
+    The bias force of a joint follows its inertia, as registers do not hold both.
+    """
     for i in range(njoints(r), 0, -1):
-        Y, pA = articulated_body_inertia(r, i), load_force(r.work, p_ + 6 * i)
+        Y = articulated_body_inertia(r, i)
         for c in range(ncolumns(r, i) - 1, -1, -1):
-            k = idx_v(r, i) + c
             Y = eliminate(r, i, c, Y)
-            u = load(r.work, offset(r, TAU_IN) + k) - dot_column(r, i, c, pA)
-            store(r.work, offset(r, BIAS_TORQUE) + k, u)
-            pA = force_add(pA, force_scale(load(r.work, offset(r, DINV) + k) * u,
-                                           load_force(r.work, offset(r, U) + 6 * k)))
-        p = parent(r, i)
-        if p > 0:
-            pA = force_add(pA, articulated_times(Y, load_motion(r.work, offset(r, BIAS) + 6 * i)))
+        f = articulated_times(Y, load_motion(r.work, offset(r, BIAS) + 6 * i))
+        if parent(r, i) > 0:
             add_to_parent(r, i, Y)
-            store_spatial(r.work, p_ + 6 * p, force_add(
-                load_force(r.work, p_ + 6 * p), force_moved(from_parent(r, i), pA)))
+        f = force_moved(from_parent(r, i), force_add(bias_force(r, i), f))
+        p = offset(r, BIAS_FORCE) + 6 * parent(r, i)
+        store_spatial(r.work, p, force_add(load_force(r.work, p), f))
 
 
 @kernel

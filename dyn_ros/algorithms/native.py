@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
-from ..model.fields import MAX_CONSTRAINTS
+from ..model.fields import EMPTY, MAX_CONSTRAINTS
 from ..model.joints import compute_sines
 from ..model.layout import (
     HAS_INPUT,
@@ -35,6 +35,7 @@ from ..spatial.compiler import JIT, kernel
 from ..spatial.lanes import (
     LANES,
     all_above,
+    clear_tile_past_caches,
     finish_stores,
     floats_at,
     gather_tile,
@@ -42,16 +43,17 @@ from ..spatial.lanes import (
     lanes_at,
     load,
     load_lane,
+    load_simd,
     scatter_tile,
     scatter_tile_past_caches,
     store,
     store_lane,
+    store_simd,
 )
 from ..spatial.lie import UNIT_TOLERANCE
 
 REJECTED = -1
-_EXPONENT = 0x7FF0000000000000  # bits of a float64: all are set only in infinities and NaN
-_PAST_CACHES = 1 << 22      # numbers: larger results do not stay in the caches until they are read
+_PAST_CACHES = 1 << 20      # numbers: larger results do not stay in the caches until they are read
 
 
 # --- a caller's object, by its address
@@ -156,14 +158,14 @@ def _copy_input(known, r, address, field, width, heads):
             return False
     elif ndim != 1 or load(shape, 0) != count:
         return False
-    source, bits = floats_at(load(head, _DATA)), integers_at(load(head, _DATA))
-    start = offset(r, field)
-    not_finite = 0
-    for k in range(count):
-        store(r.work, start + k, load(source, k))
-        not_finite |= (load(bits, k) & _EXPONENT) == _EXPONENT
+    source, start = floats_at(load(head, _DATA)), offset(r, field)
+    for k in range(0, count, LANES):
+        x = load_simd(source, k, count - k)
+        if not (all_above(math.inf, x) and all_above(x, -math.inf)):
+            return False
+        store_simd(r.work, start + k, count - k, x)
     store(r.table, HAS_INPUT + field, 1)
-    return not_finite == 0
+    return True
 
 
 @kernel
@@ -216,7 +218,10 @@ def _scatter(r, tiles, target, first, count, past_caches):
                     target[first + lane, start + k] = load_lane(r.work, tiles[n] + k, lane)
     elif past_caches and columns % LANES == 0 and target.ctypes.data % (8 * LANES) == 0:
         for n in range(len(tiles)):
-            scatter_tile_past_caches(r.work, tiles[n], target, first, LANES * n)
+            if tiles[n] == offset(r, EMPTY):
+                clear_tile_past_caches(target, first, LANES * n)
+            else:
+                scatter_tile_past_caches(r.work, tiles[n], target, first, LANES * n)
     else:
         for n in range(len(tiles)):
             scatter_tile(r.work, tiles[n], target, first, min(LANES * n, columns - LANES))

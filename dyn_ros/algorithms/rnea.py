@@ -82,6 +82,7 @@ def newton_euler(r, accelerated, tau):
     for i in range(1, njoints(r) + 1):
         p = parent(r, i)
         X = joint_placement(r, i)
+        store_se3(r.work, X_ + 16 * i, X)
         v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), offset(r, V))
         a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
                        cross_subspace_times(r, i, v, offset(r, V)))
@@ -91,7 +92,6 @@ def newton_euler(r, accelerated, tau):
         f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
         if has_input(r, F_EXT):
             f = force_sub(f, external_force(r, i))
-        store_se3(r.work, X_ + 16 * i, X)
         store_spatial(r.work, v_ + 6 * i, v)
         store_spatial(r.work, a_ + 6 * i, a)
         store_spatial(r.work, f_ + 6 * i, f)

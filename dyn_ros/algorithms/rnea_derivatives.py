@@ -21,6 +21,7 @@ from ..model.layout import (
     armature,
     clear,
     clear_matrix,
+    column_before,
     has_input,
     idx_column,
     idx_v,
@@ -296,22 +297,21 @@ def inward(r):
             store_column(r, DFDA, i, c, Fa)
             store_column(r, DFDQ, i, c, Fq)
             store_column(r, DFDV, i, c, Fv)
-            j = parent(r, i)
+            j, d = column_before(r, i, 0)
             while j > 0:
-                for d in range(ncolumns(r, j)):
-                    S_d = load_column(r, J, j, d)
-                    x = power(Fa, S_d)
-                    row = n * (idx_v(r, j) + d) + k
-                    accumulate(r, M_ + row, x)
-                    accumulate(r, dq + row, power(Fq, S_d))
-                    accumulate(r, dv + row, power(Fv, S_d))
-                    row = n * k + idx_v(r, j) + d
-                    accumulate(r, M_ + row, x)
-                    accumulate(r, dq + row, power(Fa, load_column(r, PSIDD, j, d))
-                               + dot(u, load_column(r, PSID, j, d).angular))
-                    accumulate(r, dv + row, power(Fa, load_column(r, DADV, j, d))
-                               + dot(u, S_d.angular))
-                j = parent(r, j)
+                S_d = load_column(r, J, j, d)
+                x = power(Fa, S_d)
+                row = n * (idx_v(r, j) + d) + k
+                accumulate(r, M_ + row, x)
+                accumulate(r, dq + row, power(Fq, S_d))
+                accumulate(r, dv + row, power(Fv, S_d))
+                row = n * k + idx_v(r, j) + d
+                accumulate(r, M_ + row, x)
+                accumulate(r, dq + row, power(Fa, load_column(r, PSIDD, j, d))
+                           + dot(u, load_column(r, PSID, j, d).angular))
+                accumulate(r, dv + row, power(Fa, load_column(r, DADV, j, d))
+                           + dot(u, S_d.angular))
+                j, d = column_before(r, j, d)
     for k in range(n):
         increase(r.work, M_ + n * k + k, armature(r, k))
         increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))

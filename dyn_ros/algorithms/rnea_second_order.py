@@ -32,7 +32,17 @@ and f are columns of the same joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e)
 from collections import namedtuple
 
 from ..model.fields import F_EXT, A, Q, V, field
-from ..model.layout import accumulate, clear, coupled, idx_v, ncolumns, njoints, nv, offset, parent
+from ..model.layout import (
+    accumulate,
+    clear,
+    column_before,
+    coupled,
+    idx_v,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+)
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
     CoriolisInertia,
@@ -92,7 +102,7 @@ D2TAU_DADQ = field("d2tau_dadq", CUBE, "Derivative of M with respect to configur
                                        "torque, a, q.", sparse=True)
 
 Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
-Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7")
+Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
 
 
 @kernel
@@ -125,7 +135,7 @@ def outer_column(r, i, c):
 
 @kernel
 def forces(r, d, j, b, one_joint):
-    """F1 to F7 for column d and column b of joint j.
+    """F1 to F7 and F1 - F2 for column d and column b of joint j.
 
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
     angular part, as its linear part is zero.
@@ -140,8 +150,8 @@ def forces(r, d, j, b, one_joint):
     F6 = force_add(force_add(turned, rate), force_cross(S, d.Fv))
     F7 = force_add(force_add(coriolis_times(d.D, psid), force_cross(S, d.Fq)),
                    momentum(d.P, load_column(r, PSIDD, j, b)))
-    return Forces(force_cross(S, d.Fa), momentum(d.P, S), F3, coriolis_transpose_times(d.D, S),
-                  F5, F6, F7)
+    F1, F2 = force_cross(S, d.Fa), momentum(d.P, S)
+    return Forces(F1, F2, F3, coriolis_transpose_times(d.D, S), F5, F6, F7, force_sub(F1, F2))
 
 
 @kernel
@@ -153,7 +163,7 @@ def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
     S, psid = load_column(r, J, k, a), load_column(r, PSID, k, a)
     psidd, dAdv = load_column(r, PSIDD, k, a), load_column(r, DADV, k, a)
     x, y = power(F.F1, S), power(F.F2, S)
-    z = power(F.F1, psid) - power(F.F2, psid)
+    z = power(F.difference, psid)
     def_, dfe = (d * n + e) * n + f, (d * n + f) * n + e
     edf, efd = (e * n + d) * n + f, (e * n + f) * n + d
     fde, fed = (f * n + d) * n + e, (f * n + e) * n + d
@@ -204,17 +214,15 @@ def second_order(r):
     for i in range(1, njoints(r) + 1):
         for c in range(ncolumns(r, i)):
             d = outer_column(r, i, c)
-            j = i
+            j, b = i, ncolumns(r, i) - 1
             while j > 0:
-                for b in range(ncolumns(r, j)):
-                    F = forces(r, d, j, b, j == i)
-                    k = j
-                    while k > 0:
-                        for a in range(ncolumns(r, k)):
-                            store_entries(r, idx_v(r, i) + c, idx_v(r, j) + b, idx_v(r, k) + a, F,
-                                          k, a, j == i, k == j)
-                        k = parent(r, k)
-                j = parent(r, j)
+                F = forces(r, d, j, b, j == i)
+                k, a = j, ncolumns(r, j) - 1
+                while k > 0:
+                    store_entries(r, idx_v(r, i) + c, idx_v(r, j) + b, idx_v(r, k) + a, F,
+                                  k, a, j == i, k == j)
+                    k, a = column_before(r, k, a)
+                j, b = column_before(r, j, b)
 
 
 @kernel

@@ -106,30 +106,40 @@ def load_rotation(r, n):
 
 
 @kernel
-def joint_placement(r, i):
-    """Pose of the frame of joint i in its parent's frame.
+def revolute_placement(r, i):
+    """Pose of a revolute joint.
 
     The rotation about an axis u after a constant rotation P is P uu' + sin P [u]
     + cos P (1 - uu') (Rodrigues' formula); its three matrices are constants of the model.
     """
     row = constants(i)
     P = constant9(r.floats, row + PLACE)
-    p = constant3(r.floats, row + TRANSLATION)
-    n = offset(r, Q) + idx_q(r, i)
+    S = constant9(r.floats, row + PLACE_SIN)
+    C = constant9(r.floats, row + PLACE_COS)
+    x = load(r.work, offset(r, Q) + idx_q(r, i))
+    s, c = sine_and_cosine(r, i, x)
+    return SE3((P[0] + s * S[0] + c * C[0], P[1] + s * S[1] + c * C[1],
+                P[2] + s * S[2] + c * C[2], P[3] + s * S[3] + c * C[3],
+                P[4] + s * S[4] + c * C[4], P[5] + s * S[5] + c * C[5],
+                P[6] + s * S[6] + c * C[6], P[7] + s * S[7] + c * C[7],
+                P[8] + s * S[8] + c * C[8]), lift3(constant3(r.floats, row + TRANSLATION), x))
+
+
+@kernel
+def prismatic_placement(r, i):
+    """Pose of a prismatic joint."""
+    row = constants(i)
+    x = load(r.work, offset(r, Q) + idx_q(r, i))
+    t = scale(displacement(r, i, x), constant3(r.floats, row + SLIDE))
+    return SE3(lift9(constant9(r.floats, row + PLACE), x),
+               add(constant3(r.floats, row + TRANSLATION), t))
+
+
+@kernel
+def multi_dof_placement(r, i):
+    """Pose of a planar, spherical or floating joint."""
+    row, k, n = constants(i), kind(r, i), offset(r, Q) + idx_q(r, i)
     x = load(r.work, n)
-    k = kind(r, i)
-    if k == REVOLUTE:
-        s, c = sine_and_cosine(r, i, x)
-        S = constant9(r.floats, row + PLACE_SIN)
-        C = constant9(r.floats, row + PLACE_COS)
-        return SE3((P[0] + s * S[0] + c * C[0], P[1] + s * S[1] + c * C[1],
-                    P[2] + s * S[2] + c * C[2], P[3] + s * S[3] + c * C[3],
-                    P[4] + s * S[4] + c * C[4], P[5] + s * S[5] + c * C[5],
-                    P[6] + s * S[6] + c * C[6], P[7] + s * S[7] + c * C[7],
-                    P[8] + s * S[8] + c * C[8]), lift3(p, x))
-    if k == PRISMATIC:
-        d = displacement(r, i, x)
-        return SE3(lift9(P, x), add(p, scale(d, constant3(r.floats, row + SLIDE))))
     zero, one = lift(0.0, x), lift(1.0, x)
     if k == PLANAR:
         s, c = sincos(load(r.work, n + 2))
@@ -138,7 +148,19 @@ def joint_placement(r, i):
         R, t = load_rotation(r, n + 3), load3(r.work, n)
     else:
         R, t = load_rotation(r, n), (zero, zero, zero)
-    return SE3(product(P, R), add(p, rotate(P, t)))
+    P = constant9(r.floats, row + PLACE)
+    return SE3(product(P, R), add(constant3(r.floats, row + TRANSLATION), rotate(P, t)))
+
+
+@kernel
+def joint_placement(r, i):
+    """Pose of the frame of joint i in its parent's frame."""
+    k = kind(r, i)
+    if k == REVOLUTE:
+        return revolute_placement(r, i)
+    if k == PRISMATIC:
+        return prismatic_placement(r, i)
+    return multi_dof_placement(r, i)
 
 
 @kernel

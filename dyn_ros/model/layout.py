@@ -171,6 +171,20 @@ def idx_column(r, i):
 
 
 @kernel
+def column_before(r, i, c):
+    """The joint and the column before column c of joint i, on the way to the root.
+
+    One loop over all columns on the way is faster than a loop over each joint's columns, before
+    which the compiled code computes the addresses of all entries.
+    """
+    p = parent(r, i)
+    last = ncolumns(r, p) - 1
+    if c > 0:
+        return i, c - 1
+    return p, last
+
+
+@kernel
 def has_child(r, i):
     return constant(r.ints, TREE + TREE_ROW * i + HAS_CHILD) == 1
 

@@ -294,17 +294,21 @@ def _spaced_rows(context, builder, pointer, i, stride):
         yield builder.bitcast(row, _VECTOR.as_pointer())
 
 
-def _move(builder, sources, targets, past_caches=False):
-    block = []
-    for pointer in sources:
-        block.append(builder.load(pointer))
-        block[-1].align = 8
-    for pointer, value in zip(targets, _transposed(builder, block)):
+def _store_rows(builder, values, targets, past_caches):
+    for pointer, value in zip(targets, values):
         stored = builder.store(value, pointer)
         stored.align = 8 * LANES if past_caches else 8
         if past_caches:
             one = ir.Constant(ir.IntType(32), 1)
             stored.set_metadata("nontemporal", builder.module.add_metadata([one]))
+
+
+def _move(builder, sources, targets, past_caches=False):
+    block = []
+    for pointer in sources:
+        block.append(builder.load(pointer))
+        block[-1].align = 8
+    _store_rows(builder, _transposed(builder, block), targets, past_caches)
 
 
 @intrinsic
@@ -332,6 +336,16 @@ scatter_tile = _scatter_tile(False)
 """Copy rows k ... of a workspace of lanes to array[i : i + LANES, j : j + LANES]."""
 scatter_tile_past_caches = _scatter_tile(True)
 """The same with nontemporal stores, for results larger than the caches; whole cache lines only."""
+
+
+@intrinsic
+def clear_tile_past_caches(typing, array, i, j):
+    """Set array[i : i + LANES, j : j + LANES] to zero with nontemporal stores."""
+    def codegen(context, builder, sig, args):
+        zeros = [ir.Constant(_VECTOR, [0.0] * LANES)] * LANES
+        _store_rows(builder, zeros, _array_rows(context, builder, sig.args[0], *args), True)
+        return context.get_dummy_value()
+    return types.none(array, types.intp, types.intp), codegen
 
 
 @intrinsic

@@ -527,6 +527,7 @@ def test_quaternion_at_the_edge_of_what_counts_as_unit(batched):
     """Depending on rounding, it is accepted or rejected, with the correct message."""
     pair = peer.pair("solo12", "floating")
     q, refused, count = pair.state(1)[0], 0, 0
+    dyn_ros.crba(pair.model, pair.data, q)          # from now on, compiled code checks numbers
     for length in (1.0 - 1e-6) ** 0.5, (1.0 + 1e-6) ** 0.5:
         for turn in np.random.default_rng(0).normal(size=(60, 4)):
             for ulps in range(-5, 6):

@@ -169,6 +169,18 @@ def test_without_the_compiler_the_results_are_the_same():
         peer.close(found, regressor(pair, **given), 1e-12)
 
 
+def test_a_large_batch_overwrites_all_of_an_earlier_result():
+    """Its zeros as well, which are written past the caches."""
+    pair = peer.pair("talos_reduced", "floating")
+    q, v, a, _ = pair.states(105)
+    for _ in range(2):                              # the second in the memory of the first
+        found = regressor(pair, q, v, a)
+        for n in (0, 7, 103, 104):
+            peer.close(found[n], regressor(pair, q[n], v[n], a[n]))
+        found[...] = 1.0
+        del found
+
+
 # --- the product with joint torques
 
 @EVERY
