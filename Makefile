@@ -40,6 +40,9 @@ ifneq ($(shared),$(shell cat $(VENV)/.shared 2>/dev/null))
   .PHONY: $(VENV)/.shared
 endif
 
+# Each process would compile all modules that it imports again, which takes longer than it runs.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The wheels must not be mixed with a sourced ROS installation.
 unexport AMENT_CURRENT_PREFIX AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH \
   LD_LIBRARY_PATH PYTHONHOME PYTHONPATH RMW_IMPLEMENTATION ROS_DISTRO _ROS_WHEELS_BOOTSTRAP_COMPLETE

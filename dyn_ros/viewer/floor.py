@@ -43,6 +43,17 @@ def gradient(top: Color, bottom: Color) -> NDArray[np.uint8]:
     return np.tile(np.round(rows).astype(np.uint8), (1, 2, 1))
 
 
+def light_simply(client: viser.ClientHandle) -> None:
+    """Light the robot without shadows, and from a sky instead of viser's picture of a hall.
+
+    Before the picture gives light, it is filtered, which takes a processor more than five seconds.
+    """
+    client.scene.configure_default_lights(cast_shadow=False)
+    client.scene.configure_environment_map(None)
+    client.scene.add_light_hemisphere(
+        "/sky", sky_color=(240, 240, 255), ground_color=(122, 122, 140), intensity=2.9)
+
+
 class Floor:
     """What is around the robot.
 

@@ -24,7 +24,7 @@ from ..spatial.types import Array
 from . import page
 from .actor import Actor, Settings
 from .camera import Cameras, above
-from .floor import Floor
+from .floor import Floor, light_simply
 from .follower import SpringFollower
 from .handle import PushHandle
 from .markers import Drawing
@@ -115,7 +115,8 @@ class Session:
     def _arrange(self, client: viser.ClientHandle, window: Window) -> None:
         """Adapt the page to a browser's window and color scheme."""
         self.floor.show(client, window.dark)
-        client.scene.configure_default_lights(cast_shadow=not window.software)
+        if window.software:
+            light_simply(client)
         if self.panel is not None:
             self.panel.arrange(client, window)
 

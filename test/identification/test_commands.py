@@ -3,6 +3,7 @@
 """The commands ``dyn_ros identify`` and ``dyn_ros excite``."""
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import UR10, load
 
 import dyn_ros
-from dyn_ros import cli
+from dyn_ros import cli, identification
 from dyn_ros.identification import columns
 
 ARM = "dyn_ros/robots/arm7.urdf"
@@ -81,7 +82,22 @@ def test_results_are_written_although_nobody_reads_the_table(table, tmp_path):
     dyn_ros.Model.from_urdf_file(output)
 
 
+@pytest.fixture(scope="module")
+def searched_once():
+    """The command searches for a motion once, whatever the file that it writes it to."""
+    found, search = {}, identification.excite
+
+    def excite(model, *, progress, **options):
+        key = model.name, *options.items()
+        if key not in found:
+            found[key] = search(model, progress=progress, **options)
+        return found[key]
+    with mock.patch.object(identification, "excite", excite):
+        yield
+
+
 @pytest.mark.parametrize("suffix", [".yaml", ".json", ".csv"])
+@pytest.mark.usefixtures("searched_once")
 def test_excite(tmp_path, capsys, suffix):
     path = tmp_path / f"motion{suffix}"
     assert run("excite", ARM, "-o", path, "--duration", "10") == 0

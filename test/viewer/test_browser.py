@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
 from queue import Empty, Queue
 from urllib.parse import urlsplit
 
@@ -58,9 +59,9 @@ def demo(other_domain):
             process.wait()
 
 
-@pytest.fixture
-def page(browser, demo):
-    """The page, and all that it asked for."""
+@pytest.fixture(scope="module")
+def opened(browser, demo):
+    """The page, opened once for all tests, and what it asks for."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.set_default_timeout(SLOW)
     page.asked, page.faults = [], []
@@ -70,11 +71,19 @@ def page(browser, demo):
     page.goto(demo[0])
     page.wait_for_selector("[data-joint=wrist_roll] .gravity")
     yield page
-    assert not page.faults
-    hosts = {urlsplit(url.removeprefix("blob:")).hostname for url in page.asked
+    page.close()
+
+
+@pytest.fixture
+def page(opened):
+    """The page with a robot that moves by itself; the page has no faults and asks nobody else."""
+    opened.get_by_role("tab", name="Move").click()
+    opened.get_by_role("button", name="Pause").wait_for()
+    yield opened
+    assert not opened.faults
+    hosts = {urlsplit(url.removeprefix("blob:")).hostname for url in opened.asked
              if not url.startswith("data:")}
     assert hosts == {"localhost"}
-    page.close()
 
 
 class Ear:
@@ -115,12 +124,18 @@ def ear(demo):
 
 
 def numbers(page, kind):
-    """The numbers that the page shows for each joint [N m]."""
-    def number(name):
-        joint = page.locator(f"[data-joint={name}]")
-        unit = joint.locator(".unit").inner_text().removesuffix("N m")
-        return float(joint.locator(f".{kind}").inner_text()) * UNITS[unit]
-    return {name: number(name) for name in dyn_ros.Model.from_urdf_file(ARM).joint_names}
+    """The numbers that the page shows for each joint [N m], all at the same moment."""
+    shown = page.locator("[data-joint]").evaluate_all(
+        """(joints, kind) => joints.map(joint => [joint.dataset.joint,
+            joint.querySelector("." + kind).innerText, joint.querySelector(".unit").innerText])""",
+        kind)
+    assert [name for name, _, _ in shown] == list(arm().joint_names)
+    return {name: float(number) * UNITS[unit.removesuffix("N m")] for name, number, unit in shown}
+
+
+@cache
+def arm():
+    return dyn_ros.Model.from_urdf_file(ARM)
 
 
 def until(ready, what):
@@ -132,7 +147,7 @@ def until(ready, what):
 
 
 def gravity(positions):
-    model = dyn_ros.Model.from_urdf_file(ARM)
+    model = arm()
     q = np.array([positions[name] for name in model.joint_names])
     return dict(zip(model.joint_names,
                     dyn_ros.generalized_gravity(model, dyn_ros.Data(model), q).tolist()))
@@ -183,7 +198,7 @@ def test_a_payload_is_a_contact_until_it_has_been_weighed(page):
 
 
 def test_two_browsers_see_the_same(page, browser, demo):
-    other = browser.new_page()
+    other = browser.new_page(viewport={"width": 1280, "height": 400})
     other.set_default_timeout(SLOW)
     try:
         other.goto(demo[0])

@@ -1,12 +1,17 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The floor and the background, in the colors of each browser."""
+"""The floor and the background, in the colors of each browser, and the light."""
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
+from dyn_ros.viewer.actor import Settings
 from dyn_ros.viewer.floor import DARK, LIGHT, Floor, gradient
+from dyn_ros.viewer.session import Session
+from dyn_ros.viewer.window import Window
 
 
 class Scene:
@@ -65,3 +70,18 @@ def test_it_is_below_the_robot_and_its_lines_stay(floor):
 def test_robots_of_any_size(floor, size):
     floor.place(size * np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), 0.0)
     assert np.isfinite(floor._position).all() and floor._size > 0.0
+
+
+@pytest.mark.parametrize("software", [False, True])
+def test_a_processor_draws_neither_shadows_nor_the_picture_of_a_hall(software):
+    session, client = Session("127.0.0.1", 0, Mock(), Settings()), Client(1)
+    session._arrange(client, Window(800, 600, False, software))
+    session.close()
+    lights = {name: given for name, given in client.scene.shown.items()
+              if name not in ("set_background_image", "add_grid", "configure_fog")}
+    if not software:
+        assert lights == {}
+        return
+    assert lights["configure_default_lights"] == ((), {"cast_shadow": False})
+    assert lights["configure_environment_map"] == ((None,), {})
+    assert lights["add_light_hemisphere"][1]["intensity"] > 0.0
