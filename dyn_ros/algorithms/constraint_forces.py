@@ -54,11 +54,12 @@ from ..spatial.lanes import (
 from .aba import BIAS, BIAS_FORCE, BIAS_TORQUE, DDQ, DINV, LINK_ACCELERATION, U
 from .crba import COMPOSITE
 from .factor import pivot, solve_inward, solve_outward
-from .products import Matrix
+from .products import rows_of
 from .root_axes import add_column, dot_column, from_parent
-from .semidefinite import WIDTH, absolute
+from .semidefinite import WIDTH, absolute, clear_rows
 
 UNIT_FORCES = field("_unit_forces", (6, WIDTH))     # about the origin of a joint; a column each
+TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))   # where all come together
 ELIMINATED = field("_eliminated", ("nv", WIDTH))    # U^-1 J'
 EXCESS = field("_excess", ("constraints",))         # error of the free motion
 SCALED = field("_scaled", ("nv", WIDTH))            # the same times D^-1/2
@@ -77,8 +78,8 @@ def store_unit_force(r, k, f):
 
 
 @kernel
-def load_unit_forces(r, k, count):
-    a = offset(r, UNIT_FORCES) + k
+def load_unit_forces(r, forces, k, count):
+    a = forces + k
     return Force((load_simd(r.work, a, count), load_simd(r.work, a + WIDTH, count),
                   load_simd(r.work, a + 2 * WIDTH, count)),
                  (load_simd(r.work, a + 3 * WIDTH, count),
@@ -87,21 +88,31 @@ def load_unit_forces(r, k, count):
 
 
 @kernel
+def add_to_trunk(r, k, count, f):
+    """Add unit forces to those that reach the trunk."""
+    for x in range(3):
+        a = offset(r, TRUNK_FORCES) + WIDTH * x + k
+        increase_simd(r, a, count, f.linear[x])
+        increase_simd(r, a + 3 * WIDTH, count, f.angular[x])
+
+
+@kernel
 def increase_simd(r, k, count, x):
     store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
 
 
 @kernel
-def propagate(r, joint, end, start, stop, eliminating, moving):
+def propagate(r, forces, joint, end, start, stop, eliminating, moving):
     """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to another one.
 
-    Each joint stores its component, and the rest is propagated to the parent. If moving, the
-    excess is increased by their power on the bias accelerations.
+    Each joint stores its component, and the rest is propagated to the parent; if eliminating, what
+    reaches the end, unless it is the root, is added to the forces on the trunk. If moving, the
+    excess is increased by the power of the forces on the bias accelerations.
     """
     X_, b_ = offset(r, ELIMINATED), offset(r, EXCESS)
     for k in range(start, stop, simd_width(r.work)):
         count = stop - k
-        f = load_unit_forces(r, k, count)
+        f = load_unit_forces(r, forces, k, count)
         b = load_simd(r.work, b_ + k, count) if moving else lift(0.0, f.linear[0])
         i = joint
         while i > end:
@@ -116,6 +127,8 @@ def propagate(r, joint, end, start, stop, eliminating, moving):
                 b = b + power(f, load_motion(r.work, offset(r, BIAS) + 6 * i))
             f = force_moved(from_parent(r, i), f)
             i = parent(r, i)
+        if eliminating and end > 0:
+            add_to_trunk(r, k, count, f)
         if moving:
             last = load_motion(r.work, offset(r, LINK_ACCELERATION))
             if end == 0:
@@ -125,7 +138,7 @@ def propagate(r, joint, end, start, stop, eliminating, moving):
 
 @kernel
 def clear_eliminated(r):
-    clear(r.work, offset(r, ELIMINATED), WIDTH * nv(r))
+    clear_rows(r, nv(r), nconstraints(r), offset(r, ELIMINATED))
 
 
 # --- with the factor of M, if mimic joints couple branches
@@ -228,16 +241,16 @@ def add_three(total, a, x):
 
 
 @kernel
-def add_path(r, x, y, A, step, B, count, first, other):
+def add_path(r, x, y, A, B, count, first, other):
     """Add three rows of A B to two vectors of columns, for the velocities of a path.
 
     The path starts at velocity ``first`` and ends at the root, or where it meets that of velocity
-    ``other``, if that is not -1. A is transposed, and its columns are a step apart.
+    ``other``, if that is not -1. A is transposed.
     """
     j = first
     while j >= 0 and not is_common(r, j, other):
-        k, b = A.start + A.step * j, B.start + B.step * j
-        a = (load(r.work, k), load(r.work, k + step), load(r.work, k + 2 * step))
+        k, d, b = A.start + A.step * j, A.across, B.start + B.step * j
+        a = (load(r.work, k), load(r.work, k + d), load(r.work, k + 2 * d))
         x = add_three(x, a, load_simd(r.work, b, count))
         y = add_three(y, a, load_simd(r.work, b + simd_width(r.work), count - simd_width(r.work)))
         j = velocity_parent(r, j)
@@ -245,12 +258,12 @@ def add_path(r, x, y, A, step, B, count, first, other):
 
 
 @kernel
-def product_along(r, A, step, B, count, first, second):
+def product_along(r, A, B, count, first, second):
     """Three rows of A B in two vectors of columns, for the velocities of one or two bodies."""
     zero = lift(0.0, load_simd(r.work, B.start, count))
     x = (zero, zero, zero)
-    x, y = add_path(r, x, x, A, step, B, count, first, -1)
-    return add_path(r, x, y, A, step, B, count, second, first)
+    x, y = add_path(r, x, x, A, B, count, first, -1)
+    return add_path(r, x, y, A, B, count, second, first)
 
 
 @kernel
@@ -262,7 +275,7 @@ def couple(r, start, stop, first, second):
     m, C, Y, some = nconstraints(r), offset(r, COUPLING), offset(r, SCALED), simd_width(r.work)
     for k in range(start, stop, 3):
         for i in range(0, stop if holds_lanes(r.work) else m, 2 * some):
-            x, y = product_along(r, Matrix(Y + k, WIDTH), 1, Matrix(Y + i, WIDTH), 2 * LANES,
+            x, y = product_along(r, rows_of(Y + k, WIDTH), rows_of(Y + i, WIDTH), 2 * LANES,
                                  first, second)
             for t in range(3):
                 row = C + WIDTH * (k + t) + i

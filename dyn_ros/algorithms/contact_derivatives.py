@@ -3,25 +3,23 @@
 """Derivatives of the dynamics of a robot in contact.
 
 Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
-(2021), section V. With Y = M^-1 J', G = J Y, K = G^-1 Y' and P = M^-1 - Y K, from
-M d(ddq) - J' d(lambda) = -dtau and J d(ddq) = -drow:
+(2021), section V:
 
-    d(ddq) = -P dtau - K' drow,  d(lambda) = K dtau - G^-1 drow
+    M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
 
-with the derivatives dtau of rnea and J' lambda, and drow of the rows, at constant ddq and lambda.
+with the derivatives dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
 """
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..model.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
-from ..model.layout import increase, nconstraints, nv, offset
+from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
+from ..model.layout import clear, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import kernel
-from ..spatial.lanes import lift, load, simd_width, store, store_simd
+from ..spatial.lanes import load, store
 from .aba import DDQ
 from .aba_derivatives import DDQ_DQ, DDQ_DV
 from .algorithm import Algorithm
-from .constraint_forces import COUPLING, last_velocity, product_along
 from .contact_dynamics import (
     DIFF_LAMBDA_C,
     LAMBDA_C,
@@ -31,7 +29,6 @@ from .contact_dynamics import (
     solve_contacts_projected,
 )
 from .contact_rates import (
-    DAC_DA,
     RATES,
     ROW_RATES,
     add_contact_forces,
@@ -39,22 +36,17 @@ from .contact_rates import (
     differentiate_forces,
     rates_to_origin,
 )
-from .contact_rows import forces_to_origin
-from .contact_system import TOLERANCE, damping_above_rounding
-from .contacts import (
-    CONTACTS,
-    ROWS,
-    Contact,
-    contact_table,
-    damping,
-    first_body,
-    ncontacts,
-    row_start,
-    row_stop,
-    second_body,
+from .contact_response import (
+    Rates,
+    Response,
+    matrix,
+    respond,
+    respond_to_torques,
 )
+from .contact_rows import forces_to_origin
+from .contacts import CONTACTS, ROWS, Contact, contact_table
 from .minverse import MINV, inverse_after_elimination, inverse_after_factor
-from .products import Matrix, combine, copy_rows, multiply
+from .products import rows_of
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
     DTAU_DQ,
@@ -63,7 +55,6 @@ from .rnea_derivatives import (
     outward_bodies,
     set_gravity,
 )
-from .semidefinite import WIDTH, invert_semidefinite
 
 DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
                                            "respect to torque [rad/s2, m/s2 per N m, N].")
@@ -76,118 +67,26 @@ DLAMBDA_DV = field("dlambda_dv", ("constraints", "nv"),
 DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
                      "Derivative of the contact forces with respect to torque [N, N m per N m, "
                      "N].")
-TORQUE_RATES = field("_torque_rates", ("nv", 2, "nv"))  # q and v, of rnea less J' lambda
-MOTION_RATES = field("_motion_rates", ("nv", 2, "nv"))
-FORCE_RATES = field("_force_rates", ("constraints", 2, "nv"))
-RESPONSE = field("_response", ("constraints", "nv"))    # Y'
-GAIN = field("_gain", ("constraints", "nv"))            # K
-MINUS_GAIN = field("_minus_gain", ("nv", MAX_CONSTRAINTS))          # -K'
-INVERSE = field("_coupling_inverse", (MAX_CONSTRAINTS, WIDTH))
-
-
-@kernel
-def matrix(r, known):
-    """A matrix with nv columns."""
-    return Matrix(offset(r, known), nv(r))
-
-
-@kernel
-def pair(r, known):
-    """A matrix with nv columns for q and nv columns for v."""
-    return Matrix(offset(r, known), 2 * nv(r))
-
-
-@kernel
-def coupling_inverse(r):
-    return Matrix(offset(r, INVERSE), WIDTH)
-
-
-@kernel
-def minus_gain(r):
-    return Matrix(offset(r, MINUS_GAIN), MAX_CONSTRAINTS)
-
-
-@kernel
-def response_of(r, n):
-    """The rows of J M^-1 that belong to contact n."""
-    i, j, columns, some = first_body(r, n), second_body(r, n), nv(r), simd_width(r.work)
-    first = last_velocity(r, i) if i > 0 else -1
-    second = last_velocity(r, j) if j > 0 else -1
-    for k in range(row_start(r, n), row_stop(r, n), 3):
-        J = Matrix(offset(r, DAC_DA) + columns * k, 1)
-        for c in range(0, columns, 2 * some):
-            x, y = product_along(r, J, columns, Matrix(offset(r, MINV) + c, columns), columns - c,
-                                 first, second)
-            for t in range(3):
-                row = offset(r, RESPONSE) + columns * (k + t) + c
-                store_simd(r.work, row, columns - c, x[t])
-                if c + some < columns:
-                    store_simd(r.work, row + some, columns - c - some, y[t])
-
-
-@kernel
-def respond(r):
-    """G^-1, Y' and -K', from M^-1, the rows J and G: how lambda responds to torques."""
-    n, m = nv(r), nconstraints(r)
-    shift = lift(0.0, load(r.work, offset(r, COUPLING)))
-    if damping(r) > 0.0:
-        shift = damping_above_rounding(r)
-    invert_semidefinite(r, m, offset(r, COUPLING), shift, TOLERANCE, offset(r, INVERSE))
-    for contact in range(ncontacts(r)):
-        response_of(r, contact)
-    multiply(r, minus_gain(r), -1.0, matrix(r, RESPONSE), coupling_inverse(r), n, m, m)
-
-
-@kernel
-def respond_to_torques(r):
-    """P and K, after ``respond``."""
-    n, m = nv(r), nconstraints(r)
-    K, Y, P = matrix(r, GAIN), matrix(r, RESPONSE), matrix(r, DDQ_DTAU)
-    multiply(r, K, 1.0, coupling_inverse(r), Y, m, m, n)
-    copy_rows(r, K, matrix(r, DLAMBDA_DTAU), -1.0, m, n)
-    multiply(r, P, -1.0, Y, K, n, m, n)
-    for k in range(n * n):
-        increase(r.work, P.start + k, load(r.work, offset(r, MINV) + k))
-
-
-@kernel
-def solve_rates(r):
-    """d(ddq) and d(lambda) from those of torques and rows."""
-    n, m, torques, row = nv(r), nconstraints(r), pair(r, TORQUE_RATES), pair(r, ROW_RATES)
-    combine(r, pair(r, MOTION_RATES), -1.0, matrix(r, DDQ_DTAU), torques, n,
-            matrix(r, GAIN), row, m, n, 2 * n)
-    combine(r, pair(r, FORCE_RATES), -1.0, minus_gain(r), torques, n,
-            coupling_inverse(r), row, m, m, 2 * n)
-
-
-@kernel
-def half(A, n):
-    """The columns of a pair for v."""
-    return Matrix(A.start + n, A.step)
-
-
 @kernel
 def differentiate(r):
     """All derivatives, after the dynamics and the inverse of M."""
-    n, m, torques = nv(r), nconstraints(r), pair(r, TORQUE_RATES)
+    n = nv(r)
     for k in range(n):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
+    clear(r.work, offset(r, DTAU_DQ), n * n)        # contacts of two links fill it
     set_gravity(r)
     outward_bodies(r, False)
     add_contact_forces(r, offset(r, LAMBDA_C), offset(r, COMPOSITE_FORCE))
     inward(r)
     differentiate_contacts(r, True)
-    copy_rows(r, matrix(r, DTAU_DQ), torques, 1.0, n, n)
-    copy_rows(r, matrix(r, DTAU_DV), half(torques, n), 1.0, n, n)
-    differentiate_forces(r, offset(r, LAMBDA_C), torques.start, torques.step)
-    respond(r)
-    respond_to_torques(r)
-    solve_rates(r)
-    motions, forces = pair(r, MOTION_RATES), pair(r, FORCE_RATES)
-    copy_rows(r, motions, matrix(r, DDQ_DQ), 1.0, n, n)
-    copy_rows(r, half(motions, n), matrix(r, DDQ_DV), 1.0, n, n)
-    copy_rows(r, forces, matrix(r, DLAMBDA_DQ), 1.0, m, n)
-    copy_rows(r, half(forces, n), matrix(r, DLAMBDA_DV), 1.0, m, n)
+    differentiate_forces(r, offset(r, LAMBDA_C), offset(r, DTAU_DQ), n)
+    response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
+    respond_to_torques(r, response)
+    rows = offset(r, ROW_RATES)
+    respond(r, response, Rates(matrix(r, DTAU_DQ), rows_of(rows, 2 * n)),
+            Rates(matrix(r, DTAU_DV), rows_of(rows + n, 2 * n)), True,
+            Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
+            Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)))
     rates_to_origin(r, offset(r, LAMBDA_C), offset(r, DLAMBDA_DQ))
     for j in range(n):
         forces_to_origin(r, offset(r, DLAMBDA_DV) + j, n)

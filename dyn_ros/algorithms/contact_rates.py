@@ -256,12 +256,14 @@ def differentiate_contacts(r, accelerated):
     Without acceleration, only dvc_dq and dac_da; for a batch, only what other kernels read.
     """
     count = nconstraints(r) * nv(r)
-    for rows in (DVC_DQ, DAC_DA):
-        clear(r.work, offset(r, rows), count)
+    clear(r.work, offset(r, DAC_DA), count)
+    if not (accelerated and holds_lanes(r.work)):
+        clear(r.work, offset(r, DVC_DQ), count)
     if accelerated:
-        for rows in (DAC_DQ, DAC_DV):
-            clear(r.work, offset(r, rows), count)
         clear(r.work, offset(r, ROW_RATES), 2 * count)
+        if not holds_lanes(r.work):
+            clear(r.work, offset(r, DAC_DQ), count)
+            clear(r.work, offset(r, DAC_DV), count)
     for n in range(ncontacts(r)):
         bodies = Pair(body_of(r, n, 0), body_of(r, n, 1))
         motion = relative_motion(r, n, bodies)

@@ -56,6 +56,8 @@ from .aba import DINV, LINK_ACCELERATION
 from .constraint_forces import (
     COUPLING,
     EXCESS,
+    TRUNK_FORCES,
+    UNIT_FORCES,
     clear_eliminated,
     couple,
     last_velocity,
@@ -77,7 +79,7 @@ from .contacts import (
     second_placement,
 )
 from .root_axes import BODY_VELOCITY, ROTATION, from_parent, load_column
-from .semidefinite import WIDTH, absolute
+from .semidefinite import WIDTH, absolute, clear_rows
 
 LOCAL = int(ReferenceFrame.LOCAL)
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
@@ -247,11 +249,8 @@ def set_excess(r, n):
 # --- rows and the matrix J M^-1 J'
 
 @kernel
-def common_joint(r, n):
-    """The joint from which on the unit forces of contact n cancel in J, or 0."""
-    i, j = first_body(r, n), second_body(r, n)
-    if is_point(r, n):
-        return 0
+def common_joint(r, i, j):
+    """The last joint that moves the bodies of joints i and j, or 0."""
     while i != j:
         if i > j:
             i = parent(r, i)
@@ -261,26 +260,51 @@ def common_joint(r, n):
 
 
 @kernel
-def propagate_contact(r, n, eliminating, moving):
+def trunk(r):
+    """The last joint that moves all bodies in contact, or 0."""
+    found = max(first_body(r, 0), second_body(r, 0))
+    for n in range(ncontacts(r)):
+        for i in (first_body(r, n), second_body(r, n)):
+            if i > 0:
+                found = common_joint(r, found, i)
+    return found
+
+
+@kernel
+def propagate_bodies(r, n, end, eliminating, moving):
+    """Propagate the unit forces of contact n from both bodies to a joint."""
     i, j, start, stop = first_body(r, n), second_body(r, n), row_start(r, n), row_stop(r, n)
-    end = 0 if eliminating else common_joint(r, n)
     if i > 0:
         place_unit_forces(r, n, 0, 1.0)
-        propagate(r, i, end, start, stop, eliminating, moving)
+        propagate(r, offset(r, UNIT_FORCES), i, end, start, stop, eliminating, moving)
     if j > 0:
         place_unit_forces(r, n, 1, -1.0)
-        propagate(r, j, end, start, stop, eliminating, moving)
+        propagate(r, offset(r, UNIT_FORCES), j, end, start, stop, eliminating, moving)
+
+
+@kernel
+def propagate_contact(r, n, moving):
+    """J' of contact n. In J, unit forces of dimension 6 cancel from a common joint on."""
+    end = 0 if is_point(r, n) else common_joint(r, first_body(r, n), second_body(r, n))
+    propagate_bodies(r, n, end, False, moving)
 
 
 @kernel
 def propagate_contacts(r, eliminating, moving):
     """J' if not eliminating, else U^-1 J'; if moving, also the error of the bias acceleration."""
     clear_eliminated(r)
+    clear_rows(r, 6, nconstraints(r), offset(r, TRUNK_FORCES))
+    end = trunk(r) if eliminating else 0
     for n in range(ncontacts(r)):
         set_contact(r, n)
         if moving:
             set_excess(r, n)
-        propagate_contact(r, n, eliminating, moving)
+        if eliminating:
+            propagate_bodies(r, n, end, True, moving)
+        else:
+            propagate_contact(r, n, moving)
+    if end > 0:
+        propagate(r, offset(r, TRUNK_FORCES), end, 0, 0, nconstraints(r), True, moving)
 
 
 @kernel

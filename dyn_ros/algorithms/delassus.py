@@ -22,7 +22,7 @@ from .contact_system import TOLERANCE
 from .contacts import CONTACTS, ROWS, Contact, any_at_origin, contact_table, damping
 from .crba import COMPOSITE, crba_kernel
 from .factor import factor
-from .products import Matrix, copy_rows
+from .products import copy_rows, rows_of
 from .root_axes import place_body, set_root
 from .semidefinite import factor_cholesky, invert_semidefinite
 
@@ -161,7 +161,7 @@ def projected_inverse_kernel(r):
 @kernel
 def factor_delassus(r):
     m = nconstraints(r)
-    copy_rows(r, Matrix(offset(r, DELASSUS), m), Matrix(offset(r, COUPLING), WIDTH), 1.0, m, m)
+    copy_rows(r, rows_of(offset(r, DELASSUS), m), rows_of(offset(r, COUPLING), WIDTH), 1.0, m, m)
     factor_cholesky(r, m, offset(r, COUPLING), offset(r, PADDED), TOLERANCE)
     compact(r, PADDED, DELASSUS_CHOLESKY)
 

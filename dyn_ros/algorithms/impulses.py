@@ -50,15 +50,6 @@ from .constraint_forces import (
     eliminated_times,
     store_pivots,
 )
-from .contact_derivatives import (
-    FORCE_RATES,
-    RESPONSE,
-    TORQUE_RATES,
-    coupling_inverse,
-    matrix,
-    minus_gain,
-    respond,
-)
 from .contact_rates import (
     DAC_DA,
     DVC_DQ,
@@ -66,6 +57,13 @@ from .contact_rates import (
     differentiate_contacts,
     differentiate_forces,
     rates_to_origin,
+)
+from .contact_response import (
+    Rates,
+    Response,
+    matrix,
+    respond,
+    respond_to_torques,
 )
 from .contact_rows import (
     contact_velocities,
@@ -91,8 +89,7 @@ from .crba import crba_kernel
 from .factor import factor, solve_outward
 from .jacobians import J
 from .kinematics import OA_GF, OV
-from .minverse import MINV, inverse_after_elimination, inverse_after_factor
-from .products import combine, copy_rows, multiply
+from .minverse import inverse_after_elimination, inverse_after_factor
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
     COMPOSITE_INERTIA,
@@ -117,6 +114,8 @@ DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"), "Derivative of the imp
                                                           "with respect to configuration.")
 DIMPULSE_DV = field("dimpulse_dv", ("constraints", "nv"), "Derivative of the impulses of contacts "
                                                           "with respect to velocity.")
+DV_DP = field("_dv_dp", ("nv", "nv"))                   # with respect to momentum
+DIMPULSE_DP = field("_dimpulse_dp", ("constraints", "nv"))
 PREVIOUS = field("_previous_impulse", ("constraints",))
 
 
@@ -215,28 +214,23 @@ def outward_impact(r):
 @kernel
 def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
-    torques = matrix(r, TORQUE_RATES)
     add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
+    clear(r.work, offset(r, DTAU_DQ), nv(r) * nv(r))    # contacts of two links fill it
     inward_at_rest(r, offset(r, DTAU_DQ))
-    copy_rows(r, matrix(r, DTAU_DQ), torques, 1.0, nv(r), nv(r))
-    differentiate_forces(r, offset(r, IMPULSE_C), torques.start, torques.step)
+    differentiate_forces(r, offset(r, IMPULSE_C), offset(r, DTAU_DQ), nv(r))
 
 
 @kernel
-def solve_impact_rates(r):
-    """d(impulse) = K dp - G^-1 drow and d(v_after) = Y d(impulse) - M^-1 dp, with
-    contact_derivatives.py's Y, K and G, and the derivative dp of the momentum.
-    """
-    n, m, s = nv(r), nconstraints(r), 1.0 + restitution(r)
-    momentum_rates, Y = matrix(r, TORQUE_RATES), matrix(r, RESPONSE)
-    forces = matrix(r, FORCE_RATES)                 # with the opposite sign
-    combine(r, forces, 1.0, minus_gain(r), momentum_rates, n,
-            coupling_inverse(r), matrix(r, DVC_DQ), m, m, n)
-    combine(r, matrix(r, DQ_AFTER_DQ), -1.0, matrix(r, MINV), momentum_rates, n, Y, forces, m,
-            n, n)
-    copy_rows(r, forces, matrix(r, DIMPULSE_DQ), -1.0, m, n)
-    multiply(r, matrix(r, DIMPULSE_DV), -s, coupling_inverse(r), matrix(r, DAC_DA), m, m, n)
-    multiply(r, matrix(r, DQ_AFTER_DV), 1.0, Y, matrix(r, DIMPULSE_DV), n, m, n)
+def solve_rates(r):
+    """d(v_after) and d(impulse), from the rates of momentum and rows."""
+    n, torques = nv(r), Response(matrix(r, DV_DP), matrix(r, DIMPULSE_DP))
+    J = offset(r, DAC_DA)
+    for k in range(nconstraints(r) * n):
+        store(r.work, J + k, (1.0 + restitution(r)) * load(r.work, J + k))
+    respond(r, torques, Rates(matrix(r, DTAU_DQ), matrix(r, DVC_DQ)),
+            Rates(matrix(r, DTAU_DQ), matrix(r, DAC_DA)), False,
+            Response(matrix(r, DQ_AFTER_DQ), matrix(r, DIMPULSE_DQ)),
+            Response(matrix(r, DQ_AFTER_DV), matrix(r, DIMPULSE_DV)))
     for k in range(n):
         increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
@@ -247,8 +241,8 @@ def differentiate(r):
     outward_impact(r)
     differentiate_contacts(r, False)
     differentiate_momentum(r)
-    respond(r)
-    solve_impact_rates(r)
+    respond_to_torques(r, Response(matrix(r, DV_DP), matrix(r, DIMPULSE_DP)))
+    solve_rates(r)
     rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
     for j in range(nv(r)):
         forces_to_origin(r, offset(r, DIMPULSE_DV) + j, nv(r))

@@ -21,7 +21,7 @@ from .aba import LINK_ACCELERATION, eliminate_all, outward_velocities
 from .algorithm import Algorithm
 from .constraint_forces import COUPLING, ELIMINATED, EXCESS, clear_eliminated
 from .constraints import moving_index
-from .contact_derivatives import RESPONSE
+from .contact_response import RESPONSE
 from .contact_rows import (
     LOCAL,
     contact_velocities,
@@ -55,7 +55,7 @@ from .delassus import (
 )
 from .factor import factor
 from .minverse import MINV, inverse_after_elimination, inverse_after_factor
-from .products import Matrix, multiply
+from .products import multiply, rows_of
 from .rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
 from .semidefinite import WIDTH, invert_semidefinite
 
@@ -109,7 +109,7 @@ def set_frame(r):
     clear(r.work, offset(r, EXCESS), nconstraints(r))
     clear(r.work, offset(r, LINK_ACCELERATION), 6)
     set_contact(r, 0)
-    propagate_contact(r, 0, False, True)
+    propagate_contact(r, 0, True)
     store_jacobian(r, offset(r, CONTACT_JACOBIAN))
     v = contact_velocities(r, 0).first
     if axes_of(r, 0) != LOCAL and not is_at_origin(r, 0):
@@ -121,14 +121,14 @@ def set_frame(r):
 @kernel
 def invert_jacobian(r):
     """Lambda and M^-1 J' Lambda, after ``set_frame`` and the inverse of M."""
-    n, m, columns = nv(r), nconstraints(r), Matrix(offset(r, ELIMINATED), WIDTH)
-    Y, lambda_ = Matrix(offset(r, RESPONSE), m), Matrix(offset(r, PADDED), WIDTH)
-    multiply(r, Y, 1.0, Matrix(offset(r, MINV), n), columns, n, n, m)
-    multiply(r, Matrix(offset(r, COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
+    n, m, columns = nv(r), nconstraints(r), rows_of(offset(r, ELIMINATED), WIDTH)
+    Y, lambda_ = rows_of(offset(r, RESPONSE), m), rows_of(offset(r, PADDED), WIDTH)
+    multiply(r, Y, 1.0, rows_of(offset(r, MINV), n), columns, n, n, m)
+    multiply(r, rows_of(offset(r, COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
     damp(r)
     invert_padded(r)
     for j in range(n):
-        multiply(r, Matrix(offset(r, JBAR) + m * j, m), 1.0, Matrix(Y.start + m * j, 1), lambda_,
+        multiply(r, rows_of(offset(r, JBAR) + m * j, m), 1.0, rows_of(Y.start + m * j, 1), lambda_,
                  1, m, m)
 
 

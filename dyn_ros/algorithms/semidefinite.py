@@ -49,8 +49,18 @@ def absolute(x):
 
 @kernel
 def copy_rows(r, n, A, target):
-    for k in range(0, WIDTH * n, simd_width(r.work)):
-        store_simd(r.work, target + k, LANES, load_simd(r.work, A + k, LANES))
+    """target <- A, in whole vectors."""
+    for i in range(0, WIDTH * n, WIDTH):
+        for k in range(i, i + n, simd_width(r.work)):
+            store_simd(r.work, target + k, LANES, load_simd(r.work, A + k, LANES))
+
+
+@kernel
+def clear_rows(r, rows, n, A):
+    """Clear rows of n numbers, in whole vectors."""
+    for i in range(0, WIDTH * rows, WIDTH):
+        for k in range(i, i + n, simd_width(r.work)):
+            store_simd(r.work, A + k, LANES, lift(0.0, load_simd(r.work, A, LANES)))
 
 
 @kernel
@@ -70,7 +80,7 @@ def factor_semidefinite(r, n, A, shift):
     """
     W, E, D = offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
     copy_rows(r, n, A, W)
-    clear(r.work, E, WIDTH * n)
+    clear_rows(r, n, n, E)
     for k in range(n):
         increase(r.work, W + WIDTH * k + k, shift)
         store(r.work, E + WIDTH * k + k, 1.0)
@@ -277,12 +287,14 @@ def store_inverse(r, n, target):
             row = E + WIDTH * k + j
             store_simd(r.work, row, LANES, s * load_simd(r.work, row, LANES))
     for i in range(n):
-        for j in range(0, n, simd_width(r.work)):
+        for j in range(0, i + 1 if holds_lanes(r.work) else n, simd_width(r.work)):
             total = lift(0.0, load_simd(r.work, E, LANES))
             for k in range(max(i, j), n):
                 row = E + WIDTH * k
                 total = total + load(r.work, row + i) * load_simd(r.work, row + j, LANES)
             store_simd(r.work, target + WIDTH * i + j, LANES, total)
+            if holds_lanes(r.work):                 # the lower triangle, and the upper one with it
+                store_simd(r.work, target + WIDTH * j + i, LANES, total)
 
 
 @kernel
@@ -306,6 +318,12 @@ def store_pseudoinverse(r, n, A, tolerance, target):
 def invert_semidefinite(r, n, A, shift, tolerance, target):
     """target <- (A + shift I)^-1; without shift, the pseudoinverse if A is singular."""
     factor_semidefinite(r, n, A, shift)
+    invert_factored(r, n, A, shift, tolerance, target)
+
+
+@kernel
+def invert_factored(r, n, A, shift, tolerance, target):
+    """``invert_semidefinite``, after ``factor_semidefinite``."""
     if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
         store_inverse(r, n, target)
     else:

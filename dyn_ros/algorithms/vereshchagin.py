@@ -66,6 +66,7 @@ from .constraint_forces import (
     COUPLING,
     EXCESS,
     FORCE,
+    UNIT_FORCES,
     accelerate_projected,
     add_free_motion,
     clear_eliminated,
@@ -143,7 +144,8 @@ def propagate_constraints(r, eliminating):
         for k in range(run_start(r, n), run_stop(r, n)):
             store_unit_force(r, k, force_moved(p, unit_force(r, k)))
             store(r.work, offset(r, EXCESS) + k, -load(r.work, offset(r, BETA) + k))
-        propagate(r, tip_joint(r, n), 0, run_start(r, n), run_stop(r, n), eliminating, True)
+        propagate(r, offset(r, UNIT_FORCES), tip_joint(r, n), 0, run_start(r, n), run_stop(r, n),
+                  eliminating, True)
     if not eliminating:
         eliminate_columns(r)
 
