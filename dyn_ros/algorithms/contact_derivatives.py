@@ -67,6 +67,8 @@ DLAMBDA_DV = field("dlambda_dv", ("constraints", "nv"),
 DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
                      "Derivative of the contact forces with respect to torque [N, N m per N m, "
                      "N].")
+
+
 @kernel
 def differentiate(r):
     """All derivatives, after the dynamics and the inverse of M."""
