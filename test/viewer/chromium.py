@@ -4,7 +4,7 @@
 import shutil
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SLOW = 60_000      # ms: pictures are drawn without a graphics card
+SLOW = 120_000     # ms: pictures are drawn without a graphics card, beside other tests
 SWITCHES = [f"--{each}" for each in (
     "no-sandbox", "disable-gpu", "use-gl=angle", "use-angle=swiftshader",
     "enable-unsafe-swiftshader", "disable-quic", "no-first-run", "disable-background-networking",
