@@ -203,10 +203,10 @@ class RobotNode(BaseNode):
 
         self.diagnose("loading functions")
         precompile = partial(dyn_ros.precompile, progress=progress, coupled=coupled)
-        compiled = precompile(self.kernels, batch=False, more=(TAKE,), load=False)
+        compiled = precompile(self.kernels, batch=False, load=False)
         compiled += precompile(self.batch_kernels, load=False)
-        precompile([name for name in self.kernels if name == "all_terms"], batch=False,
-                   more=(TAKE,))
+        compiled += precompile([name for name in self.kernels if name == "all_terms"],
+                               batch=False, more=(TAKE,))
         if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import repeated_kernel
 from .cdr import JointStateFields, Layout
-from .repeated_kernel import TAKE
+from .repeated_kernel import LENGTH, TAKE
 from .state import StateCollector, Whole
 
 
@@ -42,7 +41,7 @@ class RepeatedStates:
         spans = np.array(layout.spans, np.int64)
         image = np.frombuffer(layout.image, np.uint8)
         self._kept = joints, spans, image       # the table has their addresses
-        self._table = np.zeros(repeated_kernel.LENGTH, np.int64)
+        self._table = np.zeros(LENGTH, np.int64)
         self._table[:] = (
             layout.struct.size, image.ctypes.data, len(spans), spans.ctypes.data, len(joints),
             joints.ctypes.data, state.q.ctypes.data, state.v.ctypes.data,
@@ -50,11 +49,11 @@ class RepeatedStates:
         self._address = self._table.ctypes.data
 
     @classmethod
-    def after(cls, layout: Layout | None, fields: JointStateFields,
+    def after(cls, layout: Layout, fields: JointStateFields,
               state: StateCollector) -> RepeatedStates | None:
         """Return what takes messages like this one, which has been taken; None if nothing can."""
         whole = state.whole(fields.name)
-        if TAKE.call is None or layout is None or whole is None or not len(fields.velocity):
+        if TAKE.call is None or whole is None or not len(fields.velocity):
             return None
         return cls(layout, fields, state, whole)
 
