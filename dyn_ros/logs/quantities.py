@@ -37,8 +37,7 @@ QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "cent
 _CHUNK = 1 << 13        # states: their intermediate results remain in the caches
 _SETTLED = 16.0         # periods of the cutoff after which the ends of the states no longer matter
 _FEWEST = 4             # samples of a run that is differentiated
-_INERTIA = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2),
-            ("izz", 2, 2))
+_INERTIA = "ixx", "ixy", "ixz", "iyy", "iyz", "izz"
 _OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg"),
              "energy": ("kinetic_energy", "potential_energy")}
 REQUIREMENTS = {"nle": "velocities", "torque": "velocities", "residual": "velocities and efforts",
@@ -270,19 +269,18 @@ class _Maker:
 
     def centroidal(self, terms: dict[str, Array]) -> None:
         """The robot as one body: center of mass, momentum and locked inertia."""
-        Ig, base = terms["Ig"], self._model.base_inertia
-        moving = Body(np.ascontiguousarray(Ig[:, 0, 0]), terms["com"], Ig[:, 3:, 3:])
-        body, lever = joined(moving, base.mass, base.com, base.rotational)
-        fx, fy, fz, mx, my, mz = moved(lever, terms["hg"])
+        body, lever = joined(Body.of_links(terms["Ig"], terms["com"]),
+                             Body.of(self._model.base_inertia))
+        fx, fy, fz, mx, my, mz = moved(lever, terms["hg"].T)
         self.add("mass", body.mass, "kg")
-        self._add_vector("com", body.com.T, "m")
+        self._add_vector("com", body.com, "m")
         with np.errstate(divide="ignore", invalid="ignore"):
             speed = np.where(body.mass > 0.0, [fx, fy, fz] / body.mass, math.nan)
         self._add_vector("com_velocity", speed, "m/s")
         self._add_vector("linear_momentum", (fx, fy, fz), "kg m/s")
         self._add_vector("angular_momentum", (mx, my, mz), "kg m2/s")
-        for name, i, j in _INERTIA:
-            self.add(f"locked_inertia.{name}", body.rotational[:, i, j], "kg m2")
+        for name, numbers in zip(_INERTIA, body.rotational):
+            self.add(f"locked_inertia.{name}", numbers, "kg m2")
 
     def _add_vector(self, name: str, numbers: Any, unit: str) -> None:
         for axis, values in zip("xyz", numbers):

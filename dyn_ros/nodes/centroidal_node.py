@@ -137,7 +137,7 @@ class CentroidalNode(RobotNode):
         if a is None:
             return None
         lever = whole_robot(robot, state, terms).lever
-        return moved(lever, terms.Ag @ a + terms.dhg_drift)
+        return moved(lever, (terms.Ag @ a + terms.dhg_drift).tolist())
 
     def _acceleration(self, robot: RobotContext, state: State, terms: Terms) -> Array | None:
         """Return the joint accelerations, (nv,), or None if they are unknown."""
@@ -203,10 +203,8 @@ class _Writer:
     def write(self, whole: Whole, rate: Sequence[float] | None) -> Template:
         """Write the robot as one body, and the rate of its momentum if it is known."""
         body = whole.body
-        self._mass[0] = self._inertia[0] = body.mass
-        self._com[:] = self._inertia[1:4] = body.com
-        (ixx, ixy, ixz), (_, iyy, iyz), (_, _, izz) = body.rotational.tolist()
-        self._inertia[4:] = ixx, ixy, ixz, iyy, iyz, izz
+        self._mass[0], self._com[:] = body.mass, body.com
+        self._inertia[:] = body.mass, *body.com, *body.rotational
         for fields, momentum in ((self._momentum, whole.momentum), (self._rate, rate)):
             if momentum is not None:
                 velocity, linear, angular = fields

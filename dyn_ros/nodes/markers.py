@@ -297,7 +297,7 @@ def com(node: Any, robot: RobotContext, look: Look) -> Draw:
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         whole = whole_robot(robot, state, terms).body
-        balls.balls([0], whole.com[None], np.array([look.scale]))
+        balls.balls([0], np.array([whole.com]), np.array([look.scale]))
         return [balls]
     return draw
 
@@ -309,10 +309,10 @@ def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
     axes = np.array([*(each[0] for each in shapes.across(up[None])), up]).T
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
-        whole = whole_robot(robot, state, terms).body
-        ground = shapes.on_ground(whole.com, up, look.height)
+        center = np.array(whole_robot(robot, state, terms).body.com)
+        ground = shapes.on_ground(center, up, look.height)
         discs.solids([0], ground[None], axes[None], np.array([[look.scale, look.scale, 0.0]]))
-        lines.lines([0], np.array([[whole.com, ground]]))
+        lines.lines([0], np.array([[center, ground]]))
         return discs, lines
     return draw
 
@@ -354,7 +354,7 @@ def _momentum(robot: RobotContext, look: Look, part: slice) -> Draw:
         if h is None:
             arrows.show([])
         else:
-            arrows.arrows([0], whole.com[None], look.scale * np.array([h[part]]))
+            arrows.arrows([0], np.array([whole.com]), look.scale * np.array([h[part]]))
         return [arrows]
     return draw
 
@@ -366,8 +366,8 @@ def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         whole = whole_robot(robot, state, terms).body
         if whole.mass > 0.0:
-            spread, axes = shapes.principal_spread(whole.mass, whole.rotational)
-            solids.solids([0], whole.com[None], axes[None],
+            spread, axes = shapes.principal_spread(whole.mass, whole.matrix())
+            solids.solids([0], np.array([whole.com]), axes[None],
                           look.scale * shapes.ELLIPSOID * spread[None])
         return [solids]
     return draw

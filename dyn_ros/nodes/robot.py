@@ -11,6 +11,7 @@ import numpy as np
 
 import dyn_ros
 from dyn_ros import Data, Model
+from dyn_ros.model.bodies import Body
 from dyn_ros.model.types import Array
 
 from .state import Rejected, State, StateCollector, abbreviated
@@ -125,6 +126,7 @@ class RobotContext:
         self.received = -math.inf
         self._state: State | None = None        # that `_computed` belongs to
         self._computed: dict[str, Any] = {}
+        self._base: Body | None = None          # None after a change of payloads
         self.payloads = {} if payloads is None else payloads
         self.payload_changes = 0
         self.left_out: list[str] = []
@@ -164,18 +166,29 @@ class RobotContext:
         """Call `Model.set_payload`, and keep the payload for later descriptions."""
         self.model.set_payload(name, *body)
         self.payloads[name] = body
-        self.payload_changes += 1
+        self._payloads_changed()
 
     def clear_payload(self, name: str | None = None) -> None:
         """Call `Model.clear_payload`; also removes a payload that was not applied."""
         if name is not None and name not in self.payloads:
             raise Rejected(f"no payload named {name!r:.80}; available: "
                            + (abbreviated(list(self.payloads)) or "none"))
-        self.payload_changes += 1
         for each in list(self.payloads) if name is None else [name]:
             del self.payloads[each]
             if each in self.model.payloads:
                 self.model.clear_payload(each)
+        self._payloads_changed()
+
+    def _payloads_changed(self) -> None:
+        self.payload_changes += 1
+        self._base = None
+
+    @property
+    def base(self) -> Body:
+        """The fixed base link and its payloads, expressed in the root frame."""
+        if self._base is None:
+            self._base = Body.of(self.model.base_inertia)
+        return self._base
 
     @property
     def world_frame(self) -> str:

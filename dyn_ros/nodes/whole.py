@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dyn_ros.model.bodies import Body, joined, moved
-from dyn_ros.model.types import Array
 
 from .dispatch import Terms
 from .robot import RobotContext
@@ -26,13 +25,13 @@ class Whole(NamedTuple):
     body : Body
     momentum : sequence of float (6,), optional
         About the center of mass; None if a velocity is unknown.
-    lever : ndarray (3,)
+    lever : sequence of float (3,)
         From the center of mass of the robot to that of the moving links.
     """
 
     body: Body
     momentum: Sequence[float] | None
-    lever: Array
+    lever: Sequence[float]
 
 
 def whole_robot(robot: RobotContext, state: State, terms: Terms) -> Whole:
@@ -41,10 +40,8 @@ def whole_robot(robot: RobotContext, state: State, terms: Terms) -> Whole:
 
 
 def _whole(robot: RobotContext, state: State, terms: Terms) -> Whole:
-    Ig, com = terms.Ig, terms.com
-    moving = Body(float(Ig[0, 0]), com, Ig[3:, 3:])
-    if not math.isfinite(moving.mass + com.sum() + moving.rotational.sum()):
+    moving = Body.of_links(terms.Ig, terms.com)
+    if not math.isfinite(moving.mass + sum(moving.com) + sum(moving.rotational)):
         raise Rejected(TOO_LARGE)
-    base = robot.model.base_inertia
-    whole, lever = joined(moving, base.mass, base.com, base.rotational)
-    return Whole(whole, None if state.v is None else moved(lever, terms.hg), lever)
+    whole, lever = joined(moving, robot.base)
+    return Whole(whole, None if state.v is None else moved(lever, terms.hg.tolist()), lever)

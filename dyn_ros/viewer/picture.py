@@ -49,11 +49,9 @@ class Picture:
         """
         state = SimpleNamespace(v=v, effort=None)
         bodies = self._bodies(state, terms) if wanted(session, "inertia") else ()
-        base = self._model.base_inertia
-        moving = Body(float(terms.Ig[0, 0]), terms.com, terms.Ig[3:, 3:])
-        if moving.mass + base.mass > 0.0:
-            whole, _ = joined(moving, base.mass, base.com, base.rotational)
-            self._ball.balls([0], whole.com[None], np.array([BALL]))
+        whole, _ = joined(Body.of_links(terms.Ig, terms.com), Body.of(self._model.base_inertia))
+        if whole.mass > 0.0:
+            self._ball.balls([0], np.array([whole.com]), np.array([BALL]))
         for topic, some in (
                 (DYNAMICS, [*self._torques(state, terms), *bodies]),
                 (CENTROIDAL, [self._ball])):

@@ -178,6 +178,19 @@ def test_contexts_lock_joints():
                             "joints": ["elbow_pitch"]})
 
 
+def test_the_fixed_base_has_its_payloads():
+    robot = RobotContext(ARM7, VALUES)
+    link, before = robot.model.base_inertia, robot.base
+    robot.set_payload("box", "base_link", 2.0, (0.3, -0.2, 0.5), np.diag([0.01, 0.02, 0.03]))
+    assert robot.base.mass == before.mass + 2.0
+    close(robot.base.com, (before.mass * np.array(before.com) + [0.6, -0.4, 1.0])
+          / robot.base.mass)
+    close(robot.base.matrix(), robot.model.base_inertia.rotational)
+    robot.clear_payload("box")
+    assert robot.base == before
+    close(before.matrix(), link.rotational)
+
+
 # Friction
 
 
