@@ -22,6 +22,7 @@ from ..algorithms import (
     rnea,
 )
 from ..model import Data, ReferenceFrame
+from ..model.payload import parameters as inertias
 from ..spatial.types import Array
 from .reversals import FEWEST, distances, settled
 from .samples import Samples, is_measured
@@ -134,10 +135,11 @@ class Recording:
                  contact_dimension: int, conditions: Conditions | None = None) -> None:
         self._unknowns, self._samples, self._rows = unknowns, samples, rows
         self._stribeck, self._threads, self._progress = stribeck, threads, progress
-        self._model = copy.copy(unknowns.model)      # its parameters are set by each estimate
+        self._model = copy.copy(unknowns.model)
         self._model.armature = np.zeros(self._model.nv)
+        # each estimate writes the numbers that the algorithms read; the links remain as they are
+        self._inertias = inertias(self._model)
         self._data = Data(self._model)
-        self._assigned: list[Array | None] = [None]
         self._actuated = is_actuated(self._model)
         self._has_friction = bool(unknowns.active[unknowns.bodies + self._model.nv:].any())
         self._dimension = contact_dimension
@@ -185,13 +187,20 @@ class Recording:
 
     def features(self, samples: Samples) -> Array:
         """The columns of each row for armature and friction, (B, nv, 5); zeros for base joints."""
-        a, v = samples.a, samples.v
         found = np.empty((len(samples), self._model.nv, len(FEATURES)))
-        direction = np.sign(v) * (np.abs(v) > self.conditions.threshold)
-        found[..., 0], found[..., 1], found[..., 2], found[..., 3] = a, v, direction, 1.0
-        found[..., 4] = direction * np.exp(-(v / self._stribeck) ** 2)
+        for n, column in enumerate(self._columns(samples)):
+            found[..., n] = column
         found[:, ~self._actuated] = 0.0
         return found
+
+    def _columns(self, samples: Samples) -> tuple[Array | float, ...]:
+        """What each of ``FEATURES`` multiplies, (B, nv)."""
+        v = samples.v
+        direction = np.sign(v) * (np.abs(v) > self.conditions.threshold)
+        decreasing = direction
+        if np.isfinite(self._stribeck).any():
+            decreasing = direction * np.exp(-(v / self._stribeck) ** 2)
+        return samples.a, v, direction, 1.0, decreasing
 
     def weights(self, samples: Samples) -> Array:
         """Weights of the rows of each sample, (B, nv).
@@ -210,14 +219,14 @@ class Recording:
 
     def torques(self, samples: Samples, parameters: Array) -> Array:
         """Modelled torques, (B, nv)."""
-        unknowns, model = self._unknowns, self._model
-        if self._assigned[0] is not parameters:
-            model.inertial_parameters = parameters[:unknowns.bodies].reshape(-1, 10)
-            self._assigned[0] = parameters
-        own = parameters[unknowns.bodies:].reshape(len(FEATURES), model.nv)
-        found = rnea(model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
+        bodies = self._unknowns.bodies
+        self._inertias[:] = parameters[:bodies].reshape(-1, 10)
+        own = parameters[bodies:].reshape(len(FEATURES), self.nv) * self._actuated
+        found = rnea(self._model, self._data, samples.q, samples.v, samples.a, samples.f_ext,
                      threads=self._threads)
-        found += np.einsum("bkf,fk->bk", self.features(samples), own)
+        for column, numbers in zip(self._columns(samples), own):
+            if numbers.any():
+                found += column * numbers
         return found
 
     def residuals(self, samples: Samples, parameters: Array) -> tuple[Array, Array | float]:

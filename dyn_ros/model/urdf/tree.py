@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...spatial.inertia import Inertia
+from ...spatial.value import frozen
 
 ONE_DOF = ("revolute", "continuous", "prismatic")
 MOVING = ONE_DOF + ("floating", "planar")
@@ -83,6 +85,9 @@ class Joint:
     damping: float
     friction: float
 
+    def __post_init__(self) -> None:
+        _freeze(self, "placement", "axis")
+
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -111,6 +116,9 @@ class Frame:
     parent_frame: int
     inertia: Inertia
 
+    def __post_init__(self) -> None:
+        _freeze(self, "placement")
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -134,3 +142,13 @@ class Tree:
     frames: tuple[Frame, ...]
     base_inertia: Inertia
     warnings: tuple[str, ...]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
+        return self     # nothing in it can be changed
+
+
+def _freeze(owner: Joint | Frame, *names: str) -> None:
+    """Make arrays read-only."""
+    for name in names:
+        array = getattr(owner, name)
+        object.__setattr__(owner, name, frozen(array, array.shape))
