@@ -101,8 +101,9 @@ class Client:
             lambda: publisher.get_subscription_count() and subscription.get_publisher_count(), 20.0)
         assert ready, f"{namespace + topic}: no answer"
         message.header.stamp.sec += 1
-        # both ends have found each other for good
-        if not any([self._trip(publisher, message, nanosec, arrived) for nanosec in range(50)]):
+        # after these, both ends have found each other for good
+        trips = [self._trip(publisher, message, nanosec, arrived) for nanosec in range(50)]
+        if not any(trips):
             raise SystemExit(f"{namespace + topic}: none of 50 messages was answered; end other "
                              "ROS processes of this machine and run it again")
         times, lost = [], 0
