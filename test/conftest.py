@@ -7,8 +7,10 @@ folder of its own, and both are settled before anything imports rclpy. Modules o
 such as the peer harness, are importable from every test.
 
 A run of all tests first compiles all functions, in parallel. With pytest-xdist and
-`-n 2 --dist loadgroup`, one process runs the tests that use ROS, and one those in a browser.
+`-n 3 --dist loadgroup --no-loadscope-reorder`, one process begins with the tests of the nodes, one
+with those in a browser, and one with those of the demo: these wait while others compute.
 """
+import faulthandler
 import gc
 import importlib.util
 import os
@@ -17,12 +19,14 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-USE_ROS = ("demo", "nodes", "viewer/test_browser.py")
+LONGEST = ["nodes", "browser", "demo"]      # groups of tests
+HANGS, RENEWED = 300.0, 30.0    # seconds
 
 if importlib.util.find_spec("dyn_ros") is None:     # no `make setup`: the engine from its sources
     sys.path.append(str(TESTS.parent))
@@ -59,6 +63,34 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class Watch:
+    """Prints the stacks of all threads if a test hangs.
+
+    The option of pytest starts a thread for each test and waits for its end, which takes
+    milliseconds if other processes are busy. This is renewed at most every `RENEWED` seconds.
+    """
+
+    def __init__(self):
+        self._stderr = os.dup(2)
+        self._renew = 0.0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self):
+        if time.monotonic() > self._renew:
+            self._renew = time.monotonic() + RENEWED
+            faulthandler.dump_traceback_later(HANGS, file=self._stderr)
+
+    def pytest_exception_interact(self):
+        self._renew = 0.0           # pytest has stopped it
+
+    def pytest_sessionfinish(self):
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Watch())
+
+
 @pytest.fixture(scope="module")
 def other_domain():
     """A domain that no test process has as its own, for what must not meet the other tests."""
@@ -88,15 +120,24 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Have pytest-xdist run a group of tests in one process: those of a file, or that use ROS."""
+    """Have pytest-xdist run a group of tests in one process.
+
+    The longest groups are first, so that no process waits at the end for the one that has them.
+    """
     if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:
-        place = item.path.relative_to(TESTS)
-        uses_ros = any(place.is_relative_to(one) for one in USE_ROS)
-        item.add_marker(pytest.mark.xdist_group(
-            "ros" if uses_ros else "browser" if "browser" in item.fixturenames
-            else item.path.stem))
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(group(item), len(order)))
+
+
+def group(item):
+    """The group of a test: those of the nodes, of the demo, in a browser, or of a file."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    if folder in LONGEST:
+        return folder
+    return "browser" if "browser" in item.fixturenames else item.path.stem
 
 
 def pytest_collection_finish():

@@ -29,6 +29,7 @@ import pinocchio
 import pytest
 
 import dyn_ros
+from dyn_ros.model.urdf import read_urdf
 
 OWN_ROBOTS = Path(__file__).parent / "robots"
 EXAMPLE_ROBOTS = Path(importlib.metadata.distribution("example-robot-data").locate_file(
@@ -64,7 +65,7 @@ ROOT_JOINTS = {
     "floating": pinocchio.JointModelFreeFlyer,
     "planar": pinocchio.JointModelPlanar,
 }
-
+STENCIL = np.array([-2.0, -1.0, 1.0, 2.0])
 
 # Robots assembled in Python, since a URDF has no spherical joints: the first part of each.
 BUILT = {"ball_joints": "limb", "every_joint_on_balls": "every_joint"}
@@ -138,14 +139,19 @@ def pinocchio_of(model):
     return pin
 
 
-def new_pair(robot, root_joint=None, mimic="project"):
-    """A robot in both engines, with models that the caller may change."""
+@functools.cache
+def _read(robot, root_joint, mimic):
+    """The tree of a robot and its Pinocchio model, which nobody changes."""
     if robot in BUILT:
         model = assembled(robot, root_joint, mimic)
-        return Pair(model, pinocchio_of(model))
-    xml = urdf(robot)
-    return Pair(dyn_ros.Model.from_urdf(xml, root_joint, mimic=mimic),
-                pinocchio_model(xml, root_joint))
+        return model.tree, pinocchio_of(model)
+    return read_urdf(urdf(robot), root_joint, mimic), pinocchio_model(urdf(robot), root_joint)
+
+
+def new_pair(robot, root_joint=None, mimic="project"):
+    """A robot in both engines, with models that the caller may change."""
+    tree, pin = _read(robot, root_joint, mimic)
+    return Pair(dyn_ros.Model(tree), pin.copy())
 
 
 pair = functools.cache(new_pair)
@@ -333,19 +339,21 @@ def as_tuple(found):
 
 def along(pair, q, direction, function, step=1e-4):
     """Derivative of function(q) along a velocity, to the fourth order in the step."""
-    at = {k: np.array(function(pair.model.integrate(q, k * step * direction)))
-          for k in (-2, -1, 1, 2)}
-    return (8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step)
+    steps = step * STENCIL[:, None] * direction
+    return _slope([np.array(function(moved)) for moved in pair.model.integrate(q, steps)], step)
 
 
 def in_time(pair, q, v, a, function, step=1e-4):
     """Rate of function(q, v) as the robot moves with v and accelerates with a."""
-    at = {}
-    for k in (-2, -1, 1, 2):
-        t = k * step
-        middle = pair.model.integrate(q, t * v + 0.5 * t * t * a)
-        at[k] = np.array(function(middle, v + t * a))
-    return (8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * step)
+    t = step * STENCIL[:, None]
+    middles = pair.model.integrate(q, t * v + 0.5 * t * t * a)
+    return _slope([np.array(function(*moved)) for moved in zip(middles, v + t * a)], step)
+
+
+def _slope(values, step):
+    """The derivative to the fourth order, from the values at the steps of `STENCIL`."""
+    back_2, back_1, ahead_1, ahead_2 = values
+    return (8.0 * (ahead_1 - back_1) - (ahead_2 - back_2)) / (12.0 * step)
 
 
 def close(actual, expected, rtol=1e-10, scale=None):

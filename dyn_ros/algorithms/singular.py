@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..model.types import Array, Model
-from ..spatial.lie import quaternion_exp, rotate
+from ..spatial.lie import cross, quaternion_exp, rotate
 
 _ROUNDING = 2e-15        # relative size of a pivot below which a kernel has no significant digits
 _CHUNK = 256             # states at a time, which limits the memory for their Jacobians
@@ -125,7 +125,7 @@ def _roots_of_inertia(model, q):
         mass, com = inertia.mass, np.asarray(inertia.com)
         about_com = np.asarray(inertia.rotational)
         principal, axes = np.linalg.eigh(about_com)
-        at_com = linear - np.cross(com, angular, axisb=1).swapaxes(-1, -2)
+        at_com = linear - cross(com, angular.swapaxes(-1, -2)).swapaxes(-1, -2)
         about_origin = about_com + mass * (com @ com * np.eye(3) - np.outer(com, com))
         roots += [np.sqrt(mass) * at_com,
                   np.sqrt(abs(principal))[:, None] * (axes.T @ angular)]
@@ -148,7 +148,7 @@ def _jacobians(model, q):
         J = np.zeros((len(q), 6, model.nv))
         if joint.parent >= 0:
             parent, back = jacobians[joint.parent], R.swapaxes(-1, -2)
-            arms = np.cross(parent[:, 3:], p[..., None], axis=1)
+            arms = cross(parent[:, 3:].swapaxes(-1, -2), p[:, None]).swapaxes(-1, -2)
             J[:, :3], J[:, 3:] = back @ (parent[:, :3] + arms), back @ parent[:, 3:]
             R = rotations[joint.parent] @ R
         S = _subspace(joint)

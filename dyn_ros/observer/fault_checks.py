@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,14 +126,27 @@ def row_of(q: Array, v: Array, block: list[tuple[Array, Array, Array]], limit: A
                 (near.mean(axis=0) > _CLIPPED) & (limit > 0.0), np.array(len(raw)))
 
 
+def table_of(rows: Iterable[Row]) -> Row:
+    return Row(*(np.array(column) for column in zip(*rows)))
+
+
+def latest(table: Row, count: int) -> Row:
+    """The last rows of a table."""
+    columns: Iterable[Any] = (column[-count:] for column in table)
+    return Row(*columns)
+
+
+def joined(first: Row, second: Row) -> Row:
+    """One table after the other."""
+    return Row(*(np.concatenate(columns) for columns in zip(first, second)))
+
+
 # --- checks
 
-def check(model: Model, data: Data, typical: Array, rows: Iterable[Row]
-          ) -> tuple[EffortFault, ...]:
-    """Compare all rows."""
+def check(model: Model, data: Data, typical: Array, table: Row) -> tuple[EffortFault, ...]:
+    """Compare all rows of a table."""
     if not model.nv:
         return ()
-    table = Row(*(np.array(column) for column in zip(*rows)))
     single = [k for k, count in zip(model.idx_v, model.nvs) if count == 1]
     if model.tree.joints[0].kind == "floating":
         weight = model.total_mass * float(np.linalg.norm(model.gravity))

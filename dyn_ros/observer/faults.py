@@ -10,7 +10,6 @@ nothing. What remains unexplained is not a fault.
 from __future__ import annotations
 
 import math
-from collections import deque
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from ..model.inputs import require_model
 from ..model.model import Model
 from ..model.types import ArrayLike
 from ..spatial.types import Array
-from .fault_checks import PERIOD, EffortFault, Row, check, row_of
+from .fault_checks import PERIOD, EffortFault, Row, check, joined, latest, row_of, table_of
 from .momentum_observer import momentum_observer
 from .plausible import typical_efforts
 from .thresholds import one_each
@@ -82,7 +81,8 @@ class EffortMonitor:
         nv = self._model.nv
         self.faults: tuple[EffortFault, ...] = ()
         self._block: list[tuple[Array, Array, Array]] = []
-        self._rows: deque[Row] = deque(maxlen=round(WINDOW / PERIOD))
+        self._table: Row | None = None
+        self._rows: list[Row] = []              # since the check before
         self._filtered, self._last = np.zeros(nv), np.zeros(nv)
         self._decay, self._dt = np.zeros(nv), 0.0
         self._age, self._elapsed, self._since_check = -1.0, 0.0, 0.0
@@ -127,12 +127,19 @@ class EffortMonitor:
         if self._since_check < _CHECK:
             return False
         self._since_check = 0.0
-        rows = list(self._rows)
-        self.faults = (self._check(rows) or self._check(rows[-round(_LATEST / PERIOD):]))
+        self._table, self._rows = self._whole(), []
+        self.faults = (self._check(self._table)
+                       or self._check(latest(self._table, round(_LATEST / PERIOD))))
         return True
 
-    def _check(self, rows: list[Row]) -> tuple[EffortFault, ...]:
-        return check(self._model, self._data, self._typical, rows)
+    def _whole(self) -> Row:
+        """The table with the rows since the check before."""
+        added = table_of(self._rows)
+        return (added if self._table is None
+                else latest(joined(self._table, added), round(WINDOW / PERIOD)))
+
+    def _check(self, table: Row) -> tuple[EffortFault, ...]:
+        return check(self._model, self._data, self._typical, table)
 
 
 def find_effort_faults(model: Model, q: ArrayLike, v: ArrayLike, tau: ArrayLike, dt: float, *,

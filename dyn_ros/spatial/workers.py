@@ -39,15 +39,26 @@ def processors() -> int:
 
 
 def serve() -> None:
-    """Compile the entries named on standard input; print one line for each."""
+    """Compile the entries named on standard input; print one line for each.
+
+    Ends when standard input does, even if an entry is being compiled: its caller has ended.
+    """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())   # keep other output separate
-    for line in sys.stdin:
-        name = line.strip()
+    names: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(names,), daemon=True).start()
+    while True:
+        name = names.get()
         try:
             print(name in ENTRIES and ENTRIES[name].load(), file=answers)
         except Exception:                           # the caller tries again and reports the error
             print(False, file=answers)
+
+
+def _read(names: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        names.put(line.strip())
+    os._exit(0)
 
 
 def _start() -> subprocess.Popen:

@@ -86,8 +86,11 @@ def test_exactly_the_declared_fields_change(robot, root_joint, f_ext):
     pair = peer.new_pair(robot, root_joint)
     data = dyn_ros.Data(pair.model)
     for name, algorithm in ALGORITHMS.items():
+        given = arguments(pair, name, f_ext)
+        if f_ext and "f_ext" not in given:          # the same as without
+            continue
         fill_with_nan(data)
-        getattr(dyn_ros, name)(pair.model, data, **arguments(pair, name, f_ext))
+        getattr(dyn_ros, name)(pair.model, data, **given)
         assert written(data) == declared(algorithm), name
 
 

@@ -22,12 +22,12 @@ from logs import recorded
 
 import dyn_ros
 from dyn_ros import cli, cli_logs, logs
-from dyn_ros.logs import results
+from dyn_ros.logs import parallel, results
 from dyn_ros.logs.quantities import QUANTITIES
 
 ARM = "dyn_ros/robots/arm7.urdf"
 MODEL = dyn_ros.Model.from_urdf_file(ARM)
-COUNT = 200_000         # messages: three parts
+COUNT = 200_000
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,24 @@ def small(tmp_path_factory):
     path = tmp_path_factory.mktemp("small") / "small.mcap"
     with open(ARM) as file:
         return recorded.synthetic_mcap(path, MODEL, 5000, description=file.read())
+
+
+@pytest.fixture(scope="module")
+def process():
+    """One process for all commands but those with `--workers 2`: it takes a second to start."""
+    workers = parallel.open_workers(1, None)
+    yield workers
+    workers.close()
+
+
+@pytest.fixture(autouse=True)
+def shared(monkeypatch, process):
+    start = parallel.open_workers
+    monkeypatch.setattr(parallel, "open_workers", lambda count, *more, **given: (
+        start(count, *more, **given) if count == 2 else process))
+    with monkeypatch.context() as context:
+        context.setattr(process, "close", lambda: None)
+        yield
 
 
 def run(*arguments):
@@ -334,9 +352,9 @@ def test_plot(small, tmp_path, capsys, suffix):
     (["small.mcap", "--plot", "a.png", "--format", "mcap"], "use --format parquet"),
     (["small.mcap", "--robot", "missing.urdf"], "missing.urdf: No such file or directory"),
 ])
-def test_errors_name_the_value(small, monkeypatch, capsys, arguments, words):
-    monkeypatch.chdir(small.parent)
-    assert run(*arguments) in (1, 2)
+def test_errors_name_the_value(small, capsys, arguments, words):
+    assert run(*(small if argument == "small.mcap" else argument for argument in arguments)) in (
+        1, 2)
     assert words in capsys.readouterr().err
 
 

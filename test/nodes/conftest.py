@@ -170,10 +170,12 @@ class Client:
     def __init__(self):
         import rclpy
         from diagnostic_msgs.msg import DiagnosticArray
+        from rclpy.experimental import EventsExecutor
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node("client", context=self.context)
-        self.executor = rclpy.executors.SingleThreadedExecutor(context=self.context)
+        with mock.patch("faulthandler.enable"):     # its output would be captured; pytest's is not
+            self.executor = EventsExecutor(context=self.context)
         self.executor.add_node(self.node)
         self.log = Log()
         self._local = {}            # nodes in this process by their full names
@@ -221,14 +223,11 @@ class Client:
 
     def _run_ready(self):
         """Run the callbacks that are ready now; return how many. They may make others ready."""
-        from rclpy.executors import TimeoutException
+        last = self.executor.create_task(lambda: None)
         for count in itertools.count():
-            try:
-                handler, _, _ = self.executor.wait_for_ready_callbacks(timeout_sec=0.0)
-            except TimeoutException:
+            self.executor.spin_once(0.0)
+            if last.done():
                 return count
-            handler()
-            handler.result()
 
     def is_local(self, name):
         """Whether a topic or a service is one of a node in this process."""

@@ -67,6 +67,16 @@ def test_a_process_that_ends_early_leaves_the_rest(entries, monkeypatch):
     assert workers.compile_in_processes(entries[:1]) == set()
 
 
+def test_a_process_ends_with_its_caller_although_it_compiles(entries, monkeypatch):
+    slow = "import small_entries, time\nsmall_entries.Loud.load = lambda entry: time.sleep(60.0)\n"
+    monkeypatch.setattr(workers, "_COMMAND", slow + workers._COMMAND)
+    process = workers._start()
+    process.stdin.write("one\n")
+    process.stdin.close()               # as the system does when the caller ends
+    with process.stdout:
+        assert process.wait(30.0) == 0
+
+
 def test_none_are_compiled(entries):
     assert workers.compile_in_processes([]) == set()
 
