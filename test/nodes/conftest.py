@@ -170,12 +170,15 @@ class Client:
     def __init__(self):
         import rclpy
         from diagnostic_msgs.msg import DiagnosticArray
-        from rclpy.experimental import EventsExecutor
+        try:
+            from rclpy.experimental import EventsExecutor as Executor
+        except ImportError:
+            from rclpy.executors import SingleThreadedExecutor as Executor
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.node = rclpy.create_node("client", context=self.context)
         with mock.patch("faulthandler.enable"):     # its output would be captured; pytest's is not
-            self.executor = EventsExecutor(context=self.context)
+            self.executor = Executor(context=self.context)
         self.executor.add_node(self.node)
         self.log = Log()
         self._local = {}            # nodes in this process by their full names
