@@ -400,23 +400,21 @@ class _Caller:
             found = [view if not f.is_open else public[f] if f in public
                      else public_view(model, f, workspace[f], length)
                      for f, view in zip(self._results, views)]
-            named = [(f.name, view) for f, view in public.items()]
+            named = {f.name: view for f, view in public.items()}
             return named, found if any(numbers) or self._is_made else make(found)
 
-        def finish():
+        def results():
             length = table[NCONSTRAINTS]
             if length not in sizes:
                 sizes[length] = views_of_size(length)
             public, found = sizes[length]
-            if public:
-                attributes = target().__dict__
-                for name, view in public:
-                    attributes[name] = view
-            if type(found) is not list:
-                return found
-            return make([view.item() if number else view
-                         for view, number in zip(found, numbers)])
-        return finish
+            target().__dict__.update(public)
+            return found
+
+        if not (any(numbers) or self._is_made):
+            return results
+        return lambda: make([view.item() if number else view
+                             for view, number in zip(results(), numbers)])
 
     def _copy_inputs(self, workspace, selector, values, constraints):
         """Copy the inputs as the compiled call does with the caller's objects."""

@@ -86,7 +86,7 @@ def differentiate(r):
     respond_to_torques(r, response)
     rows = offset(r, ROW_RATES)
     respond(r, response, Rates(matrix(r, DTAU_DQ), rows_of(rows, 2 * n)),
-            Rates(matrix(r, DTAU_DV), rows_of(rows + n, 2 * n)), True,
+            Rates(matrix(r, DTAU_DV), rows_of(rows + n, 2 * n)),
             Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
             Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)))
     rates_to_origin(r, offset(r, LAMBDA_C), offset(r, DLAMBDA_DQ))

@@ -231,8 +231,8 @@ def add_column(r, n, bodies, motion, which, i, c, accelerated):
     dv, da, da_dv = relative_rates(r, n, bodies, which, x)
     dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
     u = motion_scale(body.sign, x.u)
-    add_to_rows(r, n, offset(r, DAC_DA) + k, nv(r), u)
     if not (accelerated and holds_lanes(r.work)):
+        add_to_rows(r, n, offset(r, DAC_DA) + k, nv(r), u)
         add_to_rows(r, n, offset(r, DVC_DQ) + k, nv(r), dv)
     if not accelerated:
         return
@@ -256,8 +256,8 @@ def differentiate_contacts(r, accelerated):
     Without acceleration, only dvc_dq and dac_da; for a batch, only what other kernels read.
     """
     count = nconstraints(r) * nv(r)
-    clear(r.work, offset(r, DAC_DA), count)
     if not (accelerated and holds_lanes(r.work)):
+        clear(r.work, offset(r, DAC_DA), count)
         clear(r.work, offset(r, DVC_DQ), count)
     if accelerated:
         clear(r.work, offset(r, ROW_RATES), 2 * count)

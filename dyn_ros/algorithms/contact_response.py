@@ -12,16 +12,14 @@ the zeros of dtau and drow, whose columns are as sparse as the tree.
 from collections import namedtuple
 
 from ..model.fields import MAX_CONSTRAINTS, field
-from ..model.layout import nconstraints, nv, offset, velocity_end, velocity_parent
+from ..model.layout import nconstraints, nv, offset, padded, velocity_end, velocity_parent
 from ..spatial.compiler import kernel
 from ..spatial.lanes import holds_lanes, lift, load, simd_width, store, store_simd
-from .constraint_forces import COUPLING, is_common, last_velocity, product_along
-from .contact_rates import DAC_DA
+from .constraint_forces import COUPLING, SCALED, is_common, last_velocity, product_along
 from .contact_system import TOLERANCE, damping_above_rounding
 from .contacts import damping, first_body, ncontacts, row_start, row_stop, second_body
-from .minverse import MINV
+from .minverse import MINV, ROOT
 from .products import (
-    Matrix,
     add_six,
     combine,
     load_six,
@@ -53,21 +51,40 @@ def coupling_inverse(r):
 
 
 @kernel
+def first_above(r, j, c):
+    """The first velocity from j to the root that moves velocity c or c + 1."""
+    while j >= 0 and (j > c + 1 or velocity_end(r, j) <= c):
+        j = velocity_parent(r, j)
+    return j
+
+
+@kernel
 def response_of(r, n):
-    """The rows of J M^-1 that belong to contact n."""
+    """The rows of J M^-1 = (V J')' V that belong to contact n; a batch leaves out zeros of V."""
     i, j, columns, some = first_body(r, n), second_body(r, n), nv(r), simd_width(r.work)
     first = last_velocity(r, i) if i > 0 else -1
     second = last_velocity(r, j) if j > 0 else -1
     for k in range(row_start(r, n), row_stop(r, n), 3):
-        J = Matrix(offset(r, DAC_DA) + columns * k, 1, columns)
+        X = rows_of(offset(r, SCALED) + k, WIDTH)
         for c in range(0, columns, 2 * some):
-            x, y = product_along(r, J, rows_of(offset(r, MINV) + c, columns), columns - c, first,
-                                 second)
+            if holds_lanes(r.work):
+                i, j = first_above(r, first, c), first_above(r, second, c)
+            else:
+                i, j = first, second
+            x, y = product_along(r, X, rows_of(offset(r, ROOT) + c, padded(r)), columns - c, i, j)
             for t in range(3):
                 row = offset(r, RESPONSE) + columns * (k + t) + c
                 store_simd(r.work, row, columns - c, x[t])
                 if c + some < columns:
                     store_simd(r.work, row + some, columns - c - some, y[t])
+
+
+@kernel
+def set_response(r):
+    """Y' and G^-1."""
+    invert_coupling(r)
+    for contact in range(ncontacts(r)):
+        response_of(r, contact)
 
 
 @kernel
@@ -111,9 +128,7 @@ def project(r, P, minus_K):
 def respond_to_torques(r, response):
     """G^-1, and the response to torques, P and -K."""
     n, m = nv(r), nconstraints(r)
-    invert_coupling(r)
-    for contact in range(ncontacts(r)):
-        response_of(r, contact)
+    set_response(r)
     multiply(r, response.forces, -1.0, coupling_inverse(r), matrix(r, RESPONSE), m, m, n)
     project(r, response.motions, response.forces)
 
@@ -138,57 +153,54 @@ def are_linked(r):
 
 
 @kernel
-def add_torques(r, x, y, A, B, B2, i, k, linked, both):
-    """Add A' times column k of one or two dtau, from the tips of the branch of velocity k."""
-    j = (nv(r) if linked else velocity_end(r, k)) - 1
+def add_torques(r, x, y, A, B, B2, i, k, last, linked):
+    """Add A' times columns of two dtau, from the tips of the branches of velocities k to last."""
+    stop = nv(r) if linked else max(velocity_end(r, k), velocity_end(r, last))
+    j = stop - 1
     while j >= 0:
-        if both:
-            x, y = add_pair(r, x, y, A, B, B2, j, i, k)
-        else:
-            x = add_six(x, load_six(r, A, j, i), load(r.work, B.start + B.step * j + k))
+        x, y = add_pair(r, x, y, A, B, B2, j, i, k)
         j = j - 1 if linked or j > k else velocity_parent(r, j)
     return x, y
 
 
 @kernel
-def add_rows(r, x, y, A, B, B2, i, k):
-    """Add A' times column k of two drow."""
+def add_rows(r, x, y, A, B, B2, i, k, last):
+    """Add A' times columns of two drow, of velocities k to last."""
     for n in range(ncontacts(r)):
-        if moves(r, k, n):
+        if moves(r, k, n) or moves(r, last, n):
             for j in range(row_start(r, n), row_stop(r, n)):
                 x, y = add_pair(r, x, y, A, B, B2, j, i, k)
     return x, y
 
 
 @kernel
-def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, both, rows):
+def respond_sparsely(r, C, C2, s, A, s2, A2, rates, rates2, rows):
     """C <- s A' dtau + s2 A2' drow, and C2 from the other rates, six rows at a time."""
     linked, t = are_linked(r), s * s2
     for i in range(0, rows, 6):
         for k in range(nv(r)):
             x = zero_six(r, C)
-            x, y = add_torques(r, x, x, A, rates.torques, rates2.torques, i, k, linked, both)
-            x, y = add_rows(r, scale_six(t, x), scale_six(t, y), A2, rates.rows, rates2.rows, i, k)
+            x, y = add_torques(r, x, x, A, rates.torques, rates2.torques, i, k, k, linked)
+            x, y = add_rows(r, scale_six(t, x), scale_six(t, y), A2, rates.rows, rates2.rows,
+                            i, k, k)
             store_six(r, C, s2, x, i, rows, k, 1)
             store_six(r, C2, s2, y, i, rows, k, 1)
 
 
 @kernel
-def respond(r, to_torques, rates, rates2, both, response, response2):
-    """The responses to two rates, after ``respond_to_torques``; unless both, the second are only
-    those of rows.
-    """
+def respond(r, to_torques, rates, rates2, response, response2):
+    """The responses to two rates, after ``respond_to_torques``."""
     n, m, P, minus_K = nv(r), nconstraints(r), to_torques.motions, to_torques.forces
     if holds_lanes(r.work):
         respond_sparsely(r, response.motions, response2.motions, -1.0, P, 1.0, minus_K,
-                         rates, rates2, both, n)
+                         rates, rates2, n)
         respond_sparsely(r, response.forces, response2.forces, -1.0, transposed(minus_K), -1.0,
-                         coupling_inverse(r), rates, rates2, both, m)
+                         coupling_inverse(r), rates, rates2, m)
         return
     for second in range(2):
-        x, found, inner = rates, response, n
+        x, found = rates, response
         if second == 1:
-            x, found, inner = rates2, response2, n if both else 0
-        combine(r, found.motions, -1.0, P, x.torques, inner, 1.0, minus_K, x.rows, m, n, n)
-        combine(r, found.forces, -1.0, transposed(minus_K), x.torques, inner, -1.0,
+            x, found = rates2, response2
+        combine(r, found.motions, -1.0, P, x.torques, n, 1.0, minus_K, x.rows, m, n, n)
+        combine(r, found.forces, -1.0, transposed(minus_K), x.torques, n, -1.0,
                 coupling_inverse(r), x.rows, m, m, n)

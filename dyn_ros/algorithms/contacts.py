@@ -285,10 +285,18 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         Unknown frames, contacts of the same name, more rows than ``MAX_CONSTRAINTS``, a frame that
         no joint moves, or an invalid setting.
     """
+    try:
+        known, found = data._newest_table
+        if (known == (contacts, damping, residual, max_iterations, restitution)
+                and data.model is model):           # otherwise the call reports it
+            return found
+    except (AttributeError, TypeError, ValueError):     # not a Data; an array
+        pass
+    given = contacts
     if type(contacts) is not tuple:
         contacts = tuple(contacts) if type(contacts) is list else _as_tuple(contacts)
     try:
-        if data.model is model:                     # otherwise the call reports it
+        if data.model is model:
             return data._tables[contacts, damping, residual, max_iterations, restitution]
     except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
         pass
@@ -300,6 +308,9 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         kept.clear()
     with contextlib.suppress(TypeError):            # damping is an array of one number
         kept[contacts, damping, residual, max_iterations, restitution] = found
+        if getattr(data, "model", None) is model and type(given) in (tuple, list):
+            data.__dict__["_newest_table"] = (
+                (given[:], damping, residual, max_iterations, restitution), found)
     return found
 
 

@@ -14,7 +14,6 @@ from ..model.layout import (
     idx_v,
     increase,
     ncolumns,
-    nconstraints,
     njoints,
     nv,
     offset,
@@ -58,13 +57,7 @@ from .contact_rates import (
     differentiate_forces,
     rates_to_origin,
 )
-from .contact_response import (
-    Rates,
-    Response,
-    matrix,
-    respond,
-    respond_to_torques,
-)
+from .contact_response import matrix, set_response
 from .contact_rows import (
     contact_velocities,
     couple_contacts,
@@ -87,6 +80,7 @@ from .contacts import (
 )
 from .crba import crba_kernel
 from .factor import factor, solve_outward
+from .impulse_response import respond_to_configuration, respond_to_rows
 from .jacobians import J
 from .kinematics import OA_GF, OV
 from .minverse import inverse_after_elimination, inverse_after_factor
@@ -114,8 +108,6 @@ DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"), "Derivative of the imp
                                                           "with respect to configuration.")
 DIMPULSE_DV = field("dimpulse_dv", ("constraints", "nv"), "Derivative of the impulses of contacts "
                                                           "with respect to velocity.")
-DV_DP = field("_dv_dp", ("nv", "nv"))                   # with respect to momentum
-DIMPULSE_DP = field("_dimpulse_dp", ("constraints", "nv"))
 PREVIOUS = field("_previous_impulse", ("constraints",))
 
 
@@ -223,14 +215,12 @@ def differentiate_momentum(r):
 @kernel
 def solve_rates(r):
     """d(v_after) and d(impulse), from the rates of momentum and rows."""
-    n, torques = nv(r), Response(matrix(r, DV_DP), matrix(r, DIMPULSE_DP))
-    J = offset(r, DAC_DA)
-    for k in range(nconstraints(r) * n):
-        store(r.work, J + k, (1.0 + restitution(r)) * load(r.work, J + k))
-    respond(r, torques, Rates(matrix(r, DTAU_DQ), matrix(r, DVC_DQ)),
-            Rates(matrix(r, DTAU_DQ), matrix(r, DAC_DA)), False,
-            Response(matrix(r, DQ_AFTER_DQ), matrix(r, DIMPULSE_DQ)),
-            Response(matrix(r, DQ_AFTER_DV), matrix(r, DIMPULSE_DV)))
+    n = nv(r)
+    set_response(r)
+    respond_to_configuration(r, matrix(r, DTAU_DQ), matrix(r, DVC_DQ), matrix(r, DQ_AFTER_DQ),
+                             matrix(r, DIMPULSE_DQ))
+    respond_to_rows(r, 1.0 + restitution(r), matrix(r, DAC_DA), matrix(r, DQ_AFTER_DV),
+                    matrix(r, DIMPULSE_DV))
     for k in range(n):
         increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
@@ -241,7 +231,6 @@ def differentiate(r):
     outward_impact(r)
     differentiate_contacts(r, False)
     differentiate_momentum(r)
-    respond_to_torques(r, Response(matrix(r, DV_DP), matrix(r, DIMPULSE_DP)))
     solve_rates(r)
     rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
     for j in range(nv(r)):

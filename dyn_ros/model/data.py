@@ -88,6 +88,7 @@ class Data:
     _prepared: list[tuple | None]       # by number of the caller: arguments of its compiled call
     _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
     _tables: dict[tuple, Any]           # of constraints, see constraints.py
+    _newest_table: tuple[tuple, Any]    # of contacts: its key, found without hashing, and itself
     _owner: NDArray[np.int64]           # the identifier of a thread
     _busy_thread: int                   # the one that computes, or last computed, a batch
     _threads: WorkerThreads
@@ -120,8 +121,8 @@ class Data:
         _declare_attributes()
         self.__dict__.update(
             model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared=[],
-            _batch_spaces={}, _tables={}, _owner=np.zeros(1, np.int64), _busy_thread=0,
-            _threads=WorkerThreads(), _buffer_pool=BufferPool())
+            _batch_spaces={}, _tables={}, _newest_table=((), None), _owner=np.zeros(1, np.int64),
+            _busy_thread=0, _threads=WorkerThreads(), _buffer_pool=BufferPool())
 
     def _array(self, known: Field) -> Array:
         """The array of a public field, including the universe."""

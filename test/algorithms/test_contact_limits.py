@@ -123,6 +123,22 @@ def test_a_contact_does_not_change():
         contact.__init__("FR_FOOT")
 
 
+def test_a_call_with_the_same_objects_reads_what_has_changed_in_them():
+    pair = peer.pair("solo12", "floating")
+    data, q = dyn_ros.Data(pair.model), pair.state(0)[0]
+    feet, damping = [Contact("FL_FOOT", 3), Contact("FR_FOOT", 3)], np.array(0.5)
+    before = dyn_ros.delassus_matrix(pair.model, data, q, feet, damping).copy()
+    damping[...] = 1.5
+    after = dyn_ros.delassus_matrix(pair.model, data, q, feet, damping).copy()
+    peer.close(after, before + np.eye(6), 1e-12)
+    for _ in range(2):
+        dyn_ros.delassus_matrix(pair.model, data, q, feet, 1.5)
+    feet[1] = Contact("HL_FOOT", 3)
+    found = dyn_ros.delassus_matrix(pair.model, data, q, feet, 1.5).copy()
+    expected = dyn_ros.delassus_matrix(pair.model, dyn_ros.Data(pair.model), q, feet, 1.5)
+    assert np.array_equal(found, expected) and not np.allclose(found, after)
+
+
 def test_errors_name_the_argument():
     pair = peer.pair("solo12", "floating")
     given = pair.model, pair.data, *pair.state(0)[:3]
