@@ -214,12 +214,11 @@ def dump(dispatcher: CPUDispatcher) -> bytes | None:
     (result,) = dispatcher.overloads.values()
     if result.library.has_dynamic_globals:
         return None
-    (name, kind, (machine_code, _)), *rest = result._reduce()
     names = result.fndesc.llvm_func_name, result.fndesc.llvm_cpython_wrapper_name
-    stubs = llvm.parse_assembly("\n".join((
+    result.library._shared_module = llvm.parse_assembly("\n".join((
         f'target triple = "{llvm.get_process_triple()}"',
-        *(f'define void @"{each}"() {{ ret void }}' for each in names)))).as_bitcode()
-    return dumps(((name, kind, (machine_code, stubs)), *rest))
+        *(f'define void @"{each}"() {{ ret void }}' for each in names))))
+    return dumps(result._reduce())
 
 
 @functools.cache

@@ -94,3 +94,18 @@ def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
                       "print(workers.compile_in_processes([ENTRIES['frame_placements-one']]))\n")
     done = subprocess.run([sys.executable, str(script)], text=True, capture_output=True, check=True)
     assert done.stdout.split("\n")[:2] == ["once", "{'frame_placements-one'}"]
+
+
+def test_calls_for_batches_are_compiled_after_all_others(empty_cache, monkeypatch):
+    precompile = importlib.import_module("dyn_ros.algorithms.precompile")
+    taken = []
+    monkeypatch.setattr(precompile, "processors", lambda: 2)
+    monkeypatch.setattr(precompile, "compile_in_processes",
+                        lambda entries, starting: {taken.append(each.name) for each in entries})
+    for name in ("crba", "minverse"):
+        for entry in ALGORITHMS[name].entries(True, True):
+            monkeypatch.setattr(entry, "call", None)
+            monkeypatch.setattr(entry, "load", lambda before: False)
+    precompile.precompile(["crba", "minverse"])
+    assert taken == ["crba-one", "minverse-one", "minverse-coupled-one",
+                     "crba-batch", "minverse-batch", "minverse-coupled-batch"]
