@@ -90,7 +90,7 @@ demo:
 
 test:
 	$(call set_up,shared test-wheels)
-	$(VENV)/bin/pytest -n 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(VENV)/bin/pytest -n 2 $(ARGS)
 
 # Without ROS. The oldest Numba is for Python up to 3.11.
 ENGINE_TESTS = test/spatial test/model test/algorithms/test_dynamics.py

@@ -192,8 +192,10 @@ def test_a_payload_is_a_contact_until_it_has_been_weighed(page):
 
     def is_weighed():
         """Beside other tests, states have gaps: the page asks for more, and the next click adds."""
-        if not result.is_visible() and weigh.is_visible() and weigh.is_enabled():
+        ended = weigh.is_visible() and weigh.is_enabled()       # so what it says is there
+        if ended and not result.is_visible():
             weigh.click()
+            page.get_by_role("button", name="Weighing ...").wait_for()
         return result.is_visible()
     until(is_weighed, lambda: page.inner_text("body"))
     assert abs(float(result.inner_text().split()[0]) - 0.5) < 0.05, result.inner_text()
