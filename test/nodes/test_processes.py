@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Each node in a process of its own, over DDS: topics, services, parameters, and its end."""
+import os
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,6 +82,21 @@ def test_a_node_works_over_dds_and_ends_cleanly(client, start_process, arm, name
     client.stop_listening()
     assert process.stop(how) == 0
     assert "Traceback" not in process.output()
+
+
+def test_a_node_runs_without_the_events_executor(client, start_process, arm, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['rclpy.experimental'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    process = start_process()
+    nle, speak = client.listen(JointState, process.topic("dynamics/nle")), client.speaker(process)
+    answer, = speak.ask(speak.message(arm.joint_names, POSITION, VELOCITY), nle)
+    np.testing.assert_allclose(answer.effort, dyn_ros.nonlinear_effects(
+        arm, dyn_ros.Data(arm), np.array(POSITION), np.array(VELOCITY)), rtol=1e-12)
+    answer = client.call(GetJacobian, process.topic("dynamics/get_jacobian"),
+                         GetJacobian.Request(frame="tool"))
+    assert answer.success, answer.message
+    assert process.stop() == 0
 
 
 @pytest.mark.parametrize("name", ["observer", "dyn_ros"])
