@@ -4,10 +4,11 @@
 
 A client publishes joint states of the 7-joint arm and subscribes to ~/state of the dynamics and
 the centroidal node. These are provided in turns by dyn_ros_node, and by dynamics_node and
-centroidal_node in two processes. The output is, for each: processor time per joint state (of all
-threads, so including DDS), time until both responses arrive, and resident memory. In addition,
-this process measures the time of the engine for one joint state, with one pass for both nodes and
-with a pass for each node.
+centroidal_node in two processes; and by a node that computes nothing, but publishes the same bytes
+with the stamp of each joint state: less is not possible in Python. The output is, for each:
+processor time per joint state (of all threads, so including DDS), time until both responses arrive,
+and resident memory. In addition, this process measures the time of the engine for one joint state,
+with one pass for both nodes and with a pass for each node.
 
     python benchmarks/one_process.py [--rounds 5] [--rate 500]
 """
@@ -18,15 +19,41 @@ import subprocess
 import sys
 import time
 
-from node_latency import ARM7, percentile, processor_time, resident
+from node_latency import ARM7, SPIN, percentile, processor_time, resident
 
 SETS = {
     "two processes": ("dynamics_node", "centroidal_node"),
     "one process": ("dyn_ros_node",),
+    "raw echo, events": ("echo",),
 }
+ECHO = """
+import sys
+import rclpy
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from dyn_ros.msg import CentroidalState, JointSpaceDynamics
+
+rclpy.init(args=[])
+node = rclpy.create_node("echo", namespace=sys.argv[1])
+dynamics = JointSpaceDynamics(name=[f"joint_{i}" for i in range(7)])
+dynamics.position = dynamics.velocity = dynamics.gravity = dynamics.nle = [0.0] * 7
+dynamics.inertia.data = [0.0] * 49
+echoes = [(node.create_publisher(type(message), topic, 10), bytearray(serialize_message(message)))
+          for topic, message in (("dynamics/state", dynamics),
+                                 ("centroidal/state", CentroidalState()))]
+
+def echo(data):
+    for publisher, message in echoes:
+        message[4:12] = data[4:12]
+        publisher.publish(bytes(message))
+
+node.create_subscription(JointState, "joint_states", echo, 10, raw=True)
+""" + SPIN
 
 
 def start(module, namespace):
+    if module == "echo":
+        return subprocess.Popen([sys.executable, "-c", ECHO, namespace, "events"])
     return subprocess.Popen(
         [sys.executable, "-m", f"dyn_ros.nodes.{module}", "--ros-args", "-r", f"__ns:={namespace}",
          "-p", f"robot_description_file:={ARM7}"],
@@ -40,7 +67,7 @@ class Set:
         from sensor_msgs.msg import JointState
 
         from dyn_ros.msg import CentroidalState, JointSpaceDynamics
-        self.namespace = "/" + name.replace(" ", "_")
+        self.namespace = "/" + name.replace(",", "").replace(" ", "_")
         self.processes = [start(executable, self.namespace) for executable in executables]
         self.publisher = node.create_publisher(JointState, self.namespace + "/joint_states", 10)
         self.arrived = {}
