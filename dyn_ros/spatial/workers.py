@@ -18,7 +18,7 @@ from . import cache
 from .compiler import ENTRIES, Entry
 
 _MOST = 4
-_MEMORY = 1.5e9                     # free bytes per process; a process requires up to 0.8e9
+_MEMORY = 2.5e9                     # free bytes per process; a process requires up to 1.9e9
 _PACKAGE = __name__.split(".")[0]
 _COMMAND = f"import {_PACKAGE}\nfrom {__name__} import serve\nserve()"
 
