@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .base import RobotNode
     from .robot import RobotContext
 
-RECOUNT = 0.02     # time after which subscribers are counted again [s]
+RECOUNT = 0.005     # time after which subscribers are counted again [s]
 STATE_READS = frozenset({"effort", "acceleration"})
 """What an output reads from the `State` in addition to q and v: collected only if it is read."""
 

@@ -19,7 +19,6 @@ from sensor_msgs.msg import JointState
 
 import dyn_ros
 from dyn_ros.msg import ExternalContact
-from dyn_ros.nodes.dispatch import RECOUNT
 from dyn_ros.srv import (
     CalibrateThresholds,
     ClearPayload,
@@ -267,7 +266,6 @@ def test_every_state_is_used_although_max_rate_limits_publishing(client, node, r
 
 
 def test_idle_without_subscribers_and_back(client, node, robot):
-    time.sleep(RECOUNT)
     robot.say(5)
     _, values = client.diagnostics(node)
     assert values["observer"] == "idle"
