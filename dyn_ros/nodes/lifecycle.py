@@ -46,7 +46,7 @@ class BaseNode(LifecycleNode):
     """
 
     specs: ClassVar[tuple[Spec, ...]] = ()
-    most_states: ClassVar[int] = 10     # joint states and odometry that wait; older ones are lost
+    most_states: ClassVar[int] = 100    # joint states and odometry that wait; older ones are lost
 
     def __init__(self, name: str, specs: Sequence[Spec], listens: bool = True,
                  **kwargs: Any) -> None:
