@@ -86,6 +86,15 @@ def test_memory_of_another_size_is_not_taken():
     assert address(small) != taken and address(pool.array((2, 1 << 17))) == taken
 
 
+def test_the_description_that_copies_share_cannot_be_changed():
+    model = peer.new_pair("panda").model
+    for each in (model, copy.copy(model), pickle.loads(pickle.dumps(model))):
+        for array in (each.tree.joints[1].placement, each.tree.joints[1].axis,
+                      each.tree.frames[1].placement):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0.0
+
+
 def test_a_large_result_outlives_its_data_and_pickles():
     model, data, q = large()
     M = dyn_ros.crba(model, data, q)

@@ -40,8 +40,21 @@ class Mimic:
     offset: float
 
 
+class _ReadOnly:
+    """Its arrays are read-only, also after it has been pickled."""
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, frozen(value, value.shape))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+
 @dataclass(frozen=True, eq=False)
-class Joint:
+class Joint(_ReadOnly):
     """A moving joint and the body that moves with it.
 
     Attributes
@@ -85,12 +98,9 @@ class Joint:
     damping: float
     friction: float
 
-    def __post_init__(self) -> None:
-        _freeze(self, "placement", "axis")
-
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class Frame(_ReadOnly):
     """A named frame on the robot.
 
     Attributes
@@ -115,9 +125,6 @@ class Frame:
     placement: np.ndarray
     parent_frame: int
     inertia: Inertia
-
-    def __post_init__(self) -> None:
-        _freeze(self, "placement")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +152,3 @@ class Tree:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tree:
         return self     # nothing in it can be changed
-
-
-def _freeze(owner: Joint | Frame, *names: str) -> None:
-    """Make arrays read-only."""
-    for name in names:
-        array = getattr(owner, name)
-        object.__setattr__(owner, name, frozen(array, array.shape))
