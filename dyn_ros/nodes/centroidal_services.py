@@ -59,7 +59,7 @@ def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float
     """
     model = robot.model
     com = dyn_ros.center_of_mass(model, robot.data, state.q)[0]
-    base = model.base_inertia
+    base = robot.base
     mass = model.total_mass + base.mass
     share = base.mass / mass if mass else 0.0
     lever = share * (com - base.com)

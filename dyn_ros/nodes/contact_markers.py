@@ -44,7 +44,7 @@ def contact_force(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw
 def _weight(robot: RobotContext) -> float:
     """Return the weight [N], on Earth if there is no gravity; 1 without mass."""
     gravity = float(np.linalg.norm(robot.model.gravity))
-    mass = robot.model.total_mass + robot.model.base_inertia.mass
+    mass = robot.model.total_mass + robot.base.mass
     return mass * (gravity or 9.81) or 1.0
 
 

@@ -88,7 +88,7 @@ def get_centroidal_derivatives(robot: RobotContext, request: Any, response: Any,
     response.name = robot.names
     dh_dq, dhdot_dq, dhdot_dv, dhdot_da = (
         x.copy() for x in dyn_ros.centroidal_derivatives(model, data, state.q, v, a))
-    base = model.base_inertia
+    base = robot.base
     if base.mass > 0.0:
         share = base.mass / (base.mass + model.total_mass)
         dlever = share * dyn_ros.com_jacobian(model, data, state.q)

@@ -261,7 +261,7 @@ class Feet:
             [N, N m]
         """
         gravity = robot.model.gravity
-        mass = robot.model.total_mass + robot.model.base_inertia.mass
+        mass = robot.model.total_mass + robot.base.mass
         height = self._node.parameters.values["ground_height"]
         try:
             point = zero_moment_point(wrench[:3], wrench[3:], shapes.upward(gravity), height,
