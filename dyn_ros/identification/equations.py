@@ -24,6 +24,7 @@ from ..algorithms import (
 from ..model import Data, ReferenceFrame
 from ..model.payload import parameters as inertias
 from ..spatial.types import Array
+from .motion_noise import with_noise
 from .reversals import FEWEST, distances, settled
 from .samples import Samples, is_measured
 from .unknowns import FEATURES, Unknowns, in_columns, is_actuated
@@ -36,6 +37,7 @@ _SAMPLE = 20000         # residuals that are compared with their distance from r
 _SPREAD = 0.7           # periods of the cutoff over which the filter spreads a jump
 _LEFT_OUT = 0.6         # of the samples, at most, are near reversals
 _CLIPPED = 30.0         # times the median: larger residuals count as that
+_NOISY = 2000           # samples whose noise is simulated
 _SUMMED = 16384         # samples whose equations are added up in one call
 PART = 4096             # samples that are processed at a time
 _AT_REST = 0.01         # of a joint's largest speed; the sign of slower velocities is noise
@@ -278,24 +280,41 @@ class Recording:
         """Gradients of the cost, summed over blocks of ``length`` samples: (blocks, p)."""
         found = []
         for done, samples in self._parts():
-            r = samples.tau - self.torques(samples, parameters)
-            weights = self.weights(samples) / noise ** 2
-            if samples.contacts:
-                E = self._eliminations(samples)
-                r = np.einsum("bij,bj->bi", E, r)
-                r = np.clip(r, -limit * _left(E), limit * _left(E)) * weights
-                r = np.einsum("bji,bj->bi", E, r)
-            else:
-                r = np.clip(r, -limit, limit) * weights
-            bodies = joint_torque_regressor_product(
-                self._model, self._data, samples.q, samples.v, samples.a, r,
-                threads=self._threads)
-            own = np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(samples), -1)
             starts = np.arange(0, len(samples), length)    # as in block_sizes
-            found.append(np.hstack([np.add.reduceat(bodies, starts),
-                                    np.add.reduceat(own, starts)]))
+            found.append(np.hstack([np.add.reduceat(each, starts) for each in self._gradients(
+                samples, parameters, limit, noise)]))
             self._progress(0.75 + 0.25 * done, "intervals")
         return np.concatenate(found)
+
+    def _gradients(self, samples: Samples, parameters: Array, limit: Array,
+                   noise: Array) -> tuple[Array, Array]:
+        """Negative gradients of the cost of each sample, in parts: of bodies, of features."""
+        r = samples.tau - self.torques(samples, parameters)
+        weights = self.weights(samples) / noise ** 2
+        if samples.contacts:
+            E = self._eliminations(samples)
+            r = np.einsum("bij,bj->bi", E, r)
+            r = np.clip(r, -limit * _left(E), limit * _left(E)) * weights
+            r = np.einsum("bji,bj->bi", E, r)
+        else:
+            r = np.clip(r, -limit, limit) * weights
+        bodies = joint_torque_regressor_product(
+            self._model, self._data, samples.q, samples.v, samples.a, r, threads=self._threads)
+        return bodies, np.einsum("bkf,bk->bfk", self.features(samples), r).reshape(len(r), -1)
+
+    def attenuation(self, parameters: Array, limit: Array, noise: Array) -> Array:
+        """What the noise of the motion adds to the sum of ``scores`` on average, (p,).
+
+        As much noise again is added to the motion of some samples, and subtracted from it.
+        """
+        samples = self._samples.take(self._some(_NOISY))
+        total = np.zeros(len(parameters))
+        if samples.motion_noise is None:
+            return total
+        for share, each in zip((0.5, 0.5, -1.0), (*with_noise(self._model, samples), samples)):
+            total += share * np.concatenate([part.sum(axis=0) for part in self._gradients(
+                each, parameters, limit, noise)])
+        return total * (self.size / len(samples))
 
     def block_sizes(self, length: int) -> Array:
         """Number of samples of each block of ``scores``."""

@@ -37,6 +37,7 @@ _BLOCK = 1 << 15                # least length of a block
 _WINDOW = 20.0                  # shape of the Kaiser window: 150 dB from a peak to what leaks
 _RESOLUTION = 8.0               # length of a window [s]
 _NEARLY = 0.8
+_SYSTEMATIC = 30.0              # weight of what the filter removes; noise averages out
 _NOISE_BAND = 0.25, 0.45        # where spectra contain nothing but noise, relative to the rate
 _ABOVE = 30.0                   # times the noise floor: motion, even in a spectrum of few windows
 _ROUNDING = 1e-13               # the least noise: that of the arithmetic
@@ -118,8 +119,9 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
                   derivative: int = 2) -> float:
     """Return the cutoff with the smallest predicted error of accelerations [Hz].
 
-    The error is the part of the motion that the filter removes, plus the noise that it leaves.
-    What rises above the noise floor of a spectrum is the motion, up to the first wide band of
+    The error is the part of the motion that the filter removes, plus the noise that it leaves. The
+    former counts more: it is systematic, and biases what is identified from many samples. What
+    rises above the noise floor of a spectrum is the motion, up to the first wide band of
     noise: what is above that, such as vibrations, or images of positions that are sampled less
     often than they are recorded, is not. Each joint counts relative to its own motion.
 
@@ -148,7 +150,7 @@ def choose_cutoff(spectra: Iterable[Spectrum], rate: float, longest: float,
         if not motion.sum() > 0.0:
             continue
         gain = _gain(found.frequency, candidates[:, None])
-        error += (np.square(1.0 - gain) @ motion
+        error += (_SYSTEMATIC * np.square(1.0 - gain) @ motion
                   + found.floor * (np.square(gain) @ power)) / motion.sum()
     if not error.any():                     # nothing moves
         return float(max(lowest, _AT_REST * rate))

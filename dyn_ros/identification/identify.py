@@ -24,6 +24,7 @@ from .equations import Equations, Progress, Recording
 from .least_squares import (
     Estimate,
     Scale,
+    corrected,
     covariance,
     estimate,
     median_deviation,
@@ -111,6 +112,8 @@ def identify(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     programming approach. IEEE Transactions on Robotics 36 (2020).
     Swevers, J. et al.: Optimal robot excitation and identification. IEEE Transactions on Robotics
     and Automation 13 (1997), for the weights.
+    Nakamura, T.: Corrected score function for errors-in-variables models. Biometrika 77 (1990),
+    for the noise of the motion.
     White, H.: A heteroskedasticity-consistent covariance matrix estimator. Econometrica 48 (1980),
     for the intervals; by blocks of consecutive samples.
 
@@ -247,12 +250,16 @@ class Fit(NamedTuple):
         As a fraction of the torques.
     correlations : (nv,) ndarray
         Number of samples over which the noise is correlated.
+    shift : (p,) ndarray
+        By which the parameters of the estimate differ from those of least squares, since the
+        motion is noisy.
     """
 
     estimate: Estimate
     parameters: Array
     outliers: float
     correlations: Array
+    shift: Array
 
 
 class Problem(NamedTuple):
@@ -293,9 +300,11 @@ class Problem(NamedTuple):
             sums, found, outliers = without_outliers(
                 self.unknowns, self.base, self.scale, sums, recording, self.noise, correlations,
                 found, self.huber)
-        parameters = physical_parameters(self.unknowns, sums, found.noise, self.reference,
+        plain, found = found, corrected(self.base, recording, found, self.huber)
+        shift = found.parameters - plain.parameters
+        parameters = physical_parameters(self.unknowns, sums, found.noise, shift, self.reference,
                                          self.regularization, near)
-        return Fit(found, parameters, outliers, correlations)
+        return Fit(found, parameters, outliers, correlations, shift)
 
     def _estimate(self, sums: Equations, correlations: Array | float = 1.0) -> Estimate:
         return estimate(self.unknowns, self.base, self.scale, sums, self.noise, correlations)

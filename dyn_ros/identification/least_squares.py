@@ -31,6 +31,11 @@ class Estimate(NamedTuple):
     noise: Array            # (nv,) standard deviation of each row
     parameters: Array       # (p,) with these values, and zeros
 
+    def moved(self, base: BaseParameters, shift: Array) -> Estimate:
+        """The estimate with ``shift`` (p,) added to its parameters."""
+        return self._replace(value=self.value + shift[base.independent],
+                             parameters=self.parameters + shift)
+
 
 def assembled(unknowns: Unknowns, sums: Equations, noise: Array) -> tuple[Array, Array]:
     """The normal equations of all parameters, each row divided by its variance."""
@@ -147,6 +152,21 @@ def median_deviation(residuals: Array) -> Array:
     """Standard deviation of each column from the median size of its finite numbers, or NaN."""
     columns = [np.abs(column[np.isfinite(column)]) for column in residuals.T]
     return np.array([_MEDIAN * np.median(each) if len(each) else np.nan for each in columns])
+
+
+def corrected(base: BaseParameters, recording: Recording, found: Estimate,
+              huber: float | None) -> Estimate:
+    """The estimate without what the noise of the motion adds to it on average.
+
+    Noise makes regressors larger, and with it parameters smaller (Nakamura, Corrected score
+    function for errors-in-variables models, Biometrika 77, 1990).
+    """
+    limit = found.noise * (huber or np.inf)
+    change = -found.inverse @ recording.attenuation(
+        found.parameters, limit, found.noise)[base.independent]
+    shift = np.zeros(len(found.parameters))
+    shift[base.independent] = change
+    return found.moved(base, shift)
 
 
 def covariance(base: BaseParameters, recording: Recording, found: Estimate, correlations: Array,

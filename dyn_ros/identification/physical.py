@@ -102,13 +102,15 @@ class Reference:
         return np.sqrt((spread ** 2).sum(axis=1) + (own ** 2).sum(axis=1))
 
 
-def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, reference: Reference,
-                        strength: float, near: Array | None) -> Array:
+def physical_parameters(unknowns: Unknowns, sums: Equations, noise: Array, shift: Array,
+                        reference: Reference, strength: float, near: Array | None) -> Array:
     """The parameters that minimize the weighted residuals and the distance from the reference.
 
-    The search starts near others, if they are known.
+    Their least squares are moved by ``shift`` (p,). The search starts near others, if they are
+    known.
     """
     H, g = assembled(unknowns, sums, np.maximum(noise, _least_noise(sums)))
+    g += H @ shift
     kinds = np.repeat([1, 1, 1, 2, 1], unknowns.model.nv)        # an offset can have any sign
     kind = np.concatenate([np.zeros(unknowns.bodies, int), kinds])
     order = np.argsort(kind, kind="stable")

@@ -86,11 +86,11 @@ def prepare(model: Model, time: Array, raw: dict[str, Array | None],
     recording.report_constant(kept["q"], kept["tau"])
     segment = np.repeat(np.arange(len(recording.parts), dtype=np.int32),
                         [len(part) - 2 * recording.drop for part in recording.parts])
-    weight = _weights(kept["q"], v, recording.noise, segment)
+    weight = _weights(kept["q"], v, recording.noise[1], segment)
     recording.report_repeats(repeats[weight[:len(repeats)] == 1.0])
     return {**kept, "v": v, "a": a, "weight": weight, "segment": segment,
             "warnings": tuple(recording.warnings), "filter": recording.filter,
-            "cutoff": recording.cutoff}
+            "cutoff": recording.cutoff, "motion_noise": recording.noise}
 
 
 def _check(model: Model, time: Array, raw: dict[str, Array | None],
@@ -125,8 +125,9 @@ class _Recording:
         Rows without a gap.
     drop : int
         Number of rows at the ends of each part that are not kept.
-    noise : (nv,) ndarray
-        Of the velocities.
+    noise : (3, nv) ndarray
+        Standard deviations of the noise of positions, velocities and accelerations, as far as
+        the filter leaves it.
     """
 
     def __init__(self, model: Model, time: Array, raw: dict[str, Array | None],
@@ -135,7 +136,7 @@ class _Recording:
         self.arrays: dict[str, Any] = {"time": time, **raw, "in_contact": in_contact}
         self.warnings: list[str] = []
         self.filter = "Not filtered: velocities and accelerations were given."
-        self.noise = np.zeros(model.nv)
+        self.noise = np.zeros((3, model.nv))
         self.cutoff, self.drop, self.period = math.inf, 0, 0.0
         self.parts: list[Part] = []
 
@@ -172,7 +173,7 @@ class _Recording:
                                      f"{abs(largest):.6g} s at {when:.6f} s")
 
     def choose(self, cutoff: float | None) -> None:
-        """Choose the cutoff, and estimate the noise of the velocities that it leaves."""
+        """Choose the cutoff, and estimate the noise of the motion that it leaves."""
         rate = 1.0 / self.period
         given = self.arrays["v"] is not None
         source = self.arrays["v" if given else "q"]
@@ -203,12 +204,13 @@ class _Recording:
             f"{self.drop} samples dropped at each end of a segment; torques are not filtered.")
 
     def _estimate_noise(self, spectra: list[Spectrum], given: bool) -> None:
-        noise = np.array([found.noise(self.cutoff, 0 if given else 1) for found in spectra])
-        if given:
-            self.noise = noise
-            return
-        for joint in coordinates(self.model):
-            self.noise[joint.v] = velocity_noise(joint.kind, noise[joint.q])
+        for n in range(2 if given else 3):
+            noise = np.array([found.noise(self.cutoff, n) for found in spectra])
+            if given:
+                self.noise[1 + n] = noise
+                continue
+            for joint in coordinates(self.model):
+                self.noise[n, joint.v] = velocity_noise(joint.kind, noise[joint.q])
 
     def drop_short(self) -> None:
         """Drop segments of which nothing would remain."""

@@ -70,6 +70,10 @@ class Samples:
         A sentence that states the filter.
     cutoff : float
         Of the filter [Hz]; infinite without one.
+    motion_noise : (3, nv) ndarray or None
+        Standard deviations of what the filter leaves of the noise of the measured motion: in
+        positions (of joints with several coordinates, small motions), in velocities and in
+        accelerations. None: not known, and taken as zero.
 
     Examples
     --------
@@ -95,6 +99,7 @@ class Samples:
     warnings: tuple[str, ...] = ()
     filter: str = ""
     cutoff: float = math.inf
+    motion_noise: Array | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -114,10 +119,14 @@ class Samples:
         -------
         Samples
         """
-        arrays: dict[str, Any] = {
-            field.name: value[indices] for field in dataclasses.fields(self)
-            if isinstance(value := getattr(self, field.name), np.ndarray)}
-        return dataclasses.replace(self, **arrays)
+        rows: dict[str, Any] = {name: each[indices] for name, each in self._rows().items()}
+        return dataclasses.replace(self, **rows)
+
+    def _rows(self) -> dict[str, NDArray[Any]]:
+        """The arrays with a row for each sample."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+                 if field.name != "motion_noise"}
+        return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
 
     @classmethod
     def concatenate(cls, recordings: Sequence[Samples]) -> Samples:
@@ -149,12 +158,14 @@ class Samples:
         for one in recordings:
             segment.append(one.segment + np.int32(count))
             count += 1 + int(one.segment.max(initial=-1))
-        arrays: dict[str, Any] = {
-            field.name: np.concatenate([getattr(one, field.name) for one in recordings])
-            for field in dataclasses.fields(cls)
-            if isinstance(getattr(first, field.name), np.ndarray)}
+        rows = [one._rows() for one in recordings]
+        arrays: dict[str, Any] = {name: np.concatenate([each[name] for each in rows])
+                                  for name in rows[0]}
+        squares = [len(one) * np.square(one.motion_noise) for one in recordings
+                   if one.motion_noise is not None]
+        noise = np.sqrt(sum(squares) / sum(map(len, recordings))) if squares else None
         return dataclasses.replace(
-            first, **{**arrays, "segment": np.concatenate(segment)},
+            first, **{**arrays, "segment": np.concatenate(segment), "motion_noise": noise},
             warnings=tuple(text for one in recordings for text in one.warnings),
             filter=" ".join(dict.fromkeys(one.filter for one in recordings)))
 
@@ -178,8 +189,8 @@ class Samples:
         where more than 3.5 sampling periods have no sample, or where time goes back.
 
         For motions up to 0.5 to 2 Hz and 500 samples per second, encoders of 2^17 counts per
-        revolution result in velocities with an RMS error of 7e-5 of their RMS, and accelerations
-        with one of 5e-4; with 2^20 counts, of 5e-5 and 3e-4. The error of accelerations is largest,
+        revolution result in velocities with an RMS error of 4e-5 of their RMS, and accelerations
+        with one of 3e-4; with 2^20 counts, of 3e-5 and 3e-4. The error of accelerations is largest,
         3e-3 of the largest acceleration, at the ends of a segment.
 
         Parameters
@@ -199,8 +210,9 @@ class Samples:
             segment.
         cutoff : float, optional
             Of the filter [Hz]. By default the one with the smallest predicted error of the
-            accelerations: what it removes from the part of the spectra above the noise floor, plus
-            the noise that it leaves. It is at most a fifth of the sampling rate, and at most 20 Hz.
+            accelerations: what it removes from the part of the spectra above the noise floor, which
+            counts more because it is systematic, plus the noise that it leaves. It is at most a
+            fifth of the sampling rate, and at most 20 Hz.
         f_ext : (B, njoints, 6) array_like, optional
             Known external forces, as in ``rnea``.
         contacts : sequence of str

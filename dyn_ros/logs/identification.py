@@ -24,7 +24,7 @@ import numpy as np
 from ..identification import Identification, Samples
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
-from ..identification.identify import Fit, Solution, joint_results, solution
+from ..identification.identify import Solution, joint_results, solution
 from ..identification.least_squares import Estimate, block_length, estimate, small_sample
 from ..identification.physical import physical_parameters
 from ..model import Model
@@ -320,8 +320,9 @@ def _from(start: float, progress: Progress) -> Progress:
 def _estimate(first: Solution, total: Sums) -> Estimate:
     problem, before = first.problem, first.fitted
     noise = problem.noise if problem.huber is None else before.estimate.noise
-    return estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
-                    before.correlations)
+    found = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
+                     before.correlations)
+    return found.moved(problem.base, before.shift)
 
 
 def _depends(stage: Stage, found: Estimate, total: Sums) -> bool:
@@ -339,8 +340,10 @@ def _final(first: Solution, stage: Stage, total: Sums, found: Estimate, count: i
     """The result, from the sums of all parts."""
     problem, before = first.problem, first.fitted
     parameters = physical_parameters(problem.unknowns, total.equations, found.noise,
-                                     problem.reference, problem.regularization, before.parameters)
-    fitted = Fit(found, parameters, total.outliers / max(total.rows, 1), before.correlations)
+                                     before.shift, problem.reference, problem.regularization,
+                                     before.parameters)
+    fitted = before._replace(estimate=found, parameters=parameters,
+                             outliers=total.outliers / max(total.rows, 1))
     joints = first.joints
     if total.squares.counts[0].any():
         joints = joint_results(stage.model, total.squares,

@@ -246,8 +246,33 @@ def test_a_quadruped_whose_contact_forces_are_known():
 
 def test_a_quadruped_in_flight():
     recording, result = quadruped(flying)
-    assert (np.abs(scores(result, recording)) < 1.96).mean() > 0.85
+    assert (np.abs(scores(result, recording)) < 1.96).mean() > 0.93
     assert all(joint.after < 0.2 * joint.before for joint in result.joints[:6])
+
+
+def test_noise_of_the_motion_does_not_make_bodies_lighter():
+    recording, result = quadruped(flying, cutoff=30.0)
+    samples = dataclasses.replace(result.samples, motion_noise=None)
+    plain = scores(identify(result.model, samples), recording)
+    total = [name.startswith("m(root_joint)") for name in result.base.names].index(True)
+    assert plain[total] < -8.0 and (np.abs(plain) < 1.96).mean() < 0.8
+    found = scores(result, recording)
+    assert abs(found[total]) < 2.0 and (np.abs(found) < 1.96).mean() > 0.93
+    mass, true = (model.inertial_parameters[:, 0].sum()
+                  for model in (result.identified, recording.true))
+    assert abs(mass - true) < 3.0 * result.base.deviation[total]
+
+
+def test_the_filter_distorts_less_than_noise():
+    found = []
+    for seed in range(6):
+        true = perturbed(load("solo12", "floating"), seed=seed)
+        recording = flying(true, offset=offsets(true, seed), seed=seed)
+        result = identify(load("solo12", "floating"), recording.samples())
+        found.append(scores(result, recording))
+    thighs = [name.startswith("m cz") and "HFE" in name for name in result.base.names]
+    assert sum(thighs) == 4
+    assert abs(np.mean(found, axis=0)[thighs].mean()) < 0.6
 
 
 # --- recordings that say too little, or are wrong

@@ -1,16 +1,20 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Samples: filtered recordings against analytic motions, and what is wrong with recordings."""
+import dataclasses
 import importlib.util
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from identification.recordings import flying
+from identification.robots import load
 
 import dyn_ros
 import peer
 from dyn_ros.identification import Samples
+from dyn_ros.identification.motion_noise import with_noise
 
 RATE = 500.0
 FREQUENCIES = np.array([0.2, 0.5, 0.8])
@@ -335,6 +339,40 @@ def test_take(arm):
     samples = Samples.from_arrays(arm, time, q, v)
     assert np.shares_memory(samples.take(slice(10, 20)).q, samples.q)
     assert np.array_equal(samples.take([3, 5]).time, samples.time[[3, 5]])
+    assert samples.take([3]).motion_noise is samples.motion_noise
+
+
+def test_noise_of_the_motion():
+    model = load("solo12", "floating")
+    recording = flying(model, flights=8, seconds=3.0)
+    samples = recording.samples(cutoff=15.0)
+    rows = np.searchsorted(recording.time, samples.time)
+    for sigma, error in zip(samples.motion_noise, (
+            model.difference(recording.exact_q[rows], samples.q),
+            samples.v - recording.exact_v[rows], samples.a - recording.exact_a[rows])):
+        assert np.allclose(np.std(error, axis=0)[:6], sigma[:6], rtol=0.3)
+    more, less = with_noise(model, samples)
+    change = np.stack([model.difference(less.q, more.q), more.v - less.v, more.a - less.a]) / 2.0
+    assert np.allclose(change.std(axis=1), samples.motion_noise, rtol=0.05)
+    product = (change[0] * change[2]).mean(axis=0)
+    assert np.allclose(product, -samples.motion_noise[1] ** 2, rtol=0.1)
+    both = Samples.concatenate([samples, dataclasses.replace(samples.take(slice(1000)),
+                                                             motion_noise=None)])
+    share = len(samples) / len(both)
+    assert np.allclose(both.motion_noise, np.sqrt(share) * samples.motion_noise)
+
+
+def test_noise_of_measured_velocities(arm):
+    time = steps(30.0)
+    q, v, a = waves(arm.nv, time)
+    noise = 1e-3 * np.random.default_rng(0).standard_normal(v.shape)
+    samples = Samples.from_arrays(arm, time, q, np.zeros_like(v), v + noise)
+    rows = np.searchsorted(time, samples.time)
+    assert not samples.motion_noise[0].any()
+    assert np.allclose(samples.motion_noise[1], (samples.v - v[rows]).std(axis=0), rtol=0.3)
+    assert np.allclose(samples.motion_noise[2], (samples.a - a[rows]).std(axis=0), rtol=0.3)
+    given = Samples.from_arrays(arm, time, q, np.zeros_like(v), v, a)
+    assert not given.motion_noise.any()
 
 
 # --- tables
@@ -474,6 +512,7 @@ import re, sys
 import numpy as np
 import dyn_ros
 from dyn_ros.identification import Samples
+from dyn_ros.identification.motion_noise import with_noise
 model = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
 samples = Samples.from_table(model, sys.argv[1])
 dyn_ros.identify(model, samples)
