@@ -24,7 +24,7 @@ from .equations import Equations, Progress, Recording
 from .least_squares import (
     Estimate,
     Scale,
-    corrected,
+    correction,
     covariance,
     estimate,
     median_deviation,
@@ -173,7 +173,7 @@ def solution(model: Model, samples: Samples | Sequence[Samples], *, armature: bo
     joints = joint_results(model, squares, _noise(differences))
     warnings += _poor(joints, is_actuated(model))
     every = recording.of_all()
-    fitted = problem.fit(every, fitted.estimate, fitted.parameters, 0.4, 0.75)
+    fitted = problem.fit(every, fitted.estimate, fitted, 0.4, 0.75)
     return Solution(problem, samples, chosen, velocity, contact_dimension, described, tuple(held),
                     every, fitted, joints, tuple(warnings))
 
@@ -287,11 +287,12 @@ class Problem(NamedTuple):
             found = self._estimate(recording.equations(0.2, 0.3))
         return found
 
-    def fit(self, recording: Recording, found: Estimate, near: Array | None, start: float,
+    def fit(self, recording: Recording, found: Estimate, before: Fit | None, start: float,
             stop: float) -> Fit:
         """Estimate from all samples of a recording; outliers and correlated noise count less.
 
-        The search for physical parameters starts near others, if they are known.
+        If there is a fit of some of the samples, the search for physical parameters starts there,
+        and the noise of the motion has the same effect.
         """
         correlations = recording.correlations(found.parameters)
         sums, outliers = recording.equations(start, stop), 0.0
@@ -300,10 +301,10 @@ class Problem(NamedTuple):
             sums, found, outliers = without_outliers(
                 self.unknowns, self.base, self.scale, sums, recording, self.noise, correlations,
                 found, self.huber)
-        plain, found = found, corrected(self.base, recording, found, self.huber)
-        shift = found.parameters - plain.parameters
+        shift = before.shift if before else correction(self.base, recording, found, self.huber)
+        found = found.moved(self.base, shift)
         parameters = physical_parameters(self.unknowns, sums, found.noise, shift, self.reference,
-                                         self.regularization, near)
+                                         self.regularization, before and before.parameters)
         return Fit(found, parameters, outliers, correlations, shift)
 
     def _estimate(self, sums: Equations, correlations: Array | float = 1.0) -> Estimate:

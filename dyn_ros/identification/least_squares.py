@@ -154,19 +154,17 @@ def median_deviation(residuals: Array) -> Array:
     return np.array([_MEDIAN * np.median(each) if len(each) else np.nan for each in columns])
 
 
-def corrected(base: BaseParameters, recording: Recording, found: Estimate,
-              huber: float | None) -> Estimate:
-    """The estimate without what the noise of the motion adds to it on average.
+def correction(base: BaseParameters, recording: Recording, found: Estimate,
+               huber: float | None) -> Array:
+    """What to add to the parameters of an estimate because the motion is noisy, (p,).
 
     Noise makes regressors larger, and with it parameters smaller (Nakamura, Corrected score
     function for errors-in-variables models, Biometrika 77, 1990).
     """
-    limit = found.noise * (huber or np.inf)
-    change = -found.inverse @ recording.attenuation(
-        found.parameters, limit, found.noise)[base.independent]
-    shift = np.zeros(len(found.parameters))
-    shift[base.independent] = change
-    return found.moved(base, shift)
+    added = recording.attenuation(found.parameters, found.noise * (huber or np.inf), found.noise)
+    shift = np.zeros(len(added))
+    shift[base.independent] = -found.inverse @ added[base.independent]
+    return shift
 
 
 def covariance(base: BaseParameters, recording: Recording, found: Estimate, correlations: Array,
