@@ -377,9 +377,10 @@ class Recording:
             W = E @ np.concatenate([bodies, in_columns(self.features(part))], axis=2)
             y = np.einsum("bij,bj->bi", E, self._known(part))
             for k in range(self._model.nv):
-                weighted = W[:, k] * w[:, k, None]
-                sums.WW[k] += weighted.T @ W[:, k]
-                sums.Wy[k] += y[:, k] @ weighted
+                root = np.sqrt(w[:, k])
+                rows = root[:, None] * W[:, k]
+                sums.WW[k] += rows.T @ rows
+                sums.Wy[k] += (root * y[:, k]) @ rows
                 sums.yy[k] += w[:, k] @ y[:, k] ** 2
                 sums.count[k] += w[:, k] @ E[:, k, k]
         return sums
