@@ -222,10 +222,10 @@ def contacts_batch(pair, cases, threads):
                f"| {b_ / a_:.1f} |")
 
 
-def memory(pair):
-    """Return the time to write one matrix for each state of a batch [us per state]."""
-    matrices = np.zeros((STATES, pair.model.nv, pair.model.nv))
-    times, _ = take_turns(partial(matrices.fill, 1.0), lambda: None, 3, 5, 1)
+def memory(*shape):
+    """Return the time to fill an array of this shape for each state of a batch [us per state]."""
+    arrays = np.zeros((STATES, *shape))
+    times, _ = take_turns(partial(arrays.fill, 1.0), lambda: None, 3, 5, 1)
     return np.median(times) / STATES
 
 
@@ -353,11 +353,13 @@ def report():
             yield "| --- | --- | --- | --- |"
             yield from batch(pair, threads)
         yield ""
-        yield (f"For comparison: NumPy's `fill` takes {memory(pair):.3f} us per state to fill "
-               f"{STATES} matrices of {pair.model.nv} x {pair.model.nv} numbers. `crba`, "
-               "`minverse` and `coriolis_matrix` return one such matrix per state, "
-               "`rnea_derivatives` and `aba_derivatives` three. The loop with Pinocchio does not "
-               "store them: each state overwrites the results of the previous one in `Data`.")
+        nv, columns = pair.model.nv, 10 * pair.model.njoints
+        yield (f"For comparison: NumPy's `fill` takes {memory(nv, nv):.3f} us per state to fill "
+               f"{STATES} matrices of {nv} x {nv} numbers. `crba`, `minverse` and "
+               "`coriolis_matrix` return one such matrix per state, `rnea_derivatives` and "
+               f"`aba_derivatives` three. Those of `joint_torque_regressor` have {nv} x {columns} "
+               f"numbers, {memory(nv, columns):.3f} us. The loop with Pinocchio does not store "
+               "them: each state overwrites the results of the previous one in `Data`.")
     yield from contact_report()
     yield from observer_report()
     yield ""
