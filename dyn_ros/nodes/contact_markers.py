@@ -30,14 +30,14 @@ FINE = 0.3          # width of the lines of a cone / width of other lines
 
 def contact_force(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
     """The force of the ground on each foot, relative to the weight of the robot."""
-    screws, weight = Screws(look), _weight(robot)
+    screws = Screws(look)
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         support = node.feet.support(robot, state, terms)
         if support is None or not support.active.any():
             return screws.hide()
         ids = np.flatnonzero(support.active)
-        return screws.show(ids.tolist(), support.points[ids], support.forces[ids] / weight)
+        return screws.show(ids.tolist(), support.points[ids], support.forces[ids] / _weight(robot))
     return draw
 
 
