@@ -12,7 +12,9 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 pytest.importorskip("PIL", reason="Pillow is not importable: run `make test`")
 
-from dyn_ros.nodes import markers
+from dyn_ros.nodes.centroidal_markers import CENTROIDAL
+from dyn_ros.nodes.dynamics_markers import DYNAMICS
+from dyn_ros.nodes.vereshchagin_markers import VERESHCHAGIN
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -39,8 +41,8 @@ def kinds(listed):
 def test_every_kind_is_drawn(script, arrays):
     image, drawn = script.picture(arrays)
     of_node = {name: {ns.split("/")[0] for ns in namespaces} for name, namespaces in drawn.items()}
-    assert of_node == {"dynamics": kinds(markers.DYNAMICS), "centroidal": kinds(markers.CENTROIDAL),
-                       "vereshchagin": kinds(markers.VERESHCHAGIN)}
+    assert of_node == {"dynamics": kinds(DYNAMICS), "centroidal": kinds(CENTROIDAL),
+                       "vereshchagin": kinds(VERESHCHAGIN)}
     assert set().union(*of_node.values()) == set(script.WHAT)
     assert image.width >= 3 * script.WIDTH and image.height > script.HEIGHT
 

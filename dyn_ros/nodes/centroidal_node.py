@@ -18,13 +18,13 @@ from dyn_ros.msg import CentroidalState
 from . import conversions, feet
 from .base import Output, RobotNode, run
 from .cdr import Template
+from .centroidal_markers import CENTROIDAL
 from .centroidal_services import KERNELS, SERVICES
 from .contact_markers import CONTACT
 from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dispatch import Compute, Terms
 from .feet import Feet, rate_reads
-from .markers import CENTROIDAL
 from .parameters import Spec
 from .robot import RobotContext
 from .services import Service

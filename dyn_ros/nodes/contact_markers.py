@@ -30,14 +30,14 @@ FINE = 0.3          # width of the lines of a cone / width of other lines
 
 def contact_force(node: CentroidalNode, robot: RobotContext, look: Look) -> Draw:
     """The force of the ground on each foot, relative to the weight of the robot."""
-    screws, weight = Screws(look), _weight(robot)
+    screws = Screws(look)
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         support = node.feet.support(robot, state, terms)
         if support is None or not support.active.any():
-            return screws.show([], [], [])
+            return screws.hide()
         ids = np.flatnonzero(support.active)
-        return screws.show(ids.tolist(), support.points[ids], support.forces[ids] / weight)
+        return screws.show(ids.tolist(), support.points[ids], support.forces[ids] / _weight(robot))
     return draw
 
 
@@ -107,14 +107,14 @@ def center_of_pressure(node: CentroidalNode, robot: RobotContext, look: Look) ->
     """The center of pressure, as a disc on the ground."""
     discs = Group(look, Marker.CYLINDER)
     up = shapes.upward(robot.model.gravity)
-    axes = np.array([*(each[0] for each in shapes.across(up[None])), up]).T
+    turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
 
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         point = node.feet.center_of_pressure(robot, state, terms)
         if point is None:
             discs.show([])
         else:
-            discs.solids([0], point[None], axes[None], np.array([[look.scale, look.scale, 0.0]]))
+            discs.solids([0], point, turn, widths)
         return [discs]
     return draw
 

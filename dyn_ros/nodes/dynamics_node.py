@@ -22,10 +22,10 @@ from .command import Command
 from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES
 from .dispatch import Compute, Terms
+from .dynamics_markers import DYNAMICS
 from .dynamics_services import BATCH_KERNELS, KERNELS, SERVICES
 from .frames import coinciding_link
 from .inputs import wrenches
-from .markers import DYNAMICS
 from .robot import RobotContext
 from .services import Service
 from .state import State

@@ -30,7 +30,7 @@ def external_wrench(node: ObserverNode, robot: RobotContext, look: Look) -> Draw
     def draw(state: State, terms: Terms) -> Iterable[Group]:
         found = node.external_wrench(robot, state)
         if found is None:
-            return screws.show([], [], [])
+            return screws.hide()
         X = terms.oMf[robot.model.frame_index(node.tip(robot))]
         wrench = (X[:3, :3] @ found.wrench.reshape(2, 3, 1)).reshape(1, 6)
         return screws.show([0], X[None, :3, 3], wrench)

@@ -30,11 +30,11 @@ from .constraints import (
 )
 from .dispatch import Compute, Terms
 from .inputs import COMMAND_QOS, wrenches
-from .markers import VERESHCHAGIN, solution_reads
 from .parameters import Spec
 from .robot import RobotContext
 from .services import Service, vector
 from .state import Rejected, State
+from .vereshchagin_markers import VERESHCHAGIN, solution_reads
 from .wrenches import Wrench, external_forces, requested_forces
 
 PRESETS = (

@@ -117,7 +117,7 @@ class EffortMonitor:
         self._last = np.array(tau, float)
         if self._age < self._settled:
             return False
-        self._block.append((self._last, self._filtered, external))
+        self._block.append((self._last, self._filtered, np.array(external, float)))
         self._elapsed += dt
         if self._elapsed < PERIOD or len(self._block) < _FEW:
             return False

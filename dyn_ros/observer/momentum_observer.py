@@ -106,7 +106,7 @@ class MomentumObserver:
         self._direct = int(method == "direct")
         self._damping, self._coulomb = algorithm.losses(model, friction)
         self._step = np.zeros(1)
-        self._q: ArrayLike = model.neutral()            # of the latest sample
+        self._q = model.neutral()                       # of the latest sample
         self._dt = 0.0
         zero = np.zeros(model.nv)
         self._state = zero, zero, zero                  # external, momentum, known effort
@@ -203,7 +203,7 @@ class MomentumObserver:
             external = self._kalman.update(q, state[1], state[2], step)
         if not external.dot(external) < _LARGEST:
             raise self._too_large("")
-        self._state, self._q, self._dt, self._is_started = state, q, dt, True
+        self._state, self._q, self._dt, self._is_started = state, np.array(q, float), dt, True
         return external
 
     def _too_large(self, where: str) -> ValueError:

@@ -79,18 +79,23 @@ def matrix_quaternion(R):
 
     Each row of 4 q q' is a multiple of q; the longest one is accurate for every angle.
     """
-    x, y, z = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
-    squares = np.stack([x - y - z, y - z - x, z - x - y, x + y + z], axis=-1)   # 4 q_i^2 - 1
-    K = np.empty((*R.shape[:-2], 4, 4))
-    K[..., :3, :3] = R + np.swapaxes(R, -1, -2)
-    for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        K[..., a, 3] = K[..., 3, a] = R[..., c, b] - R[..., b, c]
-    for i in range(4):
-        K[..., i, i] = 1.0 + squares[..., i]
-    rows = K.reshape(-1, 4, 4)
-    q = rows[np.arange(len(rows)), np.argmax(squares, -1).ravel()].reshape(squares.shape)
-    q = q / np.sqrt(np.sum(q * q, -1, keepdims=True))
-    return np.where(q[..., 3:] < 0.0, -q, q)
+    flat = R.reshape(-1, 9)
+    x, y, z = flat[:, 0], flat[:, 4], flat[:, 8]
+    squares = np.empty((len(flat), 4))          # 4 q_i^2 - 1
+    squares[:, 0], squares[:, 1] = x - y - z, y - z - x
+    squares[:, 2], squares[:, 3] = z - x - y, x + y + z
+    K = np.empty((len(flat), 16))               # rows one after the other
+    K[:, 1] = K[:, 4] = flat[:, 1] + flat[:, 3]
+    K[:, 2] = K[:, 8] = flat[:, 2] + flat[:, 6]
+    K[:, 6] = K[:, 9] = flat[:, 5] + flat[:, 7]
+    K[:, 3] = K[:, 12] = flat[:, 7] - flat[:, 5]
+    K[:, 7] = K[:, 13] = flat[:, 2] - flat[:, 6]
+    K[:, 11] = K[:, 14] = flat[:, 3] - flat[:, 1]
+    K[:, ::5] = 1.0 + squares
+    q = K.reshape(-1, 4, 4)[np.arange(len(flat)), squares.argmax(-1)]
+    norm = np.sqrt((q * q).sum(-1))
+    q /= np.where(q[:, 3] < 0.0, -norm, norm)[:, None]
+    return q.reshape(*R.shape[:-2], 4)
 
 
 def se3_exp(twist):

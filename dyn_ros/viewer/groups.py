@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers as arrays of numbers, for RViz and for the browser; independent of ROS.
 
-Nodes serialize the groups of ``nodes/markers.py`` as messages; `plain_markers` returns them for a
+Nodes serialize groups as messages, see ``nodes/markers.py``; `plain_markers` returns them for a
 page without ROS.
 """
 from __future__ import annotations
@@ -13,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..model import Model
 from ..spatial.lie import matrix_quaternion
-from ..spatial.types import Array
+from ..spatial.types import Array, ArrayLike
 from . import shapes
 
 # visualization_msgs/Marker
@@ -67,6 +68,8 @@ class Group:
     numbers : dict of str to ndarray
         The fields of all markers shown so far, a row for each: `action` is DELETE for those that
         are not shown now.
+    changed : set of str
+        Those of `numbers` that have been filled since a serialized message was last given them.
     """
 
     def __init__(self, look: Look, type: int, part: str = "", points: int = 0,
@@ -83,6 +86,7 @@ class Group:
             self._new["points"] = np.zeros(3 * points)
         self.numbers = {name: values[:0].reshape(0, len(values))
                         for name, values in self._new.items()}
+        self.changed: set[str] = set()
         self._rows: dict[int, int] = {}
         self._ids: list[int] = []
         self._shown: Array = np.zeros(0, np.intp)
@@ -99,6 +103,7 @@ class Group:
             self._shown = np.array([self._rows[id] for id in ids], np.intp)
             self.numbers["action"][:] = DELETE
             self.numbers["action"][self._shown] = ADD
+            self.changed.add("action")
         return self._shown
 
     def _add(self, ids: Sequence[int]) -> None:
@@ -109,42 +114,57 @@ class Group:
             row = self._rows[id] = len(self._rows)
             self.numbers["id"][row] = id
 
-    def solids(self, ids: Sequence[int], centers: Array, axes: Array, widths: Array) -> None:
-        """Ellipsoids, boxes or cylinders: centers (n, 3), axes (n, 3, 3), widths (n, 3)."""
-        rows = self.show(ids)
-        self.numbers["pose"][rows, :3] = centers
-        self.numbers["pose"][rows, 3:] = matrix_quaternion(axes)
-        self.numbers["scale"][rows] = np.maximum(widths, THINNEST)
+    def solids(self, ids: Sequence[int], centers: ArrayLike, turns: Array, widths: Array) -> None:
+        """Ellipsoids, boxes or cylinders: centers (n, 3), quaternions (n, 4), widths (n, 3).
 
-    def balls(self, ids: Sequence[int], centers: Array, diameters: Array) -> None:
+        A single one also without the first axis.
+        """
+        rows = self.show(ids)
+        pose = self.numbers["pose"]
+        pose[rows, :3] = centers
+        pose[rows, 3:] = turns
+        self.numbers["scale"][rows] = np.maximum(widths, THINNEST)
+        self.changed.update(("pose", "scale"))
+
+    def balls(self, ids: Sequence[int], centers: ArrayLike, diameters: Array) -> None:
         """Spheres: centers (n, 3), diameters (n,)."""
         rows = self.show(ids)
         self.numbers["pose"][rows, :3] = centers
         self.numbers["scale"][rows] = np.maximum(diameters, THINNEST)[:, None]
+        self.changed.update(("pose", "scale"))
 
     def arrows(self, ids: Sequence[int], starts: Array, vectors: Array) -> None:
         """Straight arrows, (n, 3) each; those that are too short are omitted."""
-        long = np.flatnonzero(np.linalg.norm(vectors, axis=-1) > SHORTEST)
-        starts = starts[long]
-        self.lines([ids[i] for i in long.tolist()],
-                   np.stack([starts, starts + vectors[long]], axis=1))
+        long = np.sqrt((vectors * vectors).sum(-1)) > SHORTEST
+        if not long.all():
+            ids, starts, vectors = _chosen(ids, long), starts[long], vectors[long]
+        self.lines(ids, np.concatenate((starts, starts + vectors), 1))
 
     def turns(self, ids: Sequence[int], centers: Array, first: Array, second: Array,
               radii: Array, angles: Array) -> None:
         """Curved arrows, see `shapes.curved_arrows`; those that are too short are omitted."""
-        long = np.flatnonzero(abs(radii * angles) > SHORTEST)
-        self.lines([ids[i] for i in long.tolist()], shapes.curved_arrows(
-            centers[long], first[long], second[long], radii[long], angles[long]))
+        long = abs(radii * angles) > SHORTEST
+        if not long.all():
+            ids = _chosen(ids, long)
+            centers, first, second = centers[long], first[long], second[long]
+            radii, angles = radii[long], angles[long]
+        self.lines(ids, shapes.curved_arrows(centers, first, second, radii, angles))
 
     def lines(self, ids: Sequence[int], points: Array) -> None:
         """Lines through points, (n, k, 3)."""
-        rows = self.show(ids)
-        self.numbers["points"][rows] = points.reshape(-1, 3 * points.shape[1])
+        rows, target = self.show(ids), self.numbers["points"]
+        target[rows] = points.reshape(-1, target.shape[1])
+        self.changed.add("points")
 
     def paint(self, ids: Sequence[int], colors: Array) -> None:
         """Set individual colors, (n, 4), of the markers that have been shown."""
         known = [i for i, id in enumerate(ids) if id in self._rows]
         self.numbers["color"][[self._rows[ids[i]] for i in known]] = colors[known]
+        self.changed.add("color")
+
+
+def _chosen(ids: Sequence[int], mask: NDArray[np.bool_]) -> list[int]:
+    return [id for id, chosen in zip(ids, mask.tolist()) if chosen]
 
 
 def _scale(type: int, width: float) -> Array:
@@ -165,17 +185,26 @@ class Screws:
     def show(self, ids: Sequence[int], points: Any, vectors: Any) -> tuple[Group, ...]:
         """Show vectors (n, 6) at points (n, 3), expressed in the same frame; return the groups."""
         arrows, turns = self.groups
-        if not len(ids):
-            arrows.show([])
-            turns.show([])
-            return self.groups
         points, vectors = np.reshape(points, (-1, 3)), np.reshape(vectors, (-1, 6))
         arrows.arrows(ids, points, self._scale * vectors[:, :3])
-        sizes = np.linalg.norm(vectors[:, 3:], axis=-1)
-        turning = np.flatnonzero(sizes > 0.0).tolist()
-        first, second = shapes.across(vectors[turning, 3:] / sizes[turning, None])
-        turns.turns([ids[i] for i in turning], points[turning], first, second,
-                    self._scale * sizes[turning], np.full(len(turning), shapes.FULL_ARC))
+        moments = vectors[:, 3:]
+        sizes = np.sqrt((moments * moments).sum(-1))
+        turning = sizes > 0.0
+        if not turning.any():
+            turns.show([])
+            return self.groups
+        if not turning.all():
+            ids, points = _chosen(ids, turning), points[turning]
+            moments, sizes = moments[turning], sizes[turning]
+        first, second = shapes.across(moments / sizes[:, None])
+        turns.turns(ids, points, first, second, self._scale * sizes,
+                    np.full(len(sizes), shapes.FULL_ARC))
+        return self.groups
+
+    def hide(self) -> tuple[Group, ...]:
+        """Show no vectors."""
+        for group in self.groups:
+            group.show([])
         return self.groups
 
 
@@ -204,13 +233,13 @@ class JointArrows:
     """
 
     def __init__(self, model: Model, look: Look) -> None:
-        self._joints, self.rows = rows_of_joints(model)
+        joints, self.rows = rows_of_joints(model)
         self._scale = look.scale
-        self._slides = np.array(
-            [model.tree.joints[i].kind == "prismatic" for i in self._joints], bool)
-        axes = np.array([model.tree.joints[i].axis for i in self._joints]).reshape(-1, 3)
-        self._bases = np.stack([axes, *shapes.across(axes)], axis=-1)
-        self._ids = np.array(self._joints, int) + 1
+        slides = [model.tree.joints[i].kind == "prismatic" for i in joints]
+        self._turning, self._sliding = (
+            _Axes(model, joints, [k for k, each in enumerate(slides) if each is kind])
+            for kind in (False, True))
+        self._radii = np.full(len(self._turning.rows), self._scale)
         self._groups = (Group(look, LINE_STRIP, points=shapes.CURVED_POINTS),
                         Group(look, ARROW))
 
@@ -223,16 +252,41 @@ class JointArrows:
     def show(self, oMi: Array, load: Array, colors: Array) -> tuple[Group, ...]:
         """Show arrows with sizes from -1 to 1, (n,), and colors, (n, 4); return the groups."""
         turns, arrows = self._groups
-        R, p = oMi[self._joints, :3, :3], oMi[self._joints, :3, 3]
-        axis, first, second = np.moveaxis(R @ self._bases, -1, 0)
-        radii, slides = np.full(len(self._joints), self._scale), self._slides
-        turns.turns(self._ids[~slides].tolist(), p[~slides], first[~slides], second[~slides],
-                    radii[~slides], shapes.FULL_ARC * load[~slides])
-        arrows.arrows(self._ids[slides].tolist(), p[slides],
-                      self._scale * load[slides, None] * axis[slides])
-        for group in self._groups:
-            group.paint(self._ids.tolist(), colors)
+        own = self._turning
+        if own.ids:
+            p, axes = own.placed(oMi)
+            turns.turns(own.ids, p, axes[..., 1], axes[..., 2], self._radii,
+                        shapes.FULL_ARC * load[own.rows])
+            turns.paint(own.ids, colors[own.rows])
+        own = self._sliding
+        if own.ids:
+            p, axes = own.placed(oMi)
+            arrows.arrows(own.ids, p, self._scale * load[own.rows, None] * axes[..., 0])
+            arrows.paint(own.ids, colors[own.rows])
         return self._groups
+
+
+class _Axes:
+    """The axes of some joints, each with two vectors across it.
+
+    Attributes
+    ----------
+    ids : list of int
+    rows : (n,) ndarray
+        The places of these joints among all that have arrows.
+    """
+
+    def __init__(self, model: Model, joints: Sequence[int], rows: Sequence[int]) -> None:
+        self.rows = np.array(rows, np.intp)
+        self._joints = np.array([joints[row] for row in rows], np.intp)
+        self.ids = (self._joints + 1).tolist()
+        axes = np.array([model.tree.joints[i].axis for i in self._joints]).reshape(-1, 3)
+        self._bases = np.stack([axes, *shapes.across(axes)], axis=-1)
+
+    def placed(self, oMi: Array) -> tuple[Array, Array]:
+        """Return the origins (n, 3), and as columns (n, 3, 3) the axes and those vectors."""
+        X = oMi[self._joints]
+        return X[:, :3, 3], X[:, :3, :3] @ self._bases
 
 
 def torque(model: Model, look: Any) -> Draw:
@@ -244,16 +298,17 @@ def torque(model: Model, look: Any) -> Draw:
     arrows = JointArrows(model, look)
     limits = model.effort_limit[arrows.rows]
     limits = np.where(np.isfinite(limits) & (limits > 0.0), limits, look.unlimited)
-    colors = np.array(look.color), np.array(look.full_color)
+    color = np.array(look.color)
+    change = np.array(look.full_color) - color
 
     def draw(state: Any, terms: Any) -> Iterable[Group]:
         tau = _torques(look.source, state, terms)
         if tau is None:
             return arrows.hide()
-        load = np.clip(tau[arrows.rows] / limits, -1.0, 1.0)
-        size = np.where(abs(load) < LEAST_LOAD, 0.0, np.sign(load) * np.sqrt(abs(load)))
-        shade = colors[0] + abs(load)[:, None] * (colors[1] - colors[0])
-        return arrows.show(terms.oMi, size, shade)
+        load = tau[arrows.rows] / limits
+        share = np.minimum(abs(load), 1.0)
+        size = np.where(share < LEAST_LOAD, 0.0, np.copysign(np.sqrt(share), load))
+        return arrows.show(terms.oMi, size, color + share[:, None] * change)
     return draw
 
 
@@ -279,32 +334,33 @@ def inertia(model: Model, look: Any, payloads: Mapping[str, Any]) -> Draw:
     scale = look.scale * (shapes.ELLIPSOID if ellipsoid else shapes.BOX)
     included: list[Any] | None = None
     made: Any = None
+    placements = np.empty((model.njoints + 1, 4, 4))
+    placements[0] = np.eye(4)
 
     def draw(state: Any, terms: Any) -> Iterable[Group]:
         nonlocal included, made
         carried = list(payloads.values())
         if included is None or list(map(id, carried)) != list(map(id, included)):
-            included, made = carried, _bodies(model)
-        ids, com, axes, spread = made
-        placements = np.concatenate([np.eye(4)[None], terms.oMi])[ids]
-        R = placements[:, :3, :3]
-        centers = (R @ com[..., None])[..., 0] + placements[:, :3, 3]
-        solids.solids(ids, centers, R @ axes, scale * spread)
+            included, made = carried, _bodies(model, scale)
+        ids, rows, com, axes, widths = made
+        placements[1:] = terms.oMi
+        own = placements[rows]
+        R = own[:, :3, :3]
+        centers = (R @ com[..., None])[..., 0] + own[:, :3, 3]
+        solids.solids(ids, centers, matrix_quaternion(R @ axes), widths)
         return [solids]
     return draw
 
 
-def _bodies(model: Model) -> tuple[list[int], Array, Array, Array]:
-    """Return ids, centers of mass, principal axes and spreads of the bodies that have mass."""
+def _bodies(model: Model, scale: float) -> tuple[list[int], Array, Array, Array, Array]:
+    """Return ids, rows, centers of mass, principal axes and widths of bodies that have mass."""
     bodies = [model.base_inertia, *model.inertias]
     ids = [i for i, body in enumerate(bodies) if body.mass > 0.0]
     mass, com, rotational = (
         np.array([getattr(bodies[i], each) for i in ids]).reshape(-1, *shape)
         for each, shape in (("mass", ()), ("com", (3,)), ("rotational", (3, 3))))
     spread, axes = shapes.principal_spread(mass, rotational)
-    return ids, com, axes, spread
-
-
+    return ids, np.array(ids, np.intp), com, axes, scale * spread
 
 
 # --- without ROS

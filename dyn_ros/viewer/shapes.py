@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dyn_ros.model.types import Array, ArrayLike
+from dyn_ros.spatial.lie import matrix_quaternion
 
 ELLIPSOID = 2.0 * 5.0 ** 0.5    # diameter of a homogeneous ellipsoid / spread of its mass
 BOX = 12.0 ** 0.5               # edge of a homogeneous box / spread of its mass
@@ -91,8 +92,10 @@ def across(axes: ArrayLike) -> tuple[Array, Array]:
     up = np.copysign(1.0, z)
     a = -1.0 / (up + z)
     b = a * x * y
-    return (np.stack([1.0 + up * a * x * x, up * b, -up * x], axis=-1),
-            np.stack([b, up + a * y * y, -y], axis=-1))
+    first, second = np.empty((len(x), 3)), np.empty((len(x), 3))
+    first[:, 0], first[:, 1], first[:, 2] = 1.0 + up * a * x * x, up * b, -up * x
+    second[:, 0], second[:, 1], second[:, 2] = b, up + a * y * y, -y
+    return first, second
 
 
 def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
@@ -115,19 +118,18 @@ def curved_arrows(centers: Array, first: Array, second: Array, radii: ArrayLike,
         are the arc from the tip back to the start.
     """
     radii, angles = np.asarray(radii, float)[:, None], np.asarray(angles, float)[:, None]
-    tip = np.cos(angles) * first + np.sin(angles) * second
-    ahead = np.sign(angles) * (np.cos(angles) * second - np.sin(angles) * first)
+    turned = (angles * _BACK)[:, None]      # components before points: long rows are fast
+    cos, sin = np.cos(turned), np.sin(turned)
+    tip = cos[..., 0] * first + sin[..., 0] * second
+    ahead = np.sign(angles) * (cos[..., 0] * second - sin[..., 0] * first)
     size = radii * np.minimum(0.35, 0.5 * abs(angles))
-    end = centers + radii * tip
+    end, barb = centers + radii * tip, 0.5 * size * tip
     back = end - size * ahead
-    turned = (angles * _BACK)[..., None]
-    points = np.empty((len(centers), CURVED_POINTS, 3))
-    points[:, 0] = back + 0.5 * size * tip
-    points[:, 1] = end
-    points[:, 2] = back - 0.5 * size * tip
-    points[:, 3:] = centers[:, None] + radii[..., None] * (
-        np.cos(turned) * first[:, None] + np.sin(turned) * second[:, None])
-    return points
+    points = np.empty((len(centers), 3, CURVED_POINTS))
+    points[..., 0], points[..., 1], points[..., 2] = back + barb, end, back - barb
+    points[..., 3:] = centers[..., None] + radii[..., None] * (
+        cos * first[..., None] + sin * second[..., None])
+    return points.transpose(0, 2, 1)
 
 
 def cone(up: Array, height: float, radius: float) -> Array:
@@ -157,6 +159,12 @@ def outside_cone(vectors: Array, up: Array, coefficient: float) -> Array:
     along = vectors @ up
     beside = np.linalg.norm(vectors - np.multiply.outer(along, up), axis=-1)
     return beside > coefficient * along
+
+
+def facing(up: Array) -> Array:
+    """The quaternion, (4,), of a rotation whose z axis is a unit vector."""
+    first, second = (each[0] for each in across(up[None]))
+    return matrix_quaternion(np.stack([first, second, up], axis=-1))
 
 
 def on_ground(point: Array, up: Array, height: float) -> Array:

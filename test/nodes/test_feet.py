@@ -397,6 +397,27 @@ def points(marker):
     return np.array([vector(point) for point in marker.points])
 
 
+def test_arrows_are_relative_to_the_weight_with_payloads(walker):
+    walker.set(**{"acceleration_source": "forward_dynamics", "markers.rate": 0.0})
+    [arrays] = walker.listen("markers")
+    payload = "load", "base_link", 2.0, [0.0, 0.0, 0.1], 0.01 * np.eye(3)
+    robot = walker.node.node.robot
+    for carries in (False, True, False):
+        if carries:
+            robot.set_payload(*payload)
+            walker.model.set_payload(*payload)
+        elif robot.payloads:
+            robot.clear_payload("load")
+            walker.model.clear_payload("load")
+        effort, expected = walker.standing_efforts()
+        [array] = walker.ask([arrays], np.zeros(12), effort)
+        arrows = shown(array, "contact_force/linear")
+        assert len(arrows) == 4
+        for id, name in enumerate(FEET):
+            start, end = points(arrows[id])
+            close(end - start, 0.4 * expected[name] / (9.81 * walker.model.total_mass))
+
+
 def test_markers_show_the_feet(walker):
     walker.set(**{"acceleration_source": "forward_dynamics", "markers.rate": 0.0})
     effort, expected = walker.standing_efforts()

@@ -22,6 +22,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 import dyn_ros
 from dyn_ros.msg import CentroidalState, ConstrainedDynamics
+from dyn_ros.nodes import centroidal_markers, dynamics_markers, vereshchagin_markers
 from dyn_ros.nodes import markers as kinds_of
 from dyn_ros.nodes.base import SPECS
 from dyn_ros.nodes.dispatch import Terms
@@ -610,13 +611,13 @@ def at_random(source, rng):
 
 
 SOURCES = {
-    "dynamics": (kinds_of.DYNAMICS, {"markers.velocity_ellipsoid.frame": "tool",
-                                     "markers.force_ellipsoid.frame": "wrist_roll",
-                                     "markers.torque.source": "effort"}),
-    "centroidal": (kinds_of.CENTROIDAL, {"markers.subtree_com.show": True,
-                                         "markers.locked_inertia.show": True}),
-    "vereshchagin": (kinds_of.VERESHCHAGIN, {}),
-    "slider": (kinds_of.DYNAMICS, {"markers.velocity_ellipsoid.frame": "fork"}),
+    "dynamics": (dynamics_markers.DYNAMICS, {"markers.velocity_ellipsoid.frame": "tool",
+                                             "markers.force_ellipsoid.frame": "wrist_roll",
+                                             "markers.torque.source": "effort"}),
+    "centroidal": (centroidal_markers.CENTROIDAL, {"markers.subtree_com.show": True,
+                                                   "markers.locked_inertia.show": True}),
+    "vereshchagin": (vereshchagin_markers.VERESHCHAGIN, {}),
+    "slider": (dynamics_markers.DYNAMICS, {"markers.velocity_ellipsoid.frame": "fork"}),
 }
 
 
@@ -649,9 +650,38 @@ def test_serialized_arrays_are_the_typed_ones(which, base):
     assert cleared > 10 and deleted > 10
 
 
+@pytest.mark.parametrize("axes", [None, "wrist_link"])
+def test_constraints_on_several_frames_in_any_order(axes):
+    """Those on one frame follow each other, and have one force."""
+    source = Source(vereshchagin_markers.VERESHCHAGIN, ARM7.read_text())
+    arm, rng = source.robot.model, np.random.default_rng(2)
+    for frames in (("tool", "wrist_link", "tool", "elbow_pitch", "wrist_link"), ("tool",) * 2, ()):
+        m = len(frames)
+        source.found = SimpleNamespace(
+            constraints=SimpleNamespace(
+                axes=axes, directions=rng.normal(size=(6, m)), frame=frames),
+            motion=SimpleNamespace(nu=rng.normal(size=m)))
+        state = State(POSITION, VELOCITY, 1)
+        array = source.array(state)
+        oMf = dyn_ros.frame_placements(arm, dyn_ros.Data(arm), state.q)
+        R = oMf[arm.frame_index(axes), :3, :3] if axes else np.eye(3)
+        directions = source.found.constraints.directions.reshape(2, 3, m)
+        directions = np.einsum("ij,ajm->mai", R, directions).reshape(m, 6)
+        order = [i for name in dict.fromkeys(frames) for i in range(m) if frames[i] == name]
+        for id, i in enumerate(order):
+            check_screw(array, "constraint", id, oMf[arm.frame_index(frames[i]), :3, 3],
+                        directions[i] / np.linalg.norm(directions[i]), 0.1)
+        for id, name in enumerate(dict.fromkeys(frames)):
+            own = [i for i in range(m) if frames[i] == name]
+            check_screw(array, "constraint_force", id, oMf[arm.frame_index(name), :3, 3],
+                        -source.found.motion.nu[own] @ directions[own], 0.01)
+        assert len(shown(array, "constraint/linear")) == m
+        assert len(shown(array, "constraint_force/linear")) == len(set(frames))
+
+
 def test_markers_that_disappear_are_deleted_and_come_back(monkeypatch):
     """In their place, without another serialization."""
-    source = Source(kinds_of.DYNAMICS, ARM7.read_text(), **{
+    source = Source(dynamics_markers.DYNAMICS, ARM7.read_text(), **{
         "markers.torque.source": "effort", "markers.inertia.show": False})
     serialized = []
 
@@ -680,7 +710,7 @@ def test_markers_that_disappear_are_deleted_and_come_back(monkeypatch):
 
 
 def test_all_markers_are_deleted_even_if_the_first_state_fails():
-    source = Source(kinds_of.CENTROIDAL, ARM7.read_text())
+    source = Source(centroidal_markers.CENTROIDAL, ARM7.read_text())
     with pytest.raises(ValueError, match="too large"):
         source.array(State(np.full(7, 1e300), None, 1))
     array = source.array(State(POSITION, None, 2))

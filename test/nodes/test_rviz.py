@@ -10,12 +10,14 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make test`")
 
 from dyn_ros.nodes import (
+    centroidal_markers,
     centroidal_node,
     contact_markers,
+    dynamics_markers,
     dynamics_node,
-    markers,
     observer_markers,
     observer_node,
+    vereshchagin_markers,
     vereshchagin_node,
 )
 
@@ -81,8 +83,9 @@ def test_each_node_with_markers_is_shown():
 
 def test_each_kind_is_documented_on_the_page_of_markers():
     page = (Path(__file__).parents[2] / "docs" / "markers.md").read_text()
-    for kinds in (markers.DYNAMICS, markers.CENTROIDAL, contact_markers.CONTACT,
-                  markers.VERESHCHAGIN, observer_markers.OBSERVER):
+    for kinds in (dynamics_markers.DYNAMICS, centroidal_markers.CENTROIDAL,
+                  contact_markers.CONTACT, vereshchagin_markers.VERESHCHAGIN,
+                  observer_markers.OBSERVER):
         assert [kind.name for kind in kinds if f"`{kind.name}`" not in page] == []
 
 

@@ -201,6 +201,26 @@ def test_a_monitor_finds_a_wrong_sign_soon_and_forgets():
     assert monitor.faults == ()
 
 
+def test_a_monitor_keeps_what_it_is_passed():
+    """The arrays can be used again for the next sample."""
+    model, recording = description("ur5"), free("ur5", moves)
+    tau = recording.tau.copy()
+    tau[:, 1] *= -1.0
+    external = dyn_ros.momentum_observer(model, recording.q, recording.v, tau, DT, 50.0)
+    external += 10.0 * np.random.default_rng(0).standard_normal(external.shape)    # mean: small
+    monitor, other = dyn_ros.EffortMonitor(model), dyn_ros.EffortMonitor(model)
+    buffers = [np.empty(model.nv) for _ in range(4)]
+    for sample in zip(recording.q, recording.v, tau, external):
+        for buffer, numbers in zip(buffers, sample):
+            buffer[:] = numbers
+        other.update(*buffers, DT)
+        if monitor.update(*sample, DT):
+            assert other.faults == monitor.faults
+            if monitor.faults:
+                break
+    assert [fault.kind for fault in monitor.faults] == ["sign"]
+
+
 def test_what_cannot_be_a_measurement():
     """A thousand times the limit; what the robot needs is plausible whatever the limit says."""
     model = description("panda")

@@ -251,6 +251,17 @@ def test_the_covariance_of_the_kalman_filter_is_that_of_its_errors():
 
 # --- the covariance of the residual
 
+def test_the_configuration_of_the_covariance_is_that_of_the_sample():
+    """Also if the caller moves its array on."""
+    model, rng = motions.lossy("ur5"), np.random.default_rng(6)
+    q, still = model.random_configuration(rng), np.zeros(model.nv)
+    estimate = dyn_ros.MomentumObserver(model, torque_noise=0.1, velocity_noise=0.01)
+    estimate.update(q, still, still, 0.01)
+    before = estimate.covariance
+    q += 0.5
+    np.testing.assert_array_equal(estimate.covariance, before)
+
+
 @pytest.mark.parametrize("method", ["momentum", "direct"])
 def test_the_covariance_of_the_residual_is_that_of_the_filter(method):
     """From the responses to a single sample of noise of each effort and velocity."""

@@ -37,10 +37,13 @@ def lab(color):
 def published():
     """Families of the nodes, with the default of their color."""
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes import contact_markers, markers, observer_markers
+    from dyn_ros.nodes.centroidal_markers import CENTROIDAL
+    from dyn_ros.nodes.contact_markers import CONTACT
+    from dyn_ros.nodes.dynamics_markers import DYNAMICS
+    from dyn_ros.nodes.observer_markers import OBSERVER
+    from dyn_ros.nodes.vereshchagin_markers import VERESHCHAGIN
     return {kind.name: {spec.name.split(".")[-1]: spec.default for spec in kind.specs}["color"]
-            for kind in (*markers.DYNAMICS, *markers.CENTROIDAL, *markers.VERESHCHAGIN,
-                         *contact_markers.CONTACT, *observer_markers.OBSERVER)}
+            for kind in (*DYNAMICS, *CENTROIDAL, *VERESHCHAGIN, *CONTACT, *OBSERVER)}
 
 
 def test_every_family_that_nodes_publish_is_listed_once():
