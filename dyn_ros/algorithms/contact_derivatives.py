@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
 from ..model.layout import clear, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import load, store
 from .aba import DDQ
 from .aba_derivatives import DDQ_DQ, DDQ_DV
@@ -69,7 +69,7 @@ DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
                      "N].")
 
 
-@kernel
+@subroutine
 def differentiate(r):
     """All derivatives, after the dynamics and the inverse of M."""
     n = nv(r)
