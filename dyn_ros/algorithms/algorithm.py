@@ -15,7 +15,7 @@ import numpy as np
 from ..model.data import Data
 from ..model.fields import Field, Option, Q, fields_among
 from ..model.inputs import as_array, require_valid
-from ..spatial.compiler import JIT, Entry, subroutine
+from ..spatial.compiler import JIT, Entry
 from ..spatial.reach import references, walk
 from . import native, singular
 from .caller import Caller
@@ -47,13 +47,11 @@ class Program:
         found = [own for _, own in walk(_references, kernel, *native.ALWAYS)]
         self.fields = set(inputs).union(*(fields for fields, _ in found))
         self.options = set().union(*(options for _, options in found))
-        # A batch runs it inline: its loop then loads the constants of the model only once.
-        called = subroutine(getattr(kernel, "py_func", kernel))
         if native.READS_OBJECTS:
-            one = native.for_objects(called, inputs, optional, options)
+            one = native.for_objects(kernel, inputs, optional, options)
             self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)
         else:
-            self.one = Entry(f"{name}-one", native.for_workspace(called),
+            self.one = Entry(f"{name}-one", native.for_workspace(kernel),
                              native.WORKSPACE_SIGNATURE, nogil=False)
         self.batch = Entry(f"{name}-batch", native.for_batch(kernel, inputs, options),
                            native.batch_signature(inputs, results), nogil=True)

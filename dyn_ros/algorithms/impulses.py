@@ -238,14 +238,14 @@ def differentiate(r):
     forces_to_origin(r, offset(r, IMPULSE_C), 1)
 
 
-@kernel
+@subroutine
 def impulse_derivatives_kernel(r):
     solve_impulses(r)
     inverse_after_elimination(r)
     differentiate(r)
 
 
-@kernel
+@subroutine
 def projected_impulse_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     solve_impulses_projected(r)
