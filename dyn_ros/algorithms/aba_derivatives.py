@@ -9,7 +9,7 @@ derivatives of rnea at ddq.
 from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
 from ..model.layout import nv, offset, velocity_end, velocity_parent
 from ..model.types import Array, ArrayLike, Data, Model
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import load, load_simd, simd_width, store
 from .aba import DDQ, aba_kernel, projected_aba_kernel
 from .algorithm import Algorithm
@@ -67,7 +67,7 @@ def differentiate(r):
                         offset(r, DTAU_DQ), offset(r, DTAU_DV))
 
 
-@kernel
+@subroutine
 def aba_derivatives_kernel(r):
     aba_kernel(r)
     inverse_after_elimination(r)
@@ -75,7 +75,7 @@ def aba_derivatives_kernel(r):
     columns_in_world(r)
 
 
-@kernel
+@subroutine
 def projected_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)

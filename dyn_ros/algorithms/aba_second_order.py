@@ -15,7 +15,7 @@ dM/dq, and the derivatives of aba_derivatives.py,
 from ..model.fields import F_EXT, TAU_IN, Q, V, field
 from ..model.layout import nv, offset, velocity_end, velocity_parent
 from ..model.types import Array, ArrayLike, Data, Model
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import LANES, load_simd, simd_width, store_simd
 from .aba import aba_kernel, projected_aba_kernel
 from .aba_derivatives import DDQ_DQ, DDQ_DV, LEAVES, differentiate
@@ -113,7 +113,7 @@ def differentiate_twice(r):
         less_minverse_times_tensor(r, X, B)
 
 
-@kernel
+@subroutine
 def aba_second_order_derivatives_kernel(r):
     aba_kernel(r)
     inverse_after_elimination(r)
@@ -121,7 +121,7 @@ def aba_second_order_derivatives_kernel(r):
     differentiate_twice(r)
 
 
-@kernel
+@subroutine
 def projected_second_order_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)

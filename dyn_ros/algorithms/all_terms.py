@@ -50,7 +50,7 @@ from ..spatial.algebra import (
     store_spatial,
     zero3,
 )
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import load, store
 from .algorithm import Algorithm
 from .centroidal import AG, HG, IG, locate_com, momentum_columns, store_momentum
@@ -195,7 +195,7 @@ def store_whole(r, h):
             store3(r.work, offset(r, JCOM) + 3 * k, divided_by_mass(momentum_k, mass))
 
 
-@kernel
+@subroutine
 def all_terms_kernel(r):
     place_bodies(r)
     if wanted(r, _OMI | _OMF):

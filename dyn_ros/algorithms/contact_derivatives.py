@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
 from ..model.layout import clear, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
-from ..spatial.compiler import kernel
+from ..spatial.compiler import subroutine
 from ..spatial.lanes import load, store
 from .aba import DDQ
 from .aba_derivatives import DDQ_DQ, DDQ_DV
@@ -69,7 +69,7 @@ DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
                      "N].")
 
 
-@kernel
+@subroutine
 def differentiate(r):
     """All derivatives, after the dynamics and the inverse of M."""
     n = nv(r)
@@ -96,14 +96,14 @@ def differentiate(r):
     move_forces(r)
 
 
-@kernel
+@subroutine
 def contact_derivatives_kernel(r):
     solve_contacts(r)
     inverse_after_elimination(r)
     differentiate(r)
 
 
-@kernel
+@subroutine
 def projected_contact_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     solve_contacts_projected(r)

@@ -14,7 +14,7 @@ import numpy as np
 from ..model.fields import F_EXT, TAU_IN, Q, V, field
 from ..model.layout import increase, nconstraints, nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import load, store
 from .aba import (
     BIAS_TORQUE,
@@ -77,7 +77,7 @@ def move_forces(r):
         forces_to_origin(r, offset(r, forces), 1)
 
 
-@kernel
+@subroutine
 def solve_contacts(r):
     outward_velocities(r)
     accelerate_root(r)
@@ -87,7 +87,7 @@ def solve_contacts(r):
     outward_accelerations(r)
 
 
-@kernel
+@subroutine
 def solve_contacts_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     crba_kernel(r)

@@ -3,7 +3,7 @@
 """The system of contact forces, J M^-1 J' lambda + excess = 0, and what redundant contacts do."""
 from ..model.fields import field
 from ..model.layout import nconstraints, offset
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import (
     LANES,
     all_above,
@@ -124,7 +124,7 @@ def solve_damped(r, forces, previous):
             return
 
 
-@kernel
+@subroutine
 def solve_forces(r, forces, previous):
     """The forces of contacts, and those before the last proximal iteration; the damping is an
     option.

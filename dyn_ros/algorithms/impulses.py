@@ -31,7 +31,7 @@ from ..spatial.algebra import (
     store_inertia,
     store_spatial,
 )
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import load, store
 from .aba import (
     BIAS,
@@ -140,7 +140,7 @@ def add_change(r):
               load(r.work, offset(r, V) + k) + load(r.work, offset(r, DDQ) + k))
 
 
-@kernel
+@subroutine
 def solve_impulses(r):
     outward_velocities(r)
     eliminate_all(r)
@@ -152,7 +152,7 @@ def solve_impulses(r):
     add_change(r)
 
 
-@kernel
+@subroutine
 def solve_impulses_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     crba_kernel(r)
@@ -225,7 +225,7 @@ def solve_rates(r):
         increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
 
-@kernel
+@subroutine
 def differentiate(r):
     """All derivatives, after the impact and the inverse of M."""
     outward_impact(r)
@@ -238,14 +238,14 @@ def differentiate(r):
     forces_to_origin(r, offset(r, IMPULSE_C), 1)
 
 
-@kernel
+@subroutine
 def impulse_derivatives_kernel(r):
     solve_impulses(r)
     inverse_after_elimination(r)
     differentiate(r)
 
 
-@kernel
+@subroutine
 def projected_impulse_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     solve_impulses_projected(r)

@@ -15,7 +15,7 @@ from ..model.inputs import require_model
 from ..model.layout import clear, increase, nconstraints, nv, offset, zero_unless_input
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import Motion, cross, power, zero3
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import lift, load, store
 from .aba import LINK_ACCELERATION, eliminate_all, outward_velocities
 from .algorithm import Algorithm
@@ -164,7 +164,7 @@ def seen_from_frame(r):
         store(r.work, offset(r, P) + k, p)
 
 
-@kernel
+@subroutine
 def invert(r):
     zero_unless_input(r, V)
     outward_velocities(r)
@@ -175,7 +175,7 @@ def invert(r):
     project(r)
 
 
-@kernel
+@subroutine
 def invert_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     zero_unless_input(r, V)

@@ -69,7 +69,7 @@ from ..spatial.algebra import (
     store_inertia,
     store_spatial,
 )
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import holds_lanes, load, store
 from .algorithm import Algorithm
 from .crba import M
@@ -361,7 +361,7 @@ def columns_in_world(r):
     motions_in_world(r, OA_GF, njoints(r) + 1)
 
 
-@kernel
+@subroutine
 def rnea_derivatives_kernel(r):
     outward(r)
     inward(r)

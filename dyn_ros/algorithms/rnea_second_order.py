@@ -66,7 +66,7 @@ from ..spatial.algebra import (
     product,
     skew,
 )
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import holds_lanes
 from .algorithm import Algorithm
 from .composites import inertia_rate
@@ -225,7 +225,7 @@ def second_order(r):
                 j, b = column_before(r, j, b)
 
 
-@kernel
+@subroutine
 def rnea_second_order_derivatives_kernel(r):
     outward(r)
     inward(r)

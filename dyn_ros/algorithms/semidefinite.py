@@ -14,7 +14,7 @@ import math
 
 from ..model.fields import MAX_CONSTRAINTS, field
 from ..model.layout import clear, increase, offset
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import (
     LANES,
     all_above,
@@ -215,7 +215,7 @@ def largest_length(r, n, W):
     return sqrt(largest)
 
 
-@kernel
+@subroutine
 def solve_singular(r, n, A, x, policy, tolerance):
     """x <- the truncated or damped inverse of A, times x; return the rank."""
     W, b = offset(r, FACTOR), offset(r, RIGHT)
@@ -242,7 +242,7 @@ def solve_singular(r, n, A, x, policy, tolerance):
     return rank
 
 
-@kernel
+@subroutine
 def rank_of(r, n, A, tolerance):
     """Number of eigenvalues that are not rounding errors."""
     factor_semidefinite(r, n, A, 0.0)
@@ -297,7 +297,7 @@ def store_inverse(r, n, target):
                 store_simd(r.work, target + WIDTH * j + i, LANES, total)
 
 
-@kernel
+@subroutine
 def store_pseudoinverse(r, n, A, tolerance, target):
     W = offset(r, FACTOR)
     copy_rows(r, n, A, W)
@@ -321,7 +321,7 @@ def invert_semidefinite(r, n, A, shift, tolerance, target):
     invert_factored(r, n, A, shift, tolerance, target)
 
 
-@kernel
+@subroutine
 def invert_factored(r, n, A, shift, tolerance, target):
     """``invert_semidefinite``, after ``factor_semidefinite``."""
     if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
@@ -330,7 +330,7 @@ def invert_factored(r, n, A, shift, tolerance, target):
         store_pseudoinverse(r, n, A, tolerance, target)
 
 
-@kernel
+@subroutine
 def solve_scaled(r, n, A, x, tolerance):
     """``solve_semidefinite`` with RELATIVE, unless A is only singular because its rows differ."""
     factor_semidefinite(r, n, A, 0.0)
@@ -340,7 +340,7 @@ def solve_scaled(r, n, A, x, tolerance):
     return solve_singular(r, n, A, x, RELATIVE, tolerance)
 
 
-@kernel
+@subroutine
 def solve_semidefinite(r, n, A, x, policy, tolerance):
     """x <- A^-1 x, with a policy for a singular A; return the rank.
 

@@ -48,7 +48,7 @@ from ..spatial.algebra import (
     load_motion,
     store_spatial,
 )
-from ..spatial.compiler import kernel
+from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import load, store
 from .aba import (
     BIAS_TORQUE,
@@ -243,7 +243,7 @@ def store_torques(r):
     transmit_constraints(r)
 
 
-@kernel
+@subroutine
 def solve_constrained(r):
     """Sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration."""
     inward_inertias(r)
@@ -254,7 +254,7 @@ def solve_constrained(r):
     store_torques(r)
 
 
-@kernel
+@subroutine
 def solve_constrained_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     eliminate_projected(r)

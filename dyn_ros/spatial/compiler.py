@@ -72,12 +72,33 @@ def kernel(function: Callable) -> Any:
         The function, for calls from compiled code. If called from Python, it is compiled
         separately.
     """
+    return _helper(function, inline=True)
+
+
+def subroutine(function: Callable) -> Any:
+    """Decorator for large functions that run inside several kernels: called, not inlined.
+
+    Their code is optimized once, for floats and for lanes, instead of within each kernel.
+
+    Parameters
+    ----------
+    function : callable
+
+    Returns
+    -------
+    callable
+        As ``kernel``.
+    """
+    return _helper(function, inline=False)
+
+
+def _helper(function: Callable, inline: bool) -> Any:
     if _private is not None and _is_fast:
         try:
-            return _private.Helper(function, _OPTIONS)
+            return _private.Helper(function, _OPTIONS, inline)
         except Exception as error:
             _use_public_interface(error)
-    return numba.njit(forceinline=True, **_OPTIONS)(function)
+    return numba.njit(forceinline=inline, **_OPTIONS)(function)
 
 
 def overload(function: Callable) -> Callable:
@@ -205,15 +226,15 @@ class Entry:
         if _private is not None and _is_fast:
             try:
                 with _private.fast_compilation():
-                    self._compile_now()
+                    self._compile_now(pipeline_class=_private.EntryCompiler)
                 return
             except Exception as error:
                 _use_public_interface(error)
         self._compile_now()                         # an error in the function itself is raised here
         _warn_once(_fallback_reason)
 
-    def _compile_now(self) -> None:
-        dispatcher = numba.njit(**self._options)(self.function)
+    def _compile_now(self, **options: Any) -> None:
+        dispatcher = numba.njit(**self._options, **options)(self.function)
         self.call = dispatcher.compile(self._signature)
         self._owner = dispatcher
 

@@ -10,8 +10,11 @@ The advantage: Numba compiles each function to a library of machine code, with w
 and for C. For the small functions inside a kernel, which are inlined, LLVM's intermediate
 representation is sufficient. A ``Helper`` is compiled only to that representation, without those
 passes of Numba that kernels do not require. The representation is optimized once, together with
-all functions that it calls; the resulting machine code is faster than if only entries were
-optimized.
+all functions that are inlined into it; the resulting machine code is faster than if only entries
+were optimized.
+
+Each level of calls therefore optimizes the code of all levels below it again. A subroutine ends
+this: its callers call it, and an entry receives its optimized representation as it is.
 """
 import contextlib
 import functools
@@ -37,12 +40,15 @@ from numba.extending import overload as numba_overload
 
 _helpers: "weakref.WeakSet[Helper]" = weakref.WeakSet()
 _implementations: set[FunctionType] = set()
+_subroutines: "weakref.WeakValueDictionary[str, _SubroutineLibrary]" = (
+    weakref.WeakValueDictionary())      # by the names of their compiled functions
 
 
 class _Library(JITCodeLibrary):
     """Intermediate representation of a helper; linked with its callees and optimized on demand."""
 
-    _shared_module: Any
+    _optimized: Any = None
+    is_subroutine = False
 
     def add_ir_module(self, ir_module):
         module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
@@ -56,17 +62,78 @@ class _Library(JITCodeLibrary):
     def finalize(self):
         self._finalized = True
 
-    def _get_module_for_linking(self):
-        if self._shared_module is None:
-            for library in self._linking_libraries:
-                library._ensure_finalized()
-                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+    def optimized(self):
+        """Its code and that of its callees; subroutines are only declared."""
+        if self._optimized is None:
+            _link_callees(self)
             self._optimize_final_module()
             for function in self._final_module.functions:
                 if not function.is_declaration and function.linkage == llvm.Linkage.external:
                     function.linkage = "linkonce_odr"
-            self._shared_module = self._final_module
-        return self._shared_module
+            self._optimized = self._final_module
+        return self._optimized
+
+    def _get_module_for_linking(self):
+        """Its code with all subroutines, for functions that are compiled by Numba alone."""
+        module = self.optimized().clone()
+        _link_subroutines(module, "linkonce_odr")
+        return module
+
+
+class _SubroutineLibrary(_Library):
+    """A helper that is called: its callers only declare it."""
+
+    is_subroutine = True
+
+    def add_ir_module(self, ir_module):
+        super().add_ir_module(ir_module)
+        _subroutines.update((function.name, self) for function in ir_module.functions
+                            if not function.is_declaration)
+
+
+class _EntryLibrary(JITCodeLibrary):
+    """Machine code of an entry. Subroutines in it are not optimized again."""
+
+    _linking_libraries: list[Any]
+
+    def finalize(self):
+        _link_callees(self)
+        self._linking_libraries = [each for each in self._linking_libraries
+                                   if not isinstance(each, _Library)]
+        super().finalize()
+
+    def _optimize_final_module(self):
+        super()._optimize_final_module()
+        _link_subroutines(self._final_module, "internal")
+
+
+def _link_callees(library: Any) -> None:
+    """Link what a library calls, except subroutines."""
+    for callee in library._linking_libraries:
+        if not isinstance(callee, _Library):
+            callee._ensure_finalized()
+            library._final_module.link_in(callee._get_module_for_linking(), preserve=True)
+        elif not callee.is_subroutine:
+            library._final_module.link_in(callee.optimized(), preserve=True)
+
+
+def _link_subroutines(module: Any, linkage: str) -> None:
+    """Link the subroutines that a module declares, and those that they declare."""
+    while missing := [function.name for function in module.functions
+                      if function.is_declaration and function.name in _subroutines]:
+        for name in missing:
+            module.link_in(_subroutines[name].optimized(), preserve=True)
+            module.get_function(name).linkage = linkage
+
+
+class EntryCompiler(Compiler):
+    """Compiles entries."""
+
+    def _compile_core(self):
+        state = self.state
+        state.library = _EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super()._compile_core()
 
 
 class _Lowering(typed_passes.NativeLowering):
@@ -96,23 +163,31 @@ class _Compiler(Compiler):
         _Lowering(),
         typed_passes.NoPythonBackend(),
     )
+    _library = _Library
 
     def _compile_core(self):
         state = self.state
-        state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self._library(state.targetctx.codegen(), state.func_id.func_qualname)
         with ConfigStack().enter(state.flags.copy()):
             for each in self._PASSES:
                 each.run_pass(state)
         return state.cr
 
 
-class Helper(CPUDispatcher):
-    """A function that is inlined wherever it is called from compiled code."""
+class _SubroutineCompiler(_Compiler):
+    """Compiles subroutines."""
 
-    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
+    _library = _SubroutineLibrary
+
+
+class Helper(CPUDispatcher):
+    """A function that is called from compiled code: inlined, or as a subroutine."""
+
+    def __init__(self, function: FunctionType, options: dict[str, Any],
+                 inline: bool = True) -> None:
         super().__init__(
-            py_func=function, pipeline_class=_Compiler,
-            targetoptions=dict(options, nopython=True, forceinline=True,
+            py_func=function, pipeline_class=_Compiler if inline else _SubroutineCompiler,
+            targetoptions=dict(options, nopython=True, forceinline=inline,
                                no_cpython_wrapper=True, no_cfunc_wrapper=True))
         self._from_python = njit(**options)
         _helpers.add(self)

@@ -37,7 +37,7 @@ print({name: entry.file_name() for name, entry in ENTRIES.items()})
 SMALL = """
 import warnings
 import numba
-from dyn_ros.spatial.compiler import Entry, kernel, overload
+from dyn_ros.spatial.compiler import Entry, kernel, overload, subroutine
 
 def twice(x):
     return 2.0 * x
@@ -50,8 +50,16 @@ def _(x):
 def quadruple(x, shift):
     return twice(twice(x)) + shift
 
+@subroutine
+def half(x):
+    return 0.5 * x
+
+@subroutine
+def quarter(x):
+    return half(half(x))
+
 def function(x):
-    return quadruple(x, 1) + 0.5
+    return quadruple(quarter(4.0 * x), 1) + half(1.0)
 
 def run():
     entry = Entry("small", function, numba.types.float64(numba.types.float64), False)
@@ -204,10 +212,10 @@ def test_kernels_of_other_packages_are_followed(tmp_path):
     for old, new in (("twice(x)) + shift", "twice(x)) - shift"),
                      ("lambda x: 2.0", "lambda x: 3.0"),
                      ("return 2.0 * x", '"""Uncompiled."""\n    return 2.0 * x'),
-                     ("1) + 0.5", "2) + 0.5")):
+                     ("1) + half(1.0)", "2) + half(1.0)"), ("0.5 * x", "1.5 * x")):
         texts += [module, module.replace(old, new)]
     found = evaluated(f"FOLDER = {str(tmp_path)!r}\nTEXTS = {texts!r}\n" + OWN)
-    assert len({*found[::2], found[5]}) == 1 and len({*found}) == 4
+    assert len({*found[::2], found[5]}) == 1 and len({*found}) == 5
 
 
 ALGORITHM = """
@@ -411,7 +419,34 @@ def test_a_second_process_compiles_nothing(tmp_path):
 
 
 def test_a_kernel_can_be_called_from_python():
-    assert run(SMALL + "print(quadruple(10.0, 2.0), quadruple(1, 2))") == "42.0 6.0"
+    called = "print(quadruple(10.0, 2.0), quadruple(1, 2), quarter(2.0))"
+    assert run(SMALL + called) == "42.0 6.0 0.5"
+
+
+def test_a_function_that_numba_compiles_can_call_kernels_and_subroutines():
+    code = SMALL + """
+@numba.njit
+def other(x):
+    return quadruple(quarter(x), 1) + half(x)
+print(other(1.0))
+"""
+    assert run(code) == "2.5"
+
+
+def test_subroutines_are_optimized_once_for_all_entries(tmp_path):
+    code = SMALL + """
+from dyn_ros.spatial.numba_private import _Library
+optimize, optimized = _Library._optimize_final_module, []
+_Library._optimize_final_module = lambda each: (optimized.append(each.name), optimize(each))
+def other(x):
+    return quarter(x)
+entries = [Entry(name, each, numba.types.float64(numba.types.float64), False)
+           for name, each in (("one", function), ("other", other))]
+print([[entry.load(), entry.call(10.0)] for entry in entries],
+      sorted(each for each in optimized if each in ("half", "quarter")))
+"""
+    found = run(code, DYN_ROS_CACHE_DIR=str(tmp_path))
+    assert found == "[[True, 41.5], [True, 2.5]] ['half', 'quarter']"
 
 
 def test_a_kernel_that_needs_all_passes_of_numba_gets_them(tmp_path):
@@ -431,7 +466,8 @@ BROKEN = {
     "passes": "private._Compiler._compile_core = broken",
     "lowering": "private._Lowering.run_pass = broken",
     "module": "private._Library.add_ir_module = broken",
-    "linking": "private._Library._get_module_for_linking = broken",
+    "linking": "private._Library.optimized = broken",
+    "subroutines": "private._link_subroutines = broken",
     "overload": "private.overload = broken",
     "fast compilation": "private.fast_compilation = broken",
     "processor": "private.processor = broken",
