@@ -57,7 +57,7 @@ from .contact_rates import (
     differentiate_forces,
     rates_to_origin,
 )
-from .contact_response import matrix, set_response
+from .contact_response import invert_coupling, matrix
 from .contact_rows import (
     contact_velocities,
     couple_contacts,
@@ -83,7 +83,7 @@ from .factor import factor, solve_outward
 from .impulse_response import respond_to_configuration, respond_to_rows
 from .jacobians import J
 from .kinematics import OA_GF, OV
-from .minverse import inverse_after_elimination, inverse_after_factor
+from .minverse import root_after_elimination, solve_for_root
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
     COMPOSITE_INERTIA,
@@ -216,7 +216,7 @@ def differentiate_momentum(r):
 def solve_rates(r):
     """d(v_after) and d(impulse), from the rates of momentum and rows."""
     n = nv(r)
-    set_response(r)
+    invert_coupling(r)
     respond_to_configuration(r, matrix(r, DTAU_DQ), matrix(r, DVC_DQ), matrix(r, DQ_AFTER_DQ),
                              matrix(r, DIMPULSE_DQ))
     respond_to_rows(r, 1.0 + restitution(r), matrix(r, DAC_DA), matrix(r, DQ_AFTER_DV),
@@ -227,7 +227,7 @@ def solve_rates(r):
 
 @kernel
 def differentiate(r):
-    """All derivatives, after the impact and the inverse of M."""
+    """All derivatives, after the impact and the root of M^-1."""
     outward_impact(r)
     differentiate_contacts(r, False)
     differentiate_momentum(r)
@@ -241,7 +241,7 @@ def differentiate(r):
 @kernel
 def impulse_derivatives_kernel(r):
     solve_impulses(r)
-    inverse_after_elimination(r)
+    root_after_elimination(r)
     differentiate(r)
 
 
@@ -249,7 +249,7 @@ def impulse_derivatives_kernel(r):
 def projected_impulse_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     solve_impulses_projected(r)
-    inverse_after_factor(r)
+    solve_for_root(r)
     differentiate(r)
 
 
