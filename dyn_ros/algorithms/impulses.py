@@ -40,7 +40,6 @@ from .aba import (
     LINK_ACCELERATION,
     eliminate_all,
     outward_accelerations,
-    outward_velocities,
 )
 from .algorithm import Algorithm
 from .constraint_forces import (
@@ -79,6 +78,7 @@ from .contacts import (
     row_stop,
 )
 from .crba import crba_kernel
+from .delassus import place_robot
 from .factor import factor, solve_outward
 from .impulse_response import respond_to_configuration, respond_to_rows
 from .jacobians import J
@@ -92,10 +92,12 @@ from .rnea_derivatives import (
     PSIDD,
     inward_at_rest,
     load_column,
-    place_columns,
+    placed_columns,
     set_relative,
     store_column,
 )
+from .root_axes import BODY_VELOCITY, body_velocity
+from .root_products import clear_linked
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
 IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
@@ -141,8 +143,17 @@ def add_change(r):
 
 
 @kernel
+def place_moving_robot(r):
+    """Place all bodies in the root frame, with their inertias and velocities."""
+    place_robot(r)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    for i in range(1, njoints(r) + 1):
+        body_velocity(r, i)
+
+
+@kernel
 def solve_impulses(r):
-    outward_velocities(r)
+    place_moving_robot(r)
     eliminate_all(r)
     propagate_contacts(r, True, False)
     solve_impact(r, offset(r, BIAS_TORQUE))
@@ -158,7 +169,7 @@ def solve_impulses_projected(r):
     crba_kernel(r)
     factor(r)
     store_pivots(r)
-    outward_velocities(r)
+    place_moving_robot(r)
     propagate_contacts(r, False, False)
     eliminate_columns(r)
     solve_impact(r, offset(r, DDQ))
@@ -186,7 +197,7 @@ def outward_impact(r):
     set_relative(r)
     clear(r.work, offset(r, OA_GF), 6)
     for i in range(1, njoints(r) + 1):
-        Y, p = place_columns(r, i), parent(r, i)
+        Y, p = placed_columns(r, i), parent(r, i)
         ov = load_motion(r.work, offset(r, OV) + 6 * p)
         oa = load_motion(r.work, offset(r, OA_GF) + 6 * p)
         v, a = ov, oa
@@ -207,7 +218,6 @@ def outward_impact(r):
 def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
     add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
-    clear(r.work, offset(r, DTAU_DQ), nv(r) * nv(r))    # contacts of two links fill it
     inward_at_rest(r, offset(r, DTAU_DQ))
     differentiate_forces(r, offset(r, IMPULSE_C), offset(r, DTAU_DQ), nv(r))
 
@@ -236,6 +246,7 @@ def differentiate(r):
     for j in range(nv(r)):
         forces_to_origin(r, offset(r, DIMPULSE_DV) + j, nv(r))
     forces_to_origin(r, offset(r, IMPULSE_C), 1)
+    clear_linked(r, offset(r, DTAU_DQ))
 
 
 @kernel

@@ -5,7 +5,7 @@
 V and R are as sparse as the tree. Products are computed in blocks of three rows and three vectors
 of columns.
 """
-from ..model.layout import nv, offset, padded, velocity_end, velocity_parent
+from ..model.layout import clear, nv, offset, padded, velocity_end, velocity_parent
 from ..spatial.algebra import scale
 from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load, load_simd, simd_width, store_simd
@@ -49,12 +49,33 @@ def are_linked(r):
 
 
 @kernel
+def clear_linked(r, start):
+    """Clear an nv x nv matrix whose entries outside the tree contacts of two links have set.
+
+    The next call of a batch relies on their zeros; see ``clear_matrix``.
+    """
+    if are_linked(r):
+        clear(r.work, start, nv(r) * nv(r))
+
+
+@kernel
 def subtree_end(r, first, last):
     """End of the range of descendants of velocities ``first`` to ``last``."""
     end = last + 1
     for j in range(first, last):
         end = max(end, velocity_end(r, j))
     return max(end, velocity_end(r, last))
+
+
+@kernel
+def moved_contacts(r, first, last):
+    """The contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
+    found, end = 0, subtree_end(r, first, last)
+    for n in range(ncontacts(r)):
+        p, q = branches(r, n)
+        if (first <= p and p < end) or (first <= q and q < end):
+            found |= 1 << n
+    return found
 
 
 @kernel
@@ -172,12 +193,11 @@ def add_reactions(r, C, forces, first, adding):
     """C <- R forces from column ``first`` on; if adding, plus C."""
     n = nv(r)
     for i in range(0, n, 3):
-        rows, middle, last = three_rows(r, reactions(r), i), min(i + 1, n - 1), min(i + 2, n - 1)
+        rows, moved = three_rows(r, reactions(r), i), moved_contacts(r, i, min(i + 2, n - 1))
         for k in range(first, n, 3 * simd_width(r.work)):
             x = load_block(r, C, i, k) if adding else zero_block(r, C)
             for contact in range(ncontacts(r)):
-                if (moves(r, i, contact) or moves(r, middle, contact)
-                        or moves(r, last, contact)):
+                if moved >> contact & 1:
                     for j in range(row_start(r, contact), row_stop(r, contact)):
                         x = add_to_block(r, x, load_three(r, rows, j), forces, j, k)
             store_block(r, C, i, k, x)
