@@ -30,7 +30,7 @@ from .products import (
     transposed,
     zero_six,
 )
-from .root_products import are_linked, branches, moves
+from .root_products import are_linked, branches, moved_contacts
 from .semidefinite import WIDTH, invert_factored
 
 RESPONSE = field("_response", ("constraints", "nv"))        # Y'
@@ -148,8 +148,9 @@ def add_torques(r, x, y, A, B, B2, i, k, last, linked):
 @kernel
 def add_rows(r, x, y, A, B, B2, i, k, last):
     """Add A' times columns of two drow, of velocities k to last."""
+    moved = moved_contacts(r, k, last)
     for n in range(ncontacts(r)):
-        if moves(r, k, n) or moves(r, last, n):
+        if moved >> n & 1:
             for j in range(row_start(r, n), row_stop(r, n)):
                 x, y = add_pair(r, x, y, A, B, B2, j, i, k)
     return x, y

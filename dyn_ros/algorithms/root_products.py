@@ -9,14 +9,7 @@ from ..model.layout import clear, nv, offset, padded, velocity_end, velocity_par
 from ..spatial.algebra import scale
 from ..spatial.compiler import kernel
 from ..spatial.lanes import lift, load, load_simd, simd_width, store_simd
-from .constraint_forces import (
-    SCALED,
-    add_three,
-    increase_simd,
-    is_common,
-    last_velocity,
-    product_along,
-)
+from .constraint_forces import SCALED, add_three, increase_simd, last_velocity, product_along
 from .contacts import first_body, ncontacts, row_start, row_stop, second_body
 from .minverse import ROOT
 from .products import rows_of
@@ -30,13 +23,6 @@ def branches(r, n):
     first, second = first_body(r, n), second_body(r, n)
     return (last_velocity(r, first) if first > 0 else -1,
             last_velocity(r, second) if second > 0 else -1)
-
-
-@kernel
-def moves(r, j, n):
-    """Whether velocity j moves a body of contact n."""
-    first, second = branches(r, n)
-    return is_common(r, j, first) or is_common(r, j, second)
 
 
 @kernel
