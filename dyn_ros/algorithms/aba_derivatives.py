@@ -57,12 +57,15 @@ def less_minverse_times(r, X, Y, B, C):
 
 
 @kernel
-def differentiate(r):
-    """All derivatives, about the first joint's origin, after the accelerations and the inverse."""
+def differentiate(r, placed):
+    """All derivatives, about the first joint's origin, after the accelerations and the inverse.
+
+    The bodies may have been ``placed`` by ``outward_velocities``.
+    """
     for k in range(nv(r)):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    outward(r)
-    inward(r)
+    outward(r, placed)
+    inward(r, True)
     less_minverse_times(r, offset(r, DDQ_DQ), offset(r, DDQ_DV),
                         offset(r, DTAU_DQ), offset(r, DTAU_DV))
 
@@ -71,7 +74,7 @@ def differentiate(r):
 def aba_derivatives_kernel(r):
     aba_kernel(r)
     inverse_after_elimination(r)
-    differentiate(r)
+    differentiate(r, True)
     columns_in_world(r)
 
 
@@ -80,7 +83,7 @@ def projected_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)
     inverse_after_factor(r)
-    differentiate(r)
+    differentiate(r, False)
     columns_in_world(r)
 
 

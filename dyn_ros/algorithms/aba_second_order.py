@@ -117,7 +117,7 @@ def differentiate_twice(r):
 def aba_second_order_derivatives_kernel(r):
     aba_kernel(r)
     inverse_after_elimination(r)
-    differentiate(r)
+    differentiate(r, True)
     differentiate_twice(r)
 
 
@@ -126,7 +126,7 @@ def projected_second_order_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)
     inverse_after_factor(r)
-    differentiate(r)
+    differentiate(r, False)
     differentiate_twice(r)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..model.fields import F_EXT, TAU_IN, A, Q, V, field
-from ..model.layout import clear, nv, offset
+from ..model.layout import nv, offset
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.compiler import subroutine
 from ..spatial.lanes import load, store
@@ -55,6 +55,7 @@ from .rnea_derivatives import (
     outward_bodies,
     set_gravity,
 )
+from .root_products import clear_linked
 
 DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
                                            "respect to torque [rad/s2, m/s2 per N m, N].")
@@ -75,11 +76,10 @@ def differentiate(r):
     n = nv(r)
     for k in range(n):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    clear(r.work, offset(r, DTAU_DQ), n * n)        # contacts of two links fill it
     set_gravity(r)
-    outward_bodies(r, False)
+    outward_bodies(r, True, False)
     add_contact_forces(r, offset(r, LAMBDA_C), offset(r, COMPOSITE_FORCE))
-    inward(r)
+    inward(r, False)
     differentiate_contacts(r, True)
     differentiate_forces(r, offset(r, LAMBDA_C), offset(r, DTAU_DQ), n)
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
@@ -94,6 +94,7 @@ def differentiate(r):
         forces_to_origin(r, offset(r, DLAMBDA_DV) + j, n)
         forces_to_origin(r, offset(r, DLAMBDA_DTAU) + j, n)
     move_forces(r)
+    clear_linked(r, offset(r, DTAU_DQ))
 
 
 @subroutine

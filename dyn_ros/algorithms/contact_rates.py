@@ -45,7 +45,9 @@ from ..spatial.algebra import (
     motion_sub,
     power,
     rotate_inverse,
+    scale,
     store_spatial,
+    sub,
     transposed,
     zero3,
 )
@@ -93,6 +95,8 @@ RATES = (DAC_DQ, DAC_DV, DAC_DA, DVC_DQ)
 
 Body = namedtuple("Body", "joint sign point v a")       # of a contact, where the forces act
 Column = namedtuple("Column", "u dv da da_dv")          # of a joint: how it moves a body
+Rates = namedtuple("Rates", "u dv da da_dv error")      # of three rows; error is that of -kp err
+Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
 
 
 @kernel
@@ -109,54 +113,29 @@ def body_of(r, n, which):
 
 
 @kernel
-def turn(r, n, u):
-    """How the axes turn in which a motion of contact n, fixed to a body that moves along u, is
-    constant: about the point, or about the reference point.
-    """
-    if is_point(r, n):
-        return Motion(zero3(u.linear[0]), u.angular)
-    return u
-
-
-@kernel
-def column_of(r, n, body, i, c):
-    """How column c of joint i moves a body of contact n, in fixed axes."""
+def column_of(r, body, i, c):
+    """How column c of joint i moves a body, in fixed axes."""
     p = body.point
     u = motion_moved(p, load_column(r, J, i, c))
     psid = motion_moved(p, load_column(r, PSID, i, c))
     psidd = motion_moved(p, load_column(r, PSIDD, i, c))
     g = constant3(r.floats, GRAVITY)
-    turned, w = add(psidd.linear, cross(g, u.angular)), turn(r, n, u)
-    da = motion_add(Motion(turned, psidd.angular), motion_cross(psid, body.v))
-    return Column(u, motion_add(psid, motion_cross(w, body.v)),
-                  motion_add(da, motion_cross(w, body.a)),
+    turned = Motion(add(psidd.linear, cross(g, u.angular)), psidd.angular)
+    da = motion_add(turned, motion_cross(psid, body.v))
+    return Column(u, motion_add(psid, motion_cross(u, body.v)),
+                  motion_add(da, motion_cross(u, body.a)),
                   motion_add(motion_moved(p, load_column(r, DADV, i, c)),
                              motion_cross(u, body.v)))
 
 
-# --- of one contact
-
-@kernel
-def linear_part(m):
-    return Motion(m.linear, zero3(m.linear[0]))
-
+# --- of a contact of dimension 6
 
 @kernel
 def relative_motion(r, n, bodies):
     """Velocity and acceleration of contact n."""
     first, second = bodies
     v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
-    a = motion_add(a, drift(r, n, Pair(first.v, second.v)))
-    if is_point(r, n):
-        return Pair(linear_part(v), linear_part(a))
-    return Pair(v, a)
-
-
-@kernel
-def classical_rate(body, u, du):
-    """Derivative of the acceleration of a point, if v changes by u and a by du; see ``drift``."""
-    return Motion(add(du.linear, add(cross(u.angular, body.v.linear),
-                                     cross(body.v.angular, u.linear))), zero3(u.linear[0]))
+    return Pair(v, motion_add(a, drift(r, n, Pair(first.v, second.v))))
 
 
 @kernel
@@ -166,10 +145,6 @@ def relative_rates(r, n, bodies, which, x):
     Body ``which`` moves along the column x; fixed axes.
     """
     body = bodies[0] if which == 0 else bodies[1]
-    if is_point(r, n):
-        return (motion_scale(body.sign, linear_part(x.dv)),
-                motion_scale(body.sign, classical_rate(body, x.dv, x.da)),
-                motion_scale(body.sign, classical_rate(body, x.u, x.da_dv)))
     dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
     da_dv = motion_scale(body.sign, x.da_dv)
     if axes_of(r, n) == LOCAL:                      # v1 x v2
@@ -185,8 +160,6 @@ def relative_rates(r, n, bodies, which, x):
 @kernel
 def error_rate(r, n, which, u):
     """Derivative of the pose error, if body ``which`` moves along u; fixed axes."""
-    if is_point(r, n):
-        return motion_scale(-1.0 if which == 0 else 1.0, linear_part(u))
     poses = offset(r, POSES) + 21 * n
     R1, R2, gap = load9(r.work, poses), load9(r.work, poses + 9), load3(r.work, poses + 18)
     m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
@@ -205,48 +178,105 @@ def in_axes(r, n, which, u, m, rate):
     if which == 1:
         return rate
     if axes_of(r, n) == LOCAL:
-        return motion_sub(rate, motion_cross(turn(r, n, u), m))
+        return motion_sub(rate, motion_cross(u, m))
     return Motion(add(rate.linear, cross(m.angular, u.linear)), rate.angular)
 
 
 @kernel
-def add_to_rows(r, n, start, step, m):
-    """Add a motion to the rows of contact n; row k is k steps on."""
-    E, row = load9(r.work, offset(r, AXES) + 9 * n), start + step * row_start(r, n)
-    x = rotate_inverse(E, m.linear)
+def add_three(r, axes, k, step, x):
+    """Add a vector, in the axes of a contact, to three entries of a column."""
+    x = rotate_inverse(axes, x)
     for c in range(3):
-        increase(r.work, row + step * c, x[c])
-    if not is_point(r, n):
-        x = rotate_inverse(E, m.angular)
-        for c in range(3):
-            increase(r.work, row + step * (3 + c), x[c])
+        increase(r.work, k + step * c, x[c])
+
+
+@kernel
+def add_rates(r, n, axes, row, k, x, accelerated):
+    """Add derivatives along velocity k to three rows of contact n; a batch needs only some."""
+    step, (_, kd) = nv(r), gains(r, n)
+    k = step * row + k
+    if not (accelerated and holds_lanes(r.work)):
+        add_three(r, axes, offset(r, DAC_DA) + k, step, x.u)
+        add_three(r, axes, offset(r, DVC_DQ) + k, step, x.dv)
+    if not accelerated:
+        return
+    if not holds_lanes(r.work):
+        add_three(r, axes, offset(r, DAC_DQ) + k, step, x.da)
+        add_three(r, axes, offset(r, DAC_DV) + k, step, x.da_dv)
+    k = offset(r, ROW_RATES) + k + step * row
+    add_three(r, axes, k, 2 * step, add(add(x.da, scale(kd, x.dv)), x.error))
+    add_three(r, axes, k + step, 2 * step, add(x.da_dv, scale(kd, x.u)))
 
 
 @kernel
 def add_column(r, n, bodies, motion, which, i, c, accelerated):
     """Add column c of joint i, which moves body ``which``, to the derivatives of contact n."""
-    k, (kp, kd) = idx_v(r, i) + c, gains(r, n)
+    k, row, (kp, _) = idx_v(r, i) + c, row_start(r, n), gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
-    x, (v, a) = column_of(r, n, body, i, c), motion
+    x, (v, a) = column_of(r, body, i, c), motion
     dv, da, da_dv = relative_rates(r, n, bodies, which, x)
     dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
-    u = motion_scale(body.sign, x.u)
-    if not (accelerated and holds_lanes(r.work)):
-        add_to_rows(r, n, offset(r, DAC_DA) + k, nv(r), u)
-        add_to_rows(r, n, offset(r, DVC_DQ) + k, nv(r), dv)
-    if not accelerated:
-        return
-    if not holds_lanes(r.work):
-        add_to_rows(r, n, offset(r, DAC_DQ) + k, nv(r), da)
-        add_to_rows(r, n, offset(r, DAC_DV) + k, nv(r), da_dv)
-    dr = motion_add(da, motion_scale(kd, dv))
-    if kp > 0.0:
+    u, error = motion_scale(body.sign, x.u), motion_scale(0.0, x.u)
+    if accelerated and kp > 0.0:
         m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
-        de = in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u))
-        dr = motion_sub(dr, motion_scale(kp, de))
-    rates, step = offset(r, ROW_RATES) + k, 2 * nv(r)
-    add_to_rows(r, n, rates, step, dr)
-    add_to_rows(r, n, rates + nv(r), step, motion_add(da_dv, motion_scale(kd, u)))
+        error = motion_scale(-kp, in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u)))
+    axes = load9(r.work, offset(r, AXES) + 9 * n)
+    add_rates(r, n, axes, row, k, Rates(u.linear, dv.linear, da.linear, da_dv.linear,
+                                        error.linear), accelerated)
+    add_rates(r, n, axes, row + 3, k, Rates(u.angular, dv.angular, da.angular, da_dv.angular,
+                                            error.angular), accelerated)
+
+
+# --- of a point
+
+@kernel
+def point_of(r, n, bodies, which):
+    """The point of body ``which``, with what changes in the axes of contact n as the body turns:
+    motions of this body, unless the axes turn with it; then those of the other one.
+    """
+    body, fixed = (bodies[0], bodies[0]) if which == 0 else (bodies[1], bodies[1])
+    if axes_of(r, n) == LOCAL:
+        fixed = bodies[1]
+    E, v, w = load9(r.work, offset(r, AXES) + 9 * n), fixed.v.linear, fixed.v.angular
+    a = sub(add(fixed.a.linear, cross(w, v)), constant3(r.floats, GRAVITY))
+    return Point(body.point, scale(body.sign, E[:3]) + scale(body.sign, E[3:6])
+                 + scale(body.sign, E[6:]), scale(2.0, body.v.linear), v, a)
+
+
+@kernel
+def add_point_column(r, n, point, which, i, c, accelerated):
+    """``add_column`` for a contact of dimension 3.
+
+    A point moves with the acceleration a.linear + v.angular x v.linear, which changes in the axes
+    of the body by (dAdq + 2 psid.angular x v).linear.
+    """
+    p, (kp, _) = point.position, gains(r, n)
+    S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
+    w, u = S.angular, motion_moved(p, S).linear
+    dv = add(motion_moved(p, psid).linear, cross(w, point.turned_v))
+    da = add(cross(psid.angular, point.twice_v), cross(w, point.turned_a))
+    da = add(da, motion_moved(p, load_column(r, PSIDD, i, c)).linear)
+    da_dv = add(cross(w, point.twice_v), motion_moved(p, load_column(r, DADV, i, c)).linear)
+    error = scale(kp, u)
+    if accelerated and kp > 0.0 and which == 0 and axes_of(r, n) == LOCAL:
+        gap = load3(r.work, offset(r, ERRORS) + 6 * n)
+        error = add(error, scale(kp, cross(w, gap)))
+    add_rates(r, n, point.axes, row_start(r, n), idx_v(r, i) + c, Rates(u, dv, da, da_dv, error),
+              accelerated)
+
+
+@kernel
+def add_columns(r, n, bodies, which, accelerated):
+    """Add the columns of all joints that move body ``which`` to the derivatives of contact n."""
+    motion, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
+    i = bodies[0].joint if which == 0 else bodies[1].joint
+    while i > 0:
+        for c in range(ncolumns(r, i)):
+            if is_point(r, n):
+                add_point_column(r, n, point, which, i, c, accelerated)
+            else:
+                add_column(r, n, bodies, motion, which, i, c, accelerated)
+        i = parent(r, i)
 
 
 @kernel
@@ -266,13 +296,8 @@ def differentiate_contacts(r, accelerated):
             clear(r.work, offset(r, DAC_DV), count)
     for n in range(ncontacts(r)):
         bodies = Pair(body_of(r, n, 0), body_of(r, n, 1))
-        motion = relative_motion(r, n, bodies)
-        for which in range(2):
-            i = first_body(r, n) if which == 0 else second_body(r, n)
-            while i > 0:
-                for c in range(ncolumns(r, i)):
-                    add_column(r, n, bodies, motion, which, i, c, accelerated)
-                i = parent(r, i)
+        add_columns(r, n, bodies, 0, accelerated)
+        add_columns(r, n, bodies, 1, accelerated)
 
 
 # --- J' lambda

@@ -15,9 +15,9 @@ from ..model.fields import MAX_CONSTRAINTS, field
 from ..model.layout import nconstraints, nv, offset, padded, velocity_end, velocity_parent
 from ..spatial.compiler import kernel
 from ..spatial.lanes import holds_lanes, lift, load, simd_width, store, store_simd
-from .constraint_forces import COUPLING, SCALED, is_common, last_velocity, product_along
+from .constraint_forces import COUPLING, SCALED, product_along
 from .contact_system import TOLERANCE, damping_above_rounding
-from .contacts import damping, first_body, ncontacts, row_start, row_stop, second_body
+from .contacts import damping, ncontacts, row_start, row_stop
 from .minverse import MINV, ROOT
 from .products import (
     add_six,
@@ -30,6 +30,7 @@ from .products import (
     transposed,
     zero_six,
 )
+from .root_products import are_linked, branches, moved_contacts
 from .semidefinite import WIDTH, invert_factored
 
 RESPONSE = field("_response", ("constraints", "nv"))        # Y'
@@ -61,9 +62,7 @@ def first_above(r, j, c):
 @kernel
 def response_of(r, n):
     """The rows of J M^-1 = (V J')' V that belong to contact n; a batch leaves out zeros of V."""
-    i, j, columns, some = first_body(r, n), second_body(r, n), nv(r), simd_width(r.work)
-    first = last_velocity(r, i) if i > 0 else -1
-    second = last_velocity(r, j) if j > 0 else -1
+    columns, some, (first, second) = nv(r), simd_width(r.work), branches(r, n)
     for k in range(row_start(r, n), row_stop(r, n), 3):
         X = rows_of(offset(r, SCALED) + k, WIDTH)
         for c in range(0, columns, 2 * some):
@@ -136,23 +135,6 @@ def respond_to_torques(r, response):
 # --- the columns of a batch
 
 @kernel
-def moves(r, j, n):
-    """Whether velocity j moves a body of contact n."""
-    first, second = first_body(r, n), second_body(r, n)
-    return ((first > 0 and is_common(r, j, last_velocity(r, first)))
-            or (second > 0 and is_common(r, j, last_velocity(r, second))))
-
-
-@kernel
-def are_linked(r):
-    """Whether a contact connects two links, whose branches then have nonzero dtau."""
-    found = False
-    for n in range(ncontacts(r)):
-        found = found or (first_body(r, n) > 0 and second_body(r, n) > 0)
-    return found
-
-
-@kernel
 def add_torques(r, x, y, A, B, B2, i, k, last, linked):
     """Add A' times columns of two dtau, from the tips of the branches of velocities k to last."""
     stop = nv(r) if linked else max(velocity_end(r, k), velocity_end(r, last))
@@ -166,8 +148,9 @@ def add_torques(r, x, y, A, B, B2, i, k, last, linked):
 @kernel
 def add_rows(r, x, y, A, B, B2, i, k, last):
     """Add A' times columns of two drow, of velocities k to last."""
+    moved = moved_contacts(r, k, last)
     for n in range(ncontacts(r)):
-        if moves(r, k, n) or moves(r, last, n):
+        if moved >> n & 1:
             for j in range(row_start(r, n), row_stop(r, n)):
                 x, y = add_pair(r, x, y, A, B, B2, j, i, k)
     return x, y

@@ -40,7 +40,6 @@ from .aba import (
     LINK_ACCELERATION,
     eliminate_all,
     outward_accelerations,
-    outward_velocities,
 )
 from .algorithm import Algorithm
 from .constraint_forces import (
@@ -57,7 +56,7 @@ from .contact_rates import (
     differentiate_forces,
     rates_to_origin,
 )
-from .contact_response import matrix, set_response
+from .contact_response import invert_coupling, matrix
 from .contact_rows import (
     contact_velocities,
     couple_contacts,
@@ -79,11 +78,12 @@ from .contacts import (
     row_stop,
 )
 from .crba import crba_kernel
+from .delassus import place_robot
 from .factor import factor, solve_outward
 from .impulse_response import respond_to_configuration, respond_to_rows
 from .jacobians import J
 from .kinematics import OA_GF, OV
-from .minverse import inverse_after_elimination, inverse_after_factor
+from .minverse import root_after_elimination, solve_for_root
 from .rnea_derivatives import (
     COMPOSITE_FORCE,
     COMPOSITE_INERTIA,
@@ -92,10 +92,12 @@ from .rnea_derivatives import (
     PSIDD,
     inward_at_rest,
     load_column,
-    place_columns,
+    placed_columns,
     set_relative,
     store_column,
 )
+from .root_axes import BODY_VELOCITY, body_velocity
+from .root_products import clear_linked
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
 IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
@@ -140,9 +142,18 @@ def add_change(r):
               load(r.work, offset(r, V) + k) + load(r.work, offset(r, DDQ) + k))
 
 
+@kernel
+def place_moving_robot(r):
+    """Place all bodies in the root frame, with their inertias and velocities."""
+    place_robot(r)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    for i in range(1, njoints(r) + 1):
+        body_velocity(r, i)
+
+
 @subroutine
 def solve_impulses(r):
-    outward_velocities(r)
+    place_moving_robot(r)
     eliminate_all(r)
     propagate_contacts(r, True, False)
     solve_impact(r, offset(r, BIAS_TORQUE))
@@ -158,7 +169,7 @@ def solve_impulses_projected(r):
     crba_kernel(r)
     factor(r)
     store_pivots(r)
-    outward_velocities(r)
+    place_moving_robot(r)
     propagate_contacts(r, False, False)
     eliminate_columns(r)
     solve_impact(r, offset(r, DDQ))
@@ -186,7 +197,7 @@ def outward_impact(r):
     set_relative(r)
     clear(r.work, offset(r, OA_GF), 6)
     for i in range(1, njoints(r) + 1):
-        Y, p = place_columns(r, i), parent(r, i)
+        Y, p = placed_columns(r, i), parent(r, i)
         ov = load_motion(r.work, offset(r, OV) + 6 * p)
         oa = load_motion(r.work, offset(r, OA_GF) + 6 * p)
         v, a = ov, oa
@@ -207,7 +218,6 @@ def outward_impact(r):
 def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
     add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
-    clear(r.work, offset(r, DTAU_DQ), nv(r) * nv(r))    # contacts of two links fill it
     inward_at_rest(r, offset(r, DTAU_DQ))
     differentiate_forces(r, offset(r, IMPULSE_C), offset(r, DTAU_DQ), nv(r))
 
@@ -216,7 +226,7 @@ def differentiate_momentum(r):
 def solve_rates(r):
     """d(v_after) and d(impulse), from the rates of momentum and rows."""
     n = nv(r)
-    set_response(r)
+    invert_coupling(r)
     respond_to_configuration(r, matrix(r, DTAU_DQ), matrix(r, DVC_DQ), matrix(r, DQ_AFTER_DQ),
                              matrix(r, DIMPULSE_DQ))
     respond_to_rows(r, 1.0 + restitution(r), matrix(r, DAC_DA), matrix(r, DQ_AFTER_DV),
@@ -227,7 +237,7 @@ def solve_rates(r):
 
 @subroutine
 def differentiate(r):
-    """All derivatives, after the impact and the inverse of M."""
+    """All derivatives, after the impact and the root of M^-1."""
     outward_impact(r)
     differentiate_contacts(r, False)
     differentiate_momentum(r)
@@ -236,12 +246,13 @@ def differentiate(r):
     for j in range(nv(r)):
         forces_to_origin(r, offset(r, DIMPULSE_DV) + j, nv(r))
     forces_to_origin(r, offset(r, IMPULSE_C), 1)
+    clear_linked(r, offset(r, DTAU_DQ))
 
 
 @subroutine
 def impulse_derivatives_kernel(r):
     solve_impulses(r)
-    inverse_after_elimination(r)
+    root_after_elimination(r)
     differentiate(r)
 
 
@@ -249,7 +260,7 @@ def impulse_derivatives_kernel(r):
 def projected_impulse_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     solve_impulses_projected(r)
-    inverse_after_factor(r)
+    solve_for_root(r)
     differentiate(r)
 
 

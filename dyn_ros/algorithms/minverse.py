@@ -209,9 +209,14 @@ def square_root(r):
 
 
 @kernel
-def inverse_after_elimination(r):
+def root_after_elimination(r):
     store_steps(r)
     pass_inward(r)
+
+
+@kernel
+def inverse_after_elimination(r):
+    root_after_elimination(r)
     square_root(r)
 
 

@@ -35,6 +35,7 @@ from ..model.layout import (
 )
 from ..model.types import Array, ArrayLike, Data, Model
 from ..spatial.algebra import (
+    Inertia,
     Motion,
     add,
     constant3,
@@ -70,13 +71,20 @@ from ..spatial.algebra import (
     store_spatial,
 )
 from ..spatial.compiler import kernel, subroutine
-from ..spatial.lanes import holds_lanes, load, store
+from ..spatial.lanes import holds_lanes, lift, load, store
 from .algorithm import Algorithm
-from .crba import M
+from .crba import COMPOSITE, M
 from .jacobians import DJ, J, move_columns
 from .kinematics import OA_GF, OV
 from .rnea import TAU, external_force
-from .root_axes import ORIGIN, ROTATION, place_body_relative, position, set_root_relative
+from .root_axes import (
+    ORIGIN,
+    ROTATION,
+    make_relative,
+    place_body_relative,
+    position,
+    set_root_relative,
+)
 from .root_axes import load_column as column_at_joint
 
 DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Derivative of the joint torques with respect to "
@@ -141,11 +149,25 @@ def set_relative(r):
 
 @kernel
 def place_columns(r, i):
+    """Place the body of joint i, and store its columns of J; return its inertia."""
+    return shift_columns(r, i, place_body_relative(r, i))
+
+
+@kernel
+def placed_columns(r, i):
+    """``place_columns`` for a body that has been placed in the root frame."""
+    make_relative(r, i)
+    return shift_columns(r, i, load_inertia(r.work, offset(r, COMPOSITE) + 10 * i))
+
+
+@kernel
+def shift_columns(r, i, Y):
     """Store the columns of J of joint i; return the inertia of its body."""
-    Y, p = place_body_relative(r, i), position(r, i)
+    p = position(r, i)
     for c in range(ncolumns(r, i)):
         store_column(r, J, i, c, motion_moved(scale(-1.0, p), column_at_joint(r, i, c)))
-    return inertia_moved(p, Y)
+    Y = inertia_moved(p, Y)
+    return Inertia(lift(Y.mass, p[0]), Y.moment, Y.rotational)
 
 
 @kernel
@@ -201,19 +223,19 @@ def subtract_external_force(r, i):
 
 
 @kernel
-def outward(r):
-    """Columns, velocities, accelerations and bodies of all joints."""
+def outward(r, placed):
+    """Columns, velocities, accelerations and bodies of all joints; see ``placed_columns``."""
     set_gravity(r)
-    outward_bodies(r, not holds_lanes(r.work))
+    outward_bodies(r, placed, not holds_lanes(r.work))
 
 
 @kernel
-def outward_bodies(r, publishing):
+def outward_bodies(r, placed, publishing):
     """``outward`` with the given acceleration of the universe; publishing stores dAdq."""
     set_relative(r)
     g = constant3(r.floats, GRAVITY)
     for i in range(1, njoints(r) + 1):
-        Y = place_columns(r, i)
+        Y = placed_columns(r, i) if placed else place_columns(r, i)
         move_columns(r, i)
         velocity_columns(r, i)
         acceleration_columns(r, i, OA_GF, PSIDD)
@@ -264,14 +286,15 @@ def composite_force(r, field, i):
 
 
 @kernel
-def inward(r):
-    """The derivatives, column by column from the tips."""
+def inward(r, publishing):
+    """The derivatives, column by column from the tips; publishing also M, tau and dFd*."""
     n, M_, dq, dv, tau = nv(r), offset(r, M), offset(r, DTAU_DQ), offset(r, DTAU_DV), offset(r, TAU)
     clear_composites(r)
-    clear_matrix(r, M_)
     clear_matrix(r, dq)
     clear_matrix(r, dv)
-    clear(r.work, tau, n)
+    if publishing:
+        clear_matrix(r, M_)
+        clear(r.work, tau, n)
     for i in range(njoints(r), 0, -1):
         Y, B = composite_inertia(r, i), composite_coriolis(r, i)
         f = composite_force(r, COMPOSITE_FORCE, i)
@@ -283,38 +306,43 @@ def inward(r):
             Fq = force_add(coriolis_times(B, load_column(r, PSID, i, c)),
                            momentum(Y, load_column(r, PSIDD, i, c)))
             u = coriolis_transpose_times(B, S)
-            increase(r.work, tau + k, power(f, S))
+            if publishing:
+                increase(r.work, tau + k, power(f, S))
             for d in range(ncolumns(r, i)):
                 S_d = load_column(r, J, i, d)
                 row = n * (idx_v(r, i) + d) + k
-                if d <= c:
+                if publishing and d <= c:
                     accumulate(r, M_ + row, power(Fa, S_d))
-                if d < c:
+                if publishing and d < c:
                     accumulate(r, M_ + n * k + idx_v(r, i) + d, power(Fa, S_d))
                 accumulate(r, dq + row, power(Fq, S_d))
                 accumulate(r, dv + row, power(Fv, S_d))
             Fq = force_add(Fq, force_cross(S, f))
-            store_column(r, DFDA, i, c, Fa)
-            store_column(r, DFDQ, i, c, Fq)
-            store_column(r, DFDV, i, c, Fv)
+            if publishing:
+                store_column(r, DFDA, i, c, Fa)
+                store_column(r, DFDQ, i, c, Fq)
+                store_column(r, DFDV, i, c, Fv)
             j, d = column_before(r, i, 0)
             while j > 0:
                 S_d = load_column(r, J, j, d)
                 x = power(Fa, S_d)
                 row = n * (idx_v(r, j) + d) + k
-                accumulate(r, M_ + row, x)
+                if publishing:
+                    accumulate(r, M_ + row, x)
                 accumulate(r, dq + row, power(Fq, S_d))
                 accumulate(r, dv + row, power(Fv, S_d))
                 row = n * k + idx_v(r, j) + d
-                accumulate(r, M_ + row, x)
+                if publishing:
+                    accumulate(r, M_ + row, x)
                 accumulate(r, dq + row, power(Fa, load_column(r, PSIDD, j, d))
                            + dot(u, load_column(r, PSID, j, d).angular))
                 accumulate(r, dv + row, power(Fa, load_column(r, DADV, j, d))
                            + dot(u, S_d.angular))
                 j, d = column_before(r, j, d)
-    for k in range(n):
-        increase(r.work, M_ + n * k + k, armature(r, k))
-        increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
+    if publishing:
+        for k in range(n):
+            increase(r.work, M_ + n * k + k, armature(r, k))
+            increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
 
 
 # --- expressed in the world: public results of a single state
@@ -363,8 +391,8 @@ def columns_in_world(r):
 
 @subroutine
 def rnea_derivatives_kernel(r):
-    outward(r)
-    inward(r)
+    outward(r, False)
+    inward(r, True)
     columns_in_world(r)
 
 

@@ -227,8 +227,8 @@ def second_order(r):
 
 @subroutine
 def rnea_second_order_derivatives_kernel(r):
-    outward(r)
-    inward(r)
+    outward(r, False)
+    inward(r, True)
     second_order(r)
     columns_in_world(r)
 

@@ -187,13 +187,19 @@ def set_root_relative(r):
 def place_body_relative(r, i):
     """``place_body``, with offsets and positions relative to the first joint's origin."""
     Y = place_body(r, i)
+    make_relative(r, i)
+    return Y
+
+
+@kernel
+def make_relative(r, i):
+    """Store offset and position of joint i relative to the first joint's, after ``place_body``."""
     if i == 1:
         store3(r.work, offset(r, ORIGIN), from_parent(r, i))
     if parent(r, i) == 0:
         store3(r.work, offset(r, FROM_PARENT) + 3 * i,
                sub(from_parent(r, i), load3(r.work, offset(r, ORIGIN))))
     store3(r.work, offset(r, POSITION) + 3 * i, add(position(r, parent(r, i)), from_parent(r, i)))
-    return Y
 
 
 @kernel

@@ -14,6 +14,7 @@ import math
 
 from ..model.fields import MAX_CONSTRAINTS, field
 from ..model.layout import clear, increase, offset
+from ..spatial.algebra import add, load3, scale, store3, sub, zero3
 from ..spatial.compiler import kernel, subroutine
 from ..spatial.lanes import (
     LANES,
@@ -72,13 +73,52 @@ def subtract_row(r, a, s, b, count):
 
 
 @kernel
+def invert_pivot(r, k, d, diagonal):
+    """Store and return the inverse of pivot d, whose diagonal entry in A + shift I is given."""
+    d = select_above(absolute(d), TINY, d, TINY)
+    d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
+    store(r.work, offset(r, PIVOTS) + k, d)
+    return d
+
+
+@kernel
+def factor_lanes(r, n, A, shift):
+    """``factor_semidefinite`` for a batch: three numbers of a row, each stored only once.
+
+    D L' replaces the diagonal and what is above it, the rows of L^-1 follow from those before.
+    """
+    W, E = offset(r, FACTOR), offset(r, INVERSE)
+    for k in range(n):
+        row = W + WIDTH * k
+        for i in range(k, n, 3):
+            x = load3(r.work, A + WIDTH * k + i)
+            for j in range(k):
+                x = sub(x, scale(load(r.work, row + j), load3(r.work, W + WIDTH * j + i)))
+            store3(r.work, row + i, x)
+        d = invert_pivot(r, k, load(r.work, row + k) + shift,
+                         load(r.work, A + (WIDTH + 1) * k) + shift)
+        for i in range(k + 1, n):
+            store(r.work, W + WIDTH * i + k, d * load(r.work, row + i))
+    for i in range(n):
+        for j in range(0, i + 1, 3):
+            x = zero3(load(r.work, A))
+            for k in range(j, i):
+                x = sub(x, scale(load(r.work, W + WIDTH * i + k), load3(r.work, E + WIDTH * k + j)))
+            store3(r.work, E + WIDTH * i + j, x)
+        store(r.work, E + (WIDTH + 1) * i, 1.0)
+
+
+@kernel
 def factor_semidefinite(r, n, A, shift):
     """L, L^-1 and the inverse pivots of A + shift I = L D L'; that of a zero row is 0.
 
     Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
     the diagonal of the former.
     """
-    W, E, D = offset(r, FACTOR), offset(r, INVERSE), offset(r, PIVOTS)
+    if holds_lanes(r.work):
+        factor_lanes(r, n, A, shift)
+        return
+    W, E = offset(r, FACTOR), offset(r, INVERSE)
     copy_rows(r, n, A, W)
     clear_rows(r, n, n, E)
     for k in range(n):
@@ -86,20 +126,12 @@ def factor_semidefinite(r, n, A, shift):
         store(r.work, E + WIDTH * k + k, 1.0)
     for k in range(n):
         row = W + WIDTH * k
-        d = load(r.work, row + k)
-        d = select_above(absolute(d), TINY, d, TINY)
-        diagonal = load(r.work, A + WIDTH * k + k) + shift
-        d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
-        store(r.work, D + k, d)
+        d = invert_pivot(r, k, load(r.work, row + k),
+                         load(r.work, A + WIDTH * k + k) + shift)
         for i in range(k + 1, n):
-            w = load(r.work, W + WIDTH * i + k)
-            x = d * w
+            x = d * load(r.work, W + WIDTH * i + k)
             store(r.work, W + WIDTH * i + k, x)
-            if holds_lanes(r.work):                 # the lower triangle
-                for j in range(k + 1, i + 1):
-                    increase(r.work, W + WIDTH * i + j, -w * load(r.work, W + WIDTH * j + k))
-            else:
-                subtract_row(r, W + WIDTH * i + k + 1, x, row + k + 1, n - k - 1)
+            subtract_row(r, W + WIDTH * i + k + 1, x, row + k + 1, n - k - 1)
             subtract_row(r, E + WIDTH * i, x, E + WIDTH * k, k + 1)
 
 
@@ -278,6 +310,21 @@ def factor_cholesky(r, n, A, L, tolerance):
 
 
 @kernel
+def square_lanes(r, n, target):
+    """target <- E' E for a batch, with E the lower triangular matrix that replaced L^-1."""
+    E = offset(r, INVERSE)
+    for i in range(n):
+        for j in range(0, i + 1, 3):
+            x = zero3(load(r.work, E))
+            for k in range(i, n):
+                row = E + WIDTH * k
+                x = add(x, scale(load(r.work, row + i), load3(r.work, row + j)))
+            store3(r.work, target + WIDTH * i + j, x)
+            for t in range(3):
+                store(r.work, target + WIDTH * (j + t) + i, x[t])
+
+
+@kernel
 def store_inverse(r, n, target):
     """target <- A^-1 = L^-T D^-1 L^-1, after ``factor_semidefinite``, whose result it scales."""
     E = offset(r, INVERSE)
@@ -286,15 +333,16 @@ def store_inverse(r, n, target):
         for j in range(0, k + 1, simd_width(r.work)):
             row = E + WIDTH * k + j
             store_simd(r.work, row, LANES, s * load_simd(r.work, row, LANES))
+    if holds_lanes(r.work):
+        square_lanes(r, n, target)
+        return
     for i in range(n):
-        for j in range(0, i + 1 if holds_lanes(r.work) else n, simd_width(r.work)):
+        for j in range(0, n, simd_width(r.work)):
             total = lift(0.0, load_simd(r.work, E, LANES))
             for k in range(max(i, j), n):
                 row = E + WIDTH * k
                 total = total + load(r.work, row + i) * load_simd(r.work, row + j, LANES)
             store_simd(r.work, target + WIDTH * i + j, LANES, total)
-            if holds_lanes(r.work):                 # the lower triangle, and the upper one with it
-                store_simd(r.work, target + WIDTH * j + i, LANES, total)
 
 
 @subroutine

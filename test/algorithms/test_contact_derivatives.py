@@ -156,6 +156,17 @@ def test_batch_is_state_after_state(robot, root_joint, contacts, damping, count,
         assert_derivatives(pair, each[row], one, alone)
 
 
+def test_batch_after_one_with_linked_bodies():
+    """A contact of two links fills matrices that are otherwise as sparse as the tree."""
+    pair, fresh = (peer.new_pair("talos_reduced", "floating") for _ in range(2))
+    given = dict(zip(("q", "v", "tau", "f_ext"), pair.states(8)[:3] + (None,)))
+    derivatives(pair, dense.EVERY_SCENE["talos, hands"][2], given)
+    contacts = dense.EVERY_SCENE["talos"][2]
+    found, expected = derivatives(pair, contacts, given), derivatives(fresh, contacts, given)
+    for name in NAMES:
+        peer.close(found[name], expected[name], 1e-12)
+
+
 @pytest.mark.parametrize("changes, message", [
     ({"q": np.zeros(5)}, r"q: expected shape \(6,\)"),
     ({"tau": np.full(6, np.inf)}, "tau: expected finite numbers, got inf"),

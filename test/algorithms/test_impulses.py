@@ -215,6 +215,15 @@ def test_batch_is_state_after_state(robot, root_joint, contacts, count, threads)
                            derivatives(pair, contacts, q[row], v[row], *given))
 
 
+def test_batch_after_one_with_linked_bodies():
+    """A contact of two links fills matrices that are otherwise as sparse as the tree."""
+    pair, fresh = (peer.new_pair("talos_reduced", "floating") for _ in range(2))
+    q, v, _, _ = pair.states(8)
+    derivatives(pair, dense.EVERY_SCENE["talos, hands"][2], q, v)
+    contacts = dense.EVERY_SCENE["talos"][2]
+    assert_derivatives(derivatives(pair, contacts, q, v), derivatives(fresh, contacts, q, v))
+
+
 BAD = {
     "q": ({"q": np.zeros(5)}, r"q: expected shape \(6,\)"),
     "v": ({"v": np.full(6, np.nan)}, "v: expected finite numbers, got nan"),
