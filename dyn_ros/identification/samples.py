@@ -81,7 +81,7 @@ class Samples:
 
     >>> samples = dyn_ros.Samples.from_arrays(model, time, angles, efforts)
     >>> samples.q.shape, samples.a.shape
-    ((1952, 7), (1952, 7))
+    ((1962, 7), (1962, 7))
     >>> samples.filter.split(",")[0]
     'Butterworth low-pass of order 4'
     """

@@ -65,7 +65,7 @@ class EffortDelay(NamedTuple):
     >>> found = dyn_ros.estimate_effort_delay(
     ...     carrying, time[:600], angles[:600], late[:600])
     >>> round(float(found.delay), 3), found.states
-    (0.05, 574)
+    (0.05, 580)
     """
 
     delay: float
