@@ -46,7 +46,10 @@ GOOD = [
 def context():
     context = rclpy.Context()
     rclpy.init(context=context)
+    # a context without nodes ends its DDS participant, which Fast DDS may do forever
+    other = rclpy.create_node("other", context=context)
     yield context
+    other.destroy_node()
     rclpy.shutdown(context=context)
 
 
