@@ -307,11 +307,12 @@ class Recording:
 
         As much noise again is added to the motion of some samples, and subtracted from it.
         """
-        samples = self._samples.take(self._some(_NOISY))
-        total = np.zeros(len(parameters))
-        if samples.motion_noise is None:
+        total, sigma = np.zeros(len(parameters)), self._samples.motion_noise
+        if sigma is None or not sigma.any():
             return total
-        for share, each in zip((0.5, 0.5, -1.0), (*with_noise(self._model, samples), samples)):
+        samples = self._samples.take(self._some(_NOISY))
+        for share, each in zip((0.5, 0.5, -1.0),
+                               (*with_noise(self._model, samples, sigma), samples)):
             total += share * np.concatenate([part.sum(axis=0) for part in self._gradients(
                 each, parameters, limit, noise)])
         return total * (self.size / len(samples))

@@ -12,21 +12,21 @@ from ..spatial.types import Array
 from .samples import Samples
 
 
-def with_noise(model: Model, samples: Samples) -> tuple[Samples, Samples]:
+def with_noise(model: Model, samples: Samples, sigma: Array) -> tuple[Samples, Samples]:
     """Add random noise to the motion of samples, as their filter leaves it, and subtract it.
 
     Parameters
     ----------
     model : Model
     samples : Samples
-        With ``motion_noise``.
+    sigma : (3, nv) ndarray
+        Its standard deviations, as ``Samples.motion_noise``.
 
     Returns
     -------
     more, less : Samples
         The noise of a sample is independent of that of others.
     """
-    sigma: Array = np.zeros((3, model.nv)) if samples.motion_noise is None else samples.motion_noise
     dq, dv, da = np.random.default_rng(0).standard_normal((3, len(samples), model.nv))
     # the second derivative of a stationary signal is correlated with it: E[q ddq] = -E[dq^2]
     product = sigma[0] * sigma[2]

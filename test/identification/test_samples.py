@@ -351,7 +351,7 @@ def test_noise_of_the_motion():
             model.difference(recording.exact_q[rows], samples.q),
             samples.v - recording.exact_v[rows], samples.a - recording.exact_a[rows])):
         assert np.allclose(np.std(error, axis=0)[:6], sigma[:6], rtol=0.3)
-    more, less = with_noise(model, samples)
+    more, less = with_noise(model, samples, samples.motion_noise)
     change = np.stack([model.difference(less.q, more.q), more.v - less.v, more.a - less.a]) / 2.0
     assert np.allclose(change.std(axis=1), samples.motion_noise, rtol=0.05)
     product = (change[0] * change[2]).mean(axis=0)
