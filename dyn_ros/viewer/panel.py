@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .page import Server
     from .window import Window
 
-LEFT, RIGHT = 300, 360              # widths of the panels [px]
+RIGHT = 360         # width of the panel at the right [px]
 TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 
 WORDS = {"com": "center of mass", "com_projection": "its projection",
@@ -343,12 +343,14 @@ class Panel:
 
 
 def start(server: Server, label: str) -> None:
-    """Begin with an empty panel at the left."""
+    """Begin with an empty panel at the left.
+
+    It keeps viser's own width: a width that is set before it is docked is lost now and then.
+    """
     gui = server.gui
     gui.reset()
     gui.set_panel_label(label)
     gui.main_panel.dock_left()
-    gui.main_panel.set_width(LEFT)
 
 
 def show_waiting(server: Server, title: str, text: str) -> None:

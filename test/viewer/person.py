@@ -10,6 +10,8 @@ from PIL import Image
 
 LABEL = 196, 37, 154    # color of the label at the ball
 BOX = 24                # about the width of the ball [px]
+MIDDLE = 620.0          # between the panels [px]
+AWAY = 100.0, 700.0     # from the robot: on a panel [px]
 MOST_LOOKS = 100
 
 
@@ -26,7 +28,7 @@ class Person:
     def __init__(self, page, folder):
         self._page, self._folder = page, folder
         self._numbers = itertools.count(1)
-        self.hand = 640.0, 700.0
+        self.hand = AWAY
         folder.mkdir(exist_ok=True)
         page.mouse.move(*self.hand)
 
@@ -49,20 +51,25 @@ class Person:
         self.hand = place
 
     def reach(self):
-        """Follow the ball with the mouse until it is there."""
+        """Follow the ball with the mouse until it is there and stands still.
+
+        The arm waits while the mouse is near: with the ball under the floor, too.
+        """
         for _ in range(MOST_LOOKS):
-            ball = self.find("reach")
-            if math.dist(ball, self.hand) < BOX:
+            ball, before = self.look("reach"), self.hand
+            self.move(ball or AWAY)
+            if ball and math.dist(ball, before) < 3.0:
                 return
-            self.move(ball)
         raise AssertionError(f"the ball got away; see {self._folder}")
 
-    def pull(self, across, up):
-        """Press the button, and move the mouse."""
+    def pull(self):
+        """Press the button, and move the mouse up and away from the robot, which could hide it."""
         self._page.mouse.down()
-        x, y = self.hand
+        start = np.array(self.hand)
+        side = math.copysign(90.0, start[0] - MIDDLE)
+        end = np.clip(start + (side, -60.0), (350.0, 100.0), (890.0, 700.0))    # beside the panels
         for part in np.linspace(0.2, 1.0, 5):
-            self.move((x + part * across, y - part * up))
+            self.move(tuple(start + part * (end - start)))
 
     def let_go(self):
         self._page.mouse.up()

@@ -22,7 +22,7 @@ from logs.recorded import synthetic_mcap
 import dyn_ros
 
 from .chromium import SLOW
-from .person import Person
+from .person import AWAY, Person
 
 START = 120.0       # s; the first start on a machine compiles
 
@@ -103,7 +103,7 @@ def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):
     until(lambda: math.dist(first, person.find("moving")) > 20.0, lambda: "the arm stays")
     assert largest_push(arm) == 0.0
     person.reach()
-    person.pull(90.0, 60.0)
+    person.pull()
     until(lambda: arm.locator("#dyn-pull").inner_text().endswith(" N"), lambda: "no force")
     until(lambda: largest_push(arm) > 0.0, lambda: "no torque")
     person.find("pulled")
@@ -111,7 +111,7 @@ def test_a_person_pulls_the_moving_arm_and_reads_a_torque(arm, tmp_path):
     assert 1.0 < largest_push(arm) < 100.0
     assert time.monotonic() - opened < 60.0
     person.let_go()
-    person.move((640.0, 780.0))
+    person.move(AWAY)
     until(lambda: largest_push(arm) == 0.0, lambda: "the torque stays")
     released = person.find("released")
     until(lambda: math.dist(released, person.find("moves_again")) > 20.0, lambda: "the arm stays")
