@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .page import Server
     from .window import Window
 
-RIGHT = 360         # width of the panel at the right [px]
+LEFT, RIGHT = 300, 360              # widths of the panels [px]
 TURN, SLIDE = math.pi, 1.0          # range of the slider of a joint without limits [rad, m]
 
 WORDS = {"com": "center of mass", "com_projection": "its projection",
@@ -103,6 +103,7 @@ class Panel:
         self._samples: deque[tuple[float, Array]] = deque(maxlen=max(2, round(seconds * rate)))
         self._seconds = seconds
         self._status_shown = ""
+        self._sized: set[int] = set()           # clients whose panel at the left has its width
         start(server, name or "robot")
         gui = self._gui
         self._status = gui.add_html("")
@@ -138,6 +139,9 @@ class Panel:
             "_tab_icons_html": (None,) * len(tabs),
             "_tab_container_ids": tuple(tab._id for tab in tabs)}))
         send(GuiUpdateMessage(self._side._impl.uuid, {"visible": window.wide}))
+        if client.client_id not in self._sized:     # not again: users may have changed it
+            self._sized.add(client.client_id)
+            client.gui.main_panel.set_width(LEFT)
 
     # Joints
 
@@ -343,10 +347,7 @@ class Panel:
 
 
 def start(server: Server, label: str) -> None:
-    """Begin with an empty panel at the left.
-
-    It keeps viser's own width: a width that is set before it is docked is lost now and then.
-    """
+    """Begin with an empty panel at the left."""
     gui = server.gui
     gui.reset()
     gui.set_panel_label(label)

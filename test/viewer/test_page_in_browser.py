@@ -123,7 +123,7 @@ def plots(page):
 def test_panels_follow_the_window(page, robot):
     until(lambda: tabs(page) == ONE, lambda: tabs(page))
     page.get_by_role("tab", name="Torques").click()
-    until(lambda: len(plots(page)) == 7 and max(right for _, right in plots(page)) < 330,
+    until(lambda: len(plots(page)) == 7 and max(right for _, right in plots(page)) < 310,
           lambda: plots(page))
     page.set_viewport_size({"width": 1280, "height": 800})
     until(lambda: tabs(page) == TWO, lambda: tabs(page))
