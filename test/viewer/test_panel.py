@@ -16,7 +16,7 @@ from dyn_ros.demo.run import ARM
 from dyn_ros.model.urdf import read_urdf
 from dyn_ros.viewer import panel as module
 from dyn_ros.viewer.kinds import KINDS
-from dyn_ros.viewer.panel import DEG, METER, RAD, Panel, limits, round_inward, show_waiting
+from dyn_ros.viewer.panel import DEG, LEFT, METER, RAD, Panel, limits, round_inward, show_waiting
 from dyn_ros.viewer.window import WIDE, DynRosWindowMessage, Window
 
 
@@ -190,10 +190,12 @@ class Client:
     client_id = 3
 
     def __init__(self):
-        self.sent = {}
-        self.gui = SimpleNamespace(_websock_interface=SimpleNamespace(
-            queue_message=lambda message: self.sent.setdefault(message.uuid, {}).update(
-                message.updates)))
+        self.sent, self.widths = {}, []
+        self.gui = SimpleNamespace(
+            main_panel=SimpleNamespace(set_width=self.widths.append),
+            _websock_interface=SimpleNamespace(
+                queue_message=lambda message: self.sent.setdefault(message.uuid, {}).update(
+                    message.updates)))
 
 
 @pytest.mark.parametrize("width, wide", [(600, False), (1000, False), (WIDE - 1, False),
@@ -204,6 +206,8 @@ def test_a_second_panel_where_there_is_room(panel, width, wide):
     tabs = client.sent[panel._tabs._impl.uuid]["_tab_labels"]
     assert tabs == ("Move", "Touch", "Markers") if wide else ("Move", "Touch", "Torques", "Markers")
     assert client.sent[panel._side._impl.uuid]["visible"] is wide
+    panel.arrange(client, Window(width + 1, 800, False))
+    assert client.widths == [LEFT]          # not set again: users may have changed it
 
 
 @pytest.mark.parametrize("widths, narrow, wide", [
