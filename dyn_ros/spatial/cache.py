@@ -24,7 +24,7 @@ import numpy as np
 
 VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag,
             sys.version_info[:3])
-_HEAD = b"dyn_ros kernel 4\n"
+_HEAD = b"dyn_ros kernel 5\n"
 _DIGEST = hashlib.sha256().digest_size
 _KEEP_DAYS = 60
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

@@ -27,7 +27,16 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba import njit, types
-from numba.core import cgutils, datamodel, errors, pythonapi, sigutils, typed_passes, untyped_passes
+from numba.core import (
+    cgutils,
+    config,
+    datamodel,
+    errors,
+    pythonapi,
+    sigutils,
+    typed_passes,
+    untyped_passes,
+)
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
@@ -95,6 +104,7 @@ class _EntryLibrary(JITCodeLibrary):
     """Machine code of an entry. Subroutines in it are not optimized again."""
 
     _linking_libraries: list[Any]
+    vectorizes_loops = False
 
     def finalize(self):
         _link_callees(self)
@@ -103,7 +113,8 @@ class _EntryLibrary(JITCodeLibrary):
         super().finalize()
 
     def _optimize_final_module(self):
-        super()._optimize_final_module()
+        with _loop_vectorization(self.vectorizes_loops):
+            super()._optimize_final_module()
         _link_subroutines(self._final_module, "internal")
 
 
@@ -126,14 +137,18 @@ def _link_subroutines(module: Any, linkage: str) -> None:
             module.get_function(name).linkage = linkage
 
 
-class EntryCompiler(Compiler):
-    """Compiles entries."""
+@contextlib.contextmanager
+def _loop_vectorization(enabled: bool) -> Iterator[None]:
+    """Vectorize loops or not.
 
-    def _compile_core(self):
-        state = self.state
-        state.library = _EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        return super()._compile_core()
+    It pays only for loops over many states or samples. Those of kernels have few steps, and
+    operations on lanes are vectors already.
+    """
+    before, config.LOOP_VECTORIZE = config.LOOP_VECTORIZE, enabled
+    try:
+        yield
+    finally:
+        config.LOOP_VECTORIZE = before
 
 
 class _Lowering(typed_passes.NativeLowering):
@@ -167,17 +182,37 @@ class _Compiler(Compiler):
 
     def _compile_core(self):
         state = self.state
-        state.library = self._library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self._new_library(state.targetctx.codegen(), state.func_id.func_qualname)
         with ConfigStack().enter(state.flags.copy()):
             for each in self._PASSES:
                 each.run_pass(state)
         return state.cr
+
+    def _new_library(self, codegen, name):
+        return self._library(codegen, name)
 
 
 class _SubroutineCompiler(_Compiler):
     """Compiles subroutines."""
 
     _library = _SubroutineLibrary
+
+
+class EntryCompiler(_Compiler):
+    """Compiles entries to machine code.
+
+    Entries for many states or samples release the interpreter lock.
+    """
+
+    _PASSES = (*_Compiler._PASSES[:-2], typed_passes.NativeLowering(),
+               typed_passes.NoPythonBackend())
+    _library = _EntryLibrary
+
+    def _new_library(self, codegen, name):
+        library = super()._new_library(codegen, name)
+        library.enable_object_caching()
+        library.vectorizes_loops = self.state.flags.release_gil
+        return library
 
 
 class Helper(CPUDispatcher):
@@ -267,7 +302,8 @@ def fast_compilation() -> Iterator[None]:
         gc.disable()
         context.resolve_function_type = resolve_once
         try:
-            yield
+            with _loop_vectorization(False):
+                yield
         finally:
             del context.resolve_function_type
             if collecting:
