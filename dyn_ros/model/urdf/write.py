@@ -10,12 +10,11 @@ import numpy as np
 from ...spatial.se3 import SE3
 from ..inertia import LARGEST, AssignedInertia
 from ..parameters import is_physical
-from ..types import Array, Model
+from ..types import Model
 from .bodies import link_inertia
 from .edit import Editor, New
 from .error import UrdfError
 from .mimics import drivers
-
 from .structure import check_one_tree
 from .text import child, encoding_of, parse_elements
 from .tree import ONE_DOF
