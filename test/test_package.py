@@ -370,7 +370,7 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "logs",
+LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "cdr", "logs",
           "viewer", "nodes", "demo")  # upward
 
 
