@@ -17,7 +17,7 @@ from ..model.layout import (
     offset,
     velocity_parent,
 )
-from ..spatial.algebra import dot, load_inertia, symmetric_trace
+from ..spatial.algebra import dot, load_inertia, symmetric_size
 from ..spatial.compiler import kernel
 from ..spatial.lanes import all_above, load, store
 from .crba import COMPOSITE, M
@@ -50,7 +50,7 @@ def diagonal_sizes(r):
             S = load_column(r, i, c)
             increase(r.work, offset(r, DIAGONAL_SIZE) + idx_v(r, i) + c,
                      dot(S.linear, S.linear) * Y.mass
-                     + dot(S.angular, S.angular) * symmetric_trace(Y.rotational))
+                     + dot(S.angular, S.angular) * symmetric_size(Y.rotational))
 
 
 @kernel

@@ -170,7 +170,7 @@ class ViewerNode(BaseNode):
 
     def _set_timer(self) -> None:
         self.timer = self.create_timer(
-            1.0 / self.parameters.values["rate"], partial(self.guard, "update", self._tick),
+            1.0 / self.parameters.values["rate"], lambda: self.guard("update", self._tick),
             clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _tick(self) -> None:
