@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..observer.constants import LOST, SHORTEST_GAP
+from ..observer.runs_kernel import LOST, SHORTEST_GAP
 from ..spatial.types import Array
 from .write_parquet import pyarrow_module
 

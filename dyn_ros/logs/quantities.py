@@ -18,17 +18,9 @@ import numpy as np
 from ..algorithms import all_terms, rnea
 from ..model import Data, Model
 from ..model.bodies import Body, joined, moved
+from ..observer.session import Index, runs
 from ..spatial.types import Array
-from .observed import (
-    Index,
-    Selection,
-    Settings,
-    is_moving_known,
-    observe,
-    row_values,
-    runs,
-    select,
-)
+from .observed import Selection, Settings, is_moving_known, observe, row_values, select
 
 QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
               "power")
