@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from mcap.writer import Writer as McapWriter
 
+from dyn_ros.cdr import decode, decode_kernel
 from dyn_ros.identification import columns as identification_columns
 from dyn_ros.identification import tables
-from dyn_ros.logs import compression, decode, decode_kernel, files, mcap_file
+from dyn_ros.logs import compression, files, mcap_file
 from dyn_ros.logs.source import Raw
 
 from .recorded import (
