@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Model
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 from ..observer.momentum_observer import METHODS
 from ..observer.session import KALMAN_NOISE, Index, Session, Setup
-from ..spatial.types import Array
 
 _FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows
 _PERIOD = 0.01          # s: an assumption, by which the bandwidth of "kalman" is estimated

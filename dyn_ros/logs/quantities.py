@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms import all_terms, rnea
-from ..model import Data, Model
-from ..model.bodies import Body, joined, moved
+from ..engine.algorithms import all_terms, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.bodies import Body, joined, moved
 from ..observer.session import Index, runs
-from ..spatial.types import Array
 from .observed import Selection, Settings, is_moving_known, observe, row_values, select
 
 QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",

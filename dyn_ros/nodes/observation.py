@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import dyn_ros
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
 
-from .robot import RobotContext, SettingError
+from .base.robot import RobotContext, SettingError
 from .state import Rejected, State, abbreviated
 
 NONE = 1e12         # threshold of rows that have none

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.inputs import finite_array, require_model
-from ..model.model import Model
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
+from ..engine.model.inputs import finite_array, require_model
+from ..engine.model.model import Model
 
 
 class Sample(NamedTuple):

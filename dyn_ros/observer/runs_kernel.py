@@ -8,7 +8,7 @@ stamps go back.
 import numpy as np
 from numba import types
 
-from ..spatial.compiler import Entry, kernel
+from ..engine.kernel.compiler import Entry, kernel
 
 LOST = 5.0              # usual periods without a state after which the motion between is unknown
 SHORTEST_GAP = 0.01     # s, however short the period is

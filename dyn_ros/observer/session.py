@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.algorithm import compiled
-from ..algorithms.friction import joint_friction
-from ..algorithms.rnea import nonlinear_effects
-from ..model.data import Data
-from ..model.model import Model
-from ..spatial.types import Array
+from ..engine.algorithms.dynamics.friction import joint_friction
+from ..engine.algorithms.dynamics.rnea import nonlinear_effects
+from ..engine.call.algorithm import compiled
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
 from . import runs_kernel
 from .delay_line import DelayLine, Motion, Sample, aligned
 from .low_pass import LowPass
