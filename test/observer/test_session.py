@@ -77,7 +77,7 @@ def test_why_it_restarts():
 
 def test_values_that_cannot_be_measured():
     model = motions.lossy("panda")
-    stamp, q, v, tau = recorded(model)
+    _, _, v, tau = recorded(model)
     session = Session(model, setup_of(model))
     assert session.usable(v, tau).all() and not session.implausible(v[0], tau[0])
     v[3, 1], tau[5, 2] = -1e9, 1e9
