@@ -1,0 +1,233 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The space that the shapes of each link occupy, with those of its meshes."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from ..engine.kernel.types import Array
+from ..engine.model.urdf import Tree, children, parse_elements
+from .hulls import Hull, Solid, box, cylinder, sphere, union
+from .meshes import Folders, Progress, measure_meshes, turned_to_z
+from .shapes import Shape, read_shapes
+
+_SMALLEST, _LARGEST_SHAPE = 1e-6, 1e6    # m: smaller links and larger shapes are not examined
+
+
+class Extent(NamedTuple):
+    """The space that shapes occupy, in a link's frame.
+
+    Attributes
+    ----------
+    hull : Hull
+        Convex hull of all shapes, visual and collision.
+    solid : Solid
+        A solid of uniform density: the visual shapes or, if there are none, those for collisions.
+        A mesh that is not closed counts as its convex hull.
+    largest : float
+        The volume of the hull, or the total of the visual or of the collision shapes, whichever is
+        largest [m3].
+    """
+
+    hull: Hull
+    solid: Solid
+    largest: float
+
+
+class LinkExtents(NamedTuple):
+    """The space of a link.
+
+    Attributes
+    ----------
+    own : Extent, optional
+        That of its own shapes; None if it has none, or if not all of them are known.
+    allowed : Extent, optional
+        That where the link's mass can be: its own shapes, and those of massless links that are
+        fixed to it. If there are none, those of all links that are fixed to it. None if not all
+        are known.
+    mesh : float
+        Radius of its largest mesh about its center [m]; 0 without meshes.
+    """
+
+    own: Extent | None = None
+    allowed: Extent | None = None
+    mesh: float = 0.0
+
+
+class Extents(NamedTuple):
+    """The space of the links of a robot.
+
+    Attributes
+    ----------
+    links : dict of str to LinkExtents
+    unseen : list of str
+        One line for each reason why shapes could not be examined.
+    placements : dict of str to (4, 4) ndarray
+        Of the links in the root link's frame, with all joints at 0.
+    bodies : dict of str to str
+        The first of the links that each link is fixed to: the same for those of a rigid body.
+    y_up : list of str
+        The meshes in COLLADA files whose up axis is y.
+    """
+
+    links: dict[str, LinkExtents]
+    unseen: list[str]
+    placements: dict[str, Array]
+    bodies: dict[str, str]
+    y_up: list[str]
+
+
+def find_extents(xml: str | bytes, tree: Tree, folders: Folders = (),
+                 progress: Progress | None = None) -> list[Extents]:
+    """Find the space that the shapes of each link occupy.
+
+    Parameters
+    ----------
+    xml : str or bytes
+    tree : Tree
+        That of this URDF.
+    folders : sequence of path-like
+        Folders to search for meshes, see `find_mesh`.
+    progress : callable, optional
+        Called before each mesh is read, and at the end.
+
+    Returns
+    -------
+    list of Extents
+        With the meshes as RViz and the viewer show them. If there are COLLADA files whose up axis
+        is y, which these programs ignore, a second one with those turned to z up.
+    """
+    visual, collision, problems = read_shapes(xml)
+    meshes = measure_meshes([shape.uri for of_link in (visual, collision)
+                             for shapes in of_link.values() for shape in shapes
+                             if shape.kind == "mesh"], folders, progress)
+    unseen = [*meshes.unseen, *(line for line in problems if not line.startswith("the color"))]
+    readings = [meshes.measured]
+    if meshes.y_up:
+        readings.append(meshes.measured | {uri: turned_to_z(*measures)
+                                           for uri, measures in meshes.measured.items()
+                                           if measures and uri in meshes.y_up})
+    links = children(parse_elements(xml), "link")
+    return [_extents(tree, [_link_shapes(link, visual, collision, measured) for link in links],
+                     unseen, meshes.y_up) for measured in readings]
+
+
+@dataclass(frozen=True, eq=False)
+class _LinkShapes:
+    """The shapes of a link in its frame.
+
+    ``uses`` are the points and the solids of the visual ones and of those for collisions; none if
+    not all of them are known. ``mesh`` is the radius of the largest mesh.
+    """
+
+    name: str
+    exist: bool
+    uses: list[list[tuple[Array, Solid]]]
+    mesh: float
+
+    @property
+    def known(self):
+        return not self.exist or any(self.uses)
+
+
+def _link_shapes(link: Element, visual: Mapping[str, list[Shape]],
+                 collision: Mapping[str, list[Shape]],
+                 meshes: Mapping[str, tuple[Array, Solid] | None]) -> _LinkShapes:
+    name, exist, mesh = link.get("name", ""), False, 0.0
+    uses = []
+    for tag, shapes in (("visual", visual), ("collision", collision)):
+        measured = [(shape.kind, _measured(shape, meshes)) for shape in shapes.get(name, [])]
+        known = [measures for _, measures in measured if measures is not None]
+        count = len(children(link, tag))
+        uses.append(known if len(known) == count else [])
+        exist |= count > 0
+        spans = [np.ptp(measures[0], axis=0) for kind, measures in measured
+                 if kind == "mesh" and measures is not None]
+        mesh = max([mesh, *(0.5 * float(np.linalg.norm(span)) for span in spans)])
+    return _LinkShapes(name, exist, uses, mesh)
+
+
+def _measured(shape: Shape, meshes: Mapping[str, tuple[Array, Solid] | None]
+              ) -> tuple[Array, Solid] | None:
+    """The points and the solid of a shape in its link's frame; None if they are not known."""
+    if max(np.abs(shape.size).max(), np.abs(shape.placement).max()) > _LARGEST_SHAPE:
+        return None
+    if shape.kind != "mesh":
+        primitive = {"box": box, "cylinder": cylinder, "sphere": sphere}[shape.kind]
+        return _moved(primitive(*shape.size), shape.placement)
+    mesh = meshes[shape.uri]
+    return None if mesh is None else _moved(mesh, shape.placement @ np.diag([*shape.size, 1.0]))
+
+
+def _moved(measures: tuple[Array, Solid], X: Array) -> tuple[Array, Solid]:
+    points, solid = measures
+    linear, offset = X[:3, :3], X[:3, 3]
+    return points @ linear.T + offset, solid.moved(linear, offset)
+
+
+def _extents(tree: Tree, links: Sequence[_LinkShapes], unseen: Sequence[str],
+             y_up: list[str]) -> Extents:
+    frames = {frame.name: frame for frame in tree.frames if frame.kind == "body"}
+    placements = _placements(tree)
+    groups: dict[int, list[_LinkShapes]] = {}
+    shapes_of = {shapes.name: shapes for shapes in links}
+    for name, frame in frames.items():
+        groups.setdefault(frame.parent, []).append(shapes_of[name])
+    bodies = {shapes.name: group[0].name for group in groups.values() for shapes in group}
+    extents, empty = {}, []
+    for shapes in links:
+        fixed = [other for other in groups[frames[shapes.name].parent] if other is not shapes]
+        group = [shapes, *(other for other in fixed if frames[other.name].inertia.mass == 0.0)]
+        if not any(other.exist for other in group):
+            group = [shapes, *fixed]
+        own = _extent([shapes], [np.eye(4)])
+        allowed = _extent(group, [_relative(placements[shapes.name], placements[other.name])
+                                  for other in group])
+        extents[shapes.name] = LinkExtents(own, allowed, shapes.mesh)
+        if shapes.exist and shapes.known and own is None:
+            empty.append(f"the shapes of link '{shapes.name}' enclose no volume and are not "
+                         "examined")
+    return Extents(extents, [*unseen, *empty], placements, bodies, y_up)
+
+
+def _placements(tree: Tree) -> dict[str, Array]:
+    """The placement of each link with all joints at 0."""
+    joints: list[Array] = []
+    for joint in tree.joints:
+        joints.append(joints[joint.parent] @ joint.placement if joint.parent >= 0
+                      else joint.placement)
+    return {frame.name: joints[frame.parent] @ frame.placement if frame.parent >= 0
+            else frame.placement for frame in tree.frames if frame.kind == "body"}
+
+
+def _relative(base: Array, other: Array) -> Array:
+    """A placement in the frame of another one."""
+    if base is other:
+        return np.eye(4)
+    X = other.copy()
+    X[:3, 3] = base[:3, :3].T @ (X[:3, 3] - base[:3, 3])
+    X[:3, :3] = base[:3, :3].T @ X[:3, :3]
+    return X
+
+
+def _extent(links: Sequence[_LinkShapes], placements: Sequence[Array]) -> Extent | None:
+    """The extent of the shapes of links, placed; None if one of the links is not known."""
+    if not all(shapes.known for shapes in links):
+        return None
+    uses: list[list[tuple[Array, Solid]]] = [[], []]
+    for shapes, X in zip(links, placements, strict=True):
+        for use, measures in zip(uses, shapes.uses):
+            use += [_moved(measured, X) for measured in measures]
+    solids = [union([solid for _, solid in use]) for use in uses
+              if any(solid.volume > 0.0 for _, solid in use)]
+    if not solids:
+        return None
+    hull = Hull(np.vstack([points for use in uses for points, _ in use]))
+    if hull.radius < _SMALLEST:
+        return None
+    return Extent(hull, solids[0], max(hull.solid.volume, *(solid.volume for solid in solids)))

@@ -1,0 +1,172 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Convex hulls of points, and solids of uniform density.
+
+Boxes, cylinders and spheres are examined without trimesh, which only reads meshes: SciPy computes
+the hulls and the distances from them.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..engine.kernel.types import Array, ArrayLike
+
+_FLAT = 1e-9                         # thickness of a flat set of points, relative to its size
+_ROUND = 64                          # points of a circle
+_ROUNDING = 1e-13                    # of the size of a hull: distances that are 0
+
+
+class Solid(NamedTuple):
+    """A solid of uniform density.
+
+    Attributes
+    ----------
+    volume : float
+        [m3]
+    com : (3,) ndarray
+        Center of mass [m].
+    covariance : (3, 3) ndarray
+        Mean of (x - com) (x - com)' over the volume [m2].
+    """
+
+    volume: float
+    com: Array
+    covariance: Array
+
+    def moved(self, linear: Array, offset: Array) -> Solid:
+        """The image of the solid under x -> linear x + offset."""
+        return Solid(self.volume * abs(np.linalg.det(linear)), linear @ self.com + offset,
+                     linear @ self.covariance @ linear.T)
+
+    def inertia(self, mass: float) -> Array:
+        """Rotational inertia about the center of mass [kg m2], (3, 3)."""
+        return mass * (np.trace(self.covariance) * np.eye(3) - self.covariance)
+
+    @property
+    def axes(self) -> Array:
+        """Principal axes, the columns of a (3, 3) ndarray."""
+        return np.linalg.eigh(self.covariance)[1]
+
+
+def union(solids: Sequence[Solid]) -> Solid:
+    """Combine solids, at least one of which has a volume; overlaps count twice."""
+    volumes, coms, covariances = map(np.array, zip(*solids))
+    weights = volumes / volumes.sum()
+    com = weights @ coms
+    spread = np.einsum("i,ij,ik->jk", weights, coms - com, coms - com)
+    return Solid(float(volumes.sum()), com, np.tensordot(weights, covariances, 1) + spread)
+
+
+def solid_of_triangles(triangles: Array) -> Solid:
+    """The solid in a closed surface of triangles, counterclockwise seen from outside, (n, 3, 3).
+
+    Its volume is 0 if they enclose nothing, and negative if they are turned inside out.
+    """
+    center = triangles.reshape(-1, 3).mean(axis=0) if len(triangles) else np.zeros(3)
+    a, b, c = (triangles[:, n] - center for n in range(3))
+    volumes = np.einsum("ij,ij->i", a, np.cross(b, c)) / 6.0    # of tetrahedra to the center
+    volume = float(volumes.sum())
+    if volume == 0.0:
+        return Solid(0.0, center, np.zeros((3, 3)))
+    total = a + b + c
+    com = volumes @ total / (4.0 * volume)
+    second = sum(np.einsum("i,ij,ik->jk", volumes, x, x) for x in (a, b, c, total)) / 20.0
+    return Solid(volume, com + center, second / volume - np.outer(com, com))
+
+
+def box(x: float, y: float, z: float) -> tuple[Array, Solid]:
+    """The corners and the solid of a box around the origin with these edge lengths [m]."""
+    signs = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)])
+    edges = np.array([x, y, z])
+    return signs * edges / 2.0, Solid(x * y * z, np.zeros(3), np.diag(edges ** 2 / 12.0))
+
+
+def cylinder(radius: float, length: float) -> tuple[Array, Solid]:
+    """Points on the edges and the solid of a cylinder along z around the origin [m]."""
+    circle = radius * _circle()
+    points = np.vstack([np.c_[circle, np.full(_ROUND, z)] for z in (-length / 2.0, length / 2.0)])
+    covariance = np.diag([radius ** 2 / 4.0, radius ** 2 / 4.0, length ** 2 / 12.0])
+    return points, Solid(math.pi * radius ** 2 * length, np.zeros(3), covariance)
+
+
+def sphere(radius: float) -> tuple[Array, Solid]:
+    """Points on the surface and the solid of a sphere around the origin [m]."""
+    angles = np.linspace(0.0, math.pi, _ROUND // 2 + 1)
+    points = np.vstack([np.c_[math.sin(angle) * _circle(), np.full(_ROUND, math.cos(angle))]
+                        for angle in angles])
+    return radius * points, Solid(4.0 / 3.0 * math.pi * radius ** 3, np.zeros(3),
+                                  radius ** 2 / 5.0 * np.eye(3))
+
+
+def _circle():
+    angles = np.linspace(0.0, 2.0 * math.pi, _ROUND, endpoint=False)
+    return np.c_[np.cos(angles), np.sin(angles)]
+
+
+class Hull:
+    """The convex hull of points, (n, 3), of which there is at least one [m].
+
+    Attributes
+    ----------
+    points : (m, 3) ndarray
+        Its corners; all points if they are in a plane.
+    triangles : (k, 3) ndarray of int
+        Its surface, as rows of `points`; counterclockwise seen from outside. Empty if the points
+        are in a plane.
+    solid : Solid
+        With a volume of 0 if the points are in a plane.
+    radius : float
+        Distance of the farthest point from the center [m].
+    """
+
+    def __init__(self, points: ArrayLike):
+        self.points: Array = np.asarray(points, float).reshape(-1, 3)
+        self.triangles: Array = np.empty((0, 3), int)
+        if _thick(self.points):
+            self._enclose()
+        self.solid = solid_of_triangles(self.points[self.triangles])
+        center = self.solid.com if len(self.triangles) else self.points.mean(axis=0)
+        self.radius = float(np.linalg.norm(self.points - center, axis=1).max())
+
+    def _enclose(self):
+        from scipy.spatial import ConvexHull, QhullError
+        try:
+            hull = ConvexHull(self.points)
+        except QhullError:
+            return
+        a, b, c = (self.points[hull.simplices[:, n]] for n in range(3))
+        inward = np.einsum("ij,ij->i", np.cross(b - a, c - a), hull.equations[:, :3]) < 0.0
+        corners, triangles = np.unique(hull.simplices, return_inverse=True)
+        self.triangles = triangles.reshape(-1, 3)
+        self.triangles[inward] = self.triangles[inward][:, ::-1]
+        self.points = self.points[corners]
+
+    def interval(self, direction: Array) -> tuple[float, float]:
+        """The least and the largest ``direction @ point`` of its points."""
+        along = self.points @ direction
+        return float(along.min()), float(along.max())
+
+    def distance(self, point: Array) -> float:
+        """Distance of a point from the hull [m]; 0 inside.
+
+        The weights w >= 0 of the corners p that minimize |w (p - point)|^2 + (sum of w - 1)^2 are,
+        divided by their sum, those of the nearest point.
+        """
+        from scipy.optimize import nnls
+        to_points = (self.points - point).T
+        size = np.linalg.norm(to_points, axis=0).max() or 1.0
+        weights, _ = nnls(np.vstack([to_points / size, np.ones(len(self.points))]), [0, 0, 0, 1])
+        distance = float(np.linalg.norm(to_points @ weights / weights.sum()))
+        return distance if distance > _ROUNDING * size else 0.0
+
+
+def _thick(points):
+    """Whether the points are not in a plane."""
+    if len(points) < 4:
+        return False
+    spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    return spread[2] > _FLAT * spread[0]
