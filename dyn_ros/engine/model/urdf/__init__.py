@@ -8,7 +8,7 @@ one tree (`structure`); the tree is traversed in the order of Pinocchio, with fi
 into their parent joints (`walk`, `joints`, `bodies`); and mimic joints are resolved to the joints
 that drive them (`mimics`).
 
-`write` changes numbers in a text that was read, by their positions (`edit`).
+`edit` changes a text that was read, at the positions of its elements.
 
 Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
 reported in `Tree.warnings`, or rejected with ``strict=True``.
@@ -22,12 +22,11 @@ from .text import MAX_CHARACTERS, child, children, parse_elements, read_descript
 from .tree import MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import parse_numbers, placement, placement_of, read_values
 from .walk import ROOT_JOINT_NAME, walk
-from .write import write_urdf
 
 __all__ = ["MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED", "Frame", "Joint",
            "Mimic", "Tree", "UrdfError", "child", "children", "parse_elements",
            "parse_numbers", "placement", "placement_of", "read_description", "read_urdf",
-           "read_values", "rotational_of", "write_urdf"]
+           "read_values", "rotational_of"]
 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",
