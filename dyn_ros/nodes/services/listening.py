@@ -13,8 +13,8 @@ import numpy as np
 
 from dyn_ros.engine.kernel.types import Array
 
+from ..base.service import Pending
 from ..state import Rejected
-from .service import Pending
 
 PATIENCE = 2.0      # time without a usable state after which listening ends [s]
 LONGEST = 600.0     # [s]

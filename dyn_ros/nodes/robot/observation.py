@@ -14,8 +14,8 @@ from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
 
-from .base.robot import RobotContext, SettingError
-from .state import Rejected, State, abbreviated
+from ..state import Rejected, State, abbreviated
+from .context import RobotContext, SettingError
 
 NONE = 1e12         # threshold of rows that have none
 _LEAST = 1e-6       # threshold and standard deviation [N m, N]
@@ -25,20 +25,7 @@ def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
                default: Array | float) -> Array:
     """Return a number for each row of the model, (nv,), from a parameter.
 
-    Parameters
-    ----------
-    robot : RobotContext
-    parameter : str
-        Its name, for the error message.
-    numbers : sequence of float
-        For each published row, or one for all; empty: the default.
-    default : float or ndarray (nv,)
-        Also for the rows that are not published.
-
-    Raises
-    ------
-    SettingError
-        Another length.
+    It has one for each published row, or one for all; without, and for other rows: the default.
     """
     result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
     if len(numbers) not in (0, 1, len(robot.names)):
@@ -119,7 +106,8 @@ class Observation(Session):
         if self._noise is not None:
             return np.diag(self._noise ** 2)
         if self.setup.method == "kalman":
-            covariance: Array = self.filter("external").observer.covariance
+            covariance = self.filter("external").observer.covariance
+            assert covariance is not None
             return covariance
         return np.diag((self.limits() / 3.0) ** 2)
 
