@@ -15,9 +15,9 @@ from dyn_ros.model.bodies import moved
 from dyn_ros.model.types import Array
 from dyn_ros.msg import CentroidalState
 
+from ..cdr.template import Template
 from . import conversions, feet
 from .base import Output, RobotNode, run
-from .cdr import Template
 from .centroidal_markers import CENTROIDAL
 from .centroidal_services import KERNELS, SERVICES
 from .contact_markers import CONTACT

@@ -12,8 +12,8 @@ from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.model.types import Array
 
+from ..cdr.template import Template
 from . import conversions
-from .cdr import Template
 from .dispatch import Compute, Output, Terms
 from .parameters import Spec
 from .robot import RobotContext, SettingError

@@ -15,9 +15,9 @@ from sensor_msgs.msg import JointState
 import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
+from ..cdr.template import Template
 from . import command, contact_services, conversions
 from .base import Output, RobotNode, run
-from .cdr import Template
 from .command import Command
 from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .derivative_services import SPEC as DERIVATIVES

@@ -19,9 +19,9 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ..cdr.template import Template
 from ..rate_limiter import StampLimiter
 from ..viewer.groups import Group
-from .cdr import Template
 from .dispatch import Compute, Terms
 from .parameters import Spec
 from .robot import RobotContext

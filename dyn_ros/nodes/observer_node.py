@@ -18,9 +18,9 @@ from dyn_ros.model.types import Array
 from dyn_ros.msg import ExternalContact
 from dyn_ros.srv import ClearPayload, GetModel, SetPayload
 
+from ..cdr.template import Template
 from . import conversions, observer_services
 from .base import Output, RobotNode, run
-from .cdr import Template
 from .contact_average import ContactAverage
 from .dispatch import Compute, Terms
 from .dynamics_services import clear_payload, set_payload

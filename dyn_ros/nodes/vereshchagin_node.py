@@ -16,9 +16,9 @@ from dyn_ros.model.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
+from ..cdr.template import Template
 from . import command, conversions
 from .base import Output, RobotNode, run
-from .cdr import Template
 from .command import Command
 from .constraints import (
     Constraints,

@@ -20,7 +20,7 @@ import dyn_ros
 from dyn_ros.algorithms.all_terms import Terms as AllTerms
 from dyn_ros.msg import JointSpaceDynamics
 from dyn_ros.nodes.base import SPECS
-from dyn_ros.nodes.cdr import Template
+from dyn_ros.cdr.template import Template
 from dyn_ros.nodes.command import Command
 from dyn_ros.nodes.dispatch import Dispatch, Output, Terms, process_state
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
