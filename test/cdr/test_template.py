@@ -18,13 +18,13 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import Marker, MarkerArray
 
+from dyn_ros.cdr.template import Template
 from dyn_ros.msg import (
     CentroidalState,
     JointSpaceDynamics,
     JointSpaceInertia,
     Matrix,
 )
-from dyn_ros.cdr.template import Template
 from dyn_ros.nodes.cdr import MAX_LAYOUTS, JointStateReader
 from dyn_ros.srv import GetForwardDynamics
 
