@@ -9,8 +9,8 @@ import numpy as np
 from rclpy.parameter import Parameter
 
 from dyn_ros.msg import RobotState
-from dyn_ros.nodes.base.robot_node.robot import RobotContext
-from dyn_ros.nodes.base.robot_node.robot_node import SPECS
+from dyn_ros.nodes.base.robot import RobotContext
+from dyn_ros.nodes.base.robot_node import SPECS
 from dyn_ros.nodes.services.service import (
     centroidal as centroidal_services,
 )

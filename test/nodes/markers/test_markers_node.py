@@ -22,9 +22,9 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 import dyn_ros
 from dyn_ros.msg import CentroidalState, ConstrainedDynamics
-from dyn_ros.nodes.base.robot_node.dispatch import Terms
-from dyn_ros.nodes.base.robot_node.robot import RobotContext
-from dyn_ros.nodes.base.robot_node.robot_node import SPECS
+from dyn_ros.nodes.base.dispatch import Terms
+from dyn_ros.nodes.base.robot import RobotContext
+from dyn_ros.nodes.base.robot_node import SPECS
 from dyn_ros.nodes.markers.common import (
     centroidal as centroidal_markers,
 )

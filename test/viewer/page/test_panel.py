@@ -14,7 +14,7 @@ from viser import _messages
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.page.page import panel as module
+from dyn_ros.viewer.page import panel as module
 from dyn_ros.viewer.page.page.panel import (
     DEG,
     LEFT,
