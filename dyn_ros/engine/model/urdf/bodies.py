@@ -37,15 +37,19 @@ def link_inertia(link, warnings):
         raise UrdfError(f'mass of link "{link.name}" is {inertial.mass:g}; expected 0 or more')
     if inertial.inertia is None:
         warnings.append(f'link "{link.name}" has no <inertia>: assumed to be a point mass')
-        rotational = np.zeros((3, 3))
-    else:
-        I = inertial.inertia
-        rotational = np.array([[I.ixx, I.ixy, I.ixz], [I.ixy, I.iyy, I.iyz], [I.ixz, I.iyz, I.izz]])
-        fault = rotational_fault(rotational)
-        if fault:
-            warnings.append(f'inertia of link "{link.name}" {fault}')
+    rotational = rotational_of(inertial)
+    if fault := rotational_fault(rotational):
+        warnings.append(f'inertia of link "{link.name}" {fault}')
     X = SE3.from_homogeneous(placement_of(inertial))
     return X.act(Inertia(inertial.mass, np.zeros(3), rotational))
+
+
+def rotational_of(inertial):
+    """The matrix of an <inertial>, about the center of mass in its own axes [kg m2]."""
+    I = inertial.inertia
+    if I is None:
+        return np.zeros((3, 3))
+    return np.array([[I.ixx, I.ixy, I.ixz], [I.ixy, I.iyy, I.iyz], [I.ixz, I.iyz, I.izz]])
 
 
 def warn_massless(joints, warnings):
