@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import peer
-from dyn_ros.check.check import check_urdf, examine_urdf
+from dyn_ros.check import check_urdf, examine_urdf
 from dyn_ros.check.hulls import Hull, box
 from dyn_ros.check.link_findings import DENSEST, LIGHTEST, MARGIN
 from dyn_ros.engine.model.urdf import UrdfError
