@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .workers import Failure, Job, Workers, combined, failure_of
+from .workers import Failure, Job, Workers, combined
 
 _CONNECT = 10.0         # s
 _FIRST_WORKER = 60.0    # s
@@ -24,23 +24,11 @@ class JobError(Exception):
 
 
 class ClusterWorkers(Workers):
-    """Processes of a Dask cluster.
+    """Processes of a Dask cluster, by the address of its scheduler.
 
     Values stay on the processes that computed them until they are needed. If a process dies, the
     scheduler repeats its jobs elsewhere; how often is its setting
     ``distributed.scheduler.allowed-failures``.
-
-    Parameters
-    ----------
-    address : str
-        Of the scheduler, such as "tcp://192.168.1.10:8786".
-
-    Raises
-    ------
-    ImportError
-        ``distributed`` is not installed.
-    ValueError
-        There is no scheduler at the address, or it has no workers.
     """
 
     def __init__(self, address: str) -> None:
@@ -79,18 +67,18 @@ class ClusterWorkers(Workers):
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         """Make a call in one of the processes."""
-        return self._submit(run, function, arguments)
+        job = self._submit(run, function, arguments)
+        self._jobs[job.call.key] = job
+        self._completed.add(job.call)
+        return job
 
     def combine(self, reduce: Callable[[Any, Any], Any], jobs: Sequence[Job]) -> Job:
         """Combine the values of jobs that are done, from left to right, where they are."""
-        return self._submit(combined, reduce, *(job.call for job in jobs))
+        return self._submit(run, combined, (reduce, *(job.call for job in jobs)))
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         with self._connected():
-            future = self._client.submit(function, *arguments, pure=False)
-        job = self._jobs[future.key] = Job(future)
-        self._completed.add(future)
-        return job
+            return Job(self._client.submit(function, *arguments, pure=False))
 
     def next_done(self) -> Job:
         """Wait for the next job that is done; return it."""
@@ -106,7 +94,11 @@ class ClusterWorkers(Workers):
     def value(self, job: Job) -> Any:
         """Return the value of a job that is done and has not failed."""
         with self._connected():
-            return job.call.result()
+            try:
+                return job.call.result()
+            except JobError as error:       # of combined values
+                failure = error.args[0]
+        raise RuntimeError(f"reduce: {failure}")
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -132,14 +124,14 @@ def run(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     try:
         return function(*arguments)
     except Exception as error:
-        raise JobError(failure_of(error)) from None
+        raise JobError(Failure.of(error)) from None
 
 
 def _failure(error: BaseException) -> Failure:
     if isinstance(error, JobError):
-        found: Failure = error.args[0]
-        return found
+        failure: Failure = error.args[0]
+        return failure
     if type(error).__name__ == "KilledWorker":
         return Failure("Died", "the workers that worked on it died, one after the other: they ran "
                        "out of memory, or the file crashes a library")
-    return failure_of(error)
+    return Failure.of(error)

@@ -1,14 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a function for each part of many recordings, in the processes of one or many machines.
+"""Calls for each part of many recordings, in the processes of one or many machines.
 
-A recording is planned, which is a job too, and then worked on in parts. Few jobs are submitted at a
-time, so that memory does not grow with the number of recordings.
+A recording is planned, which is a call too, and then worked on in parts. Few calls are submitted at
+a time, so that memory does not grow with the number of recordings.
 """
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,60 +20,44 @@ FAN_IN = 8              # values that are combined at a time
 Progress = Callable[[float, str], None]
 
 
-class Part(NamedTuple):
-    """A part of a recording.
+class Call(NamedTuple):
+    """A call that is to be made.
 
-    Attributes
-    ----------
-    number : int
-        From 0, in order of time.
-    arguments : tuple
-        What the function is called with.
-    size : float
-        Of what has to be read, in any unit.
+    ``size`` is that of what it reads, in any unit; ``number`` that of the part of a recording,
+    None for its plan.
     """
 
-    number: int
+    function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    size: float
+    size: float = 1.0
+    number: int | None = None
+    recording: int = 0
 
 
-class Planned(NamedTuple):
-    """A recording whose parts are known.
+def completed(workers: Workers, *queues: deque[Call]) -> Iterator[tuple[Call, Job]]:
+    """Make the calls in queues, to which others may be added; yield each as soon as it is done.
 
-    Attributes
-    ----------
-    recording : int
-        Its index.
-    value : Any
-        What its plan returned.
-    failure : Failure or None
-        Why it has no plan.
-    number : None
-        It is not a part.
+    A call is taken from the first queue that has one.
     """
-
-    recording: int
-    value: Any
-    failure: Failure | None
-    number: None = None
+    under_way: dict[Job, Call] = {}
+    while True:
+        while len(under_way) < workers.slots and (queue := next(filter(None, queues), None)):
+            call = queue.popleft()
+            under_way[workers.submit(call.function, *call.arguments)] = call
+        if not under_way:
+            return
+        job = workers.next_done()
+        yield under_way.pop(job), job
 
 
 class Done(NamedTuple):
-    """A part of a recording that has been worked on.
+    """A part of a recording that has been worked on, or a recording that has been planned.
 
-    Attributes
-    ----------
-    recording, number : int
-        Index of the recording, and number of the part.
-    value : Any
-        What the function returned; None if the values are combined.
-    failure : Failure or None
-        Why there is none.
+    ``number`` is None for a plan; ``value`` is None if there is a failure or values are combined.
     """
 
     recording: int
-    number: int
+    number: int | None
     value: Any
     failure: Failure | None
 
@@ -83,21 +68,17 @@ class Jobs:
     Parameters
     ----------
     workers : Workers
-    plan : callable or None
-        ``plan(recording)`` is called in a worker and describes the parts. None: the recording
-        describes itself.
-    parts : callable
-        ``parts(index, described)`` is called here and returns a list of Part and the size of those
-        that need no work. An exception of it ends everything.
-    work : callable
-        ``work(*part.arguments)`` is called in a worker.
+    plan : callable
+        ``plan(recording)`` is called in a worker.
+    calls : callable
+        ``calls(index, planned)`` is called here and returns the calls for the parts, and the size
+        of those that need no work. An exception of it ends everything.
     recordings : sequence
         Arguments of ``plan``.
     sizes : sequence of float
         Of the recordings in any unit, for the progress.
     reduce : callable, optional
-        Combines two values. Values are combined in the order of the parts, eight at a time,
-        whichever is finished first: the result does not depend on the number of workers.
+        Combines two values, see `Total`.
     progress : callable, optional
         Called with the fraction that is done and the recording.
 
@@ -107,143 +88,117 @@ class Jobs:
         The combined value, once all is done.
     """
 
-    def __init__(self, workers: Workers, plan: Callable[[Any], Any] | None,
-                 parts: Callable[[int, Any], tuple[list[Part], float]], work: Callable[..., Any],
+    def __init__(self, workers: Workers, plan: Callable[[Any], Any],
+                 calls: Callable[[int, Any], tuple[list[Call], float]],
                  recordings: Sequence[Any], sizes: Sequence[float], *,
                  reduce: Callable[[Any, Any], Any] | None = None,
                  progress: Progress | None = None) -> None:
-        self._workers, self._plan, self._parts, self._work = workers, plan, parts, work
+        self._workers, self._calls = workers, calls
+        self._combine = partial(workers.combine, reduce) if reduce is not None else None
         self._recordings, self._sizes = recordings, sizes
-        self._reduce, self._progress = reduce, progress or (lambda done, what: None)
-        self._unplanned = deque(range(len(recordings)))
-        self._ready: deque[tuple[int, Part, float]] = deque()
-        self._under_way: dict[Job, Callable[[Job], Planned | Done | None]] = {}
+        self._progress = progress or (lambda done, what: None)
+        self._plans = deque(Call(plan, (recording,), recording=index)
+                            for index, recording in enumerate(recordings))
+        self._parts: deque[Call] = deque()
+        self._under_way: dict[int, _UnderWay] = {}      # by recording
         self._finished, self._all = 0.0, sum(sizes) or 1.0
+        self._top = Total(self._combine)
         self.total: Job | None = None
-        self._trees: dict[int, _Tree] = {}
-        self._top = _Tree(len(recordings), self._combine, self._set_total)
 
-    def _set_total(self, job: Job | None) -> None:
-        self.total = job
-
-    def __iter__(self) -> Iterator[Planned | Done]:
+    def __iter__(self) -> Iterator[Done]:
         """Do everything; return what is finished as soon as it is."""
-        while True:
-            self._submit()
-            if not self._under_way:
-                return
-            job = self._workers.next_done()
-            event = self._under_way.pop(job)(job)
-            if event is not None:
-                yield event
-
-    def _submit(self) -> None:
-        free = self._workers.slots - len(self._under_way)
-        while free > 0 and (self._ready or self._unplanned):
-            if self._ready:
-                index, part, share = self._ready.popleft()
-                self._send(partial(self._worked, index, part.number, share), self._work,
-                           *part.arguments)
+        for call, job in completed(self._workers, self._parts, self._plans):
+            value = None
+            if call.number is None:
+                if job.failure is None:
+                    value = self._workers.value(job)
+                self._add_parts(call.recording, value, job.failure)
             else:
-                index = self._unplanned.popleft()
-                if self._plan is None:
-                    self._describe(index, self._recordings[index])
-                    continue
-                self._send(partial(self._was_planned, index), self._plan, self._recordings[index])
-            free -= 1
+                if job.failure is None and self._combine is None:
+                    value = self._workers.value(job)
+                self._finish_part(call, job)
+            yield Done(call.recording, call.number, value, job.failure)
+        self.total = self._top.finish()
 
-    def _send(self, then: Callable[[Job], Planned | Done | None], function: Callable[..., Any],
-              *arguments: Any) -> None:
-        self._under_way[self._workers.submit(function, *arguments)] = then
+    def _add_parts(self, index: int, planned: Any, failure: Failure | None) -> None:
+        calls, finished = ([], 0.0) if failure is not None else self._calls(index, planned)
+        size = finished + sum(call.size for call in calls)
+        unit = self._sizes[index] / size if size > 0.0 else 0.0
+        self._parts.extend(call._replace(recording=index) for call in calls)
+        self._under_way[index] = _UnderWay(len(calls), unit, Total(self._combine))
+        self._advance(index, unit * finished if calls else self._sizes[index])
+        self._finish_recording(index)
 
-    # -- when a job is done
+    def _finish_part(self, call: Call, job: Job) -> None:
+        one = self._under_way[call.recording]
+        one.left -= 1
+        self._advance(call.recording, one.unit * call.size)
+        if call.number is not None:
+            one.total.put(call.number, None if job.failure is not None else job)
+        self._finish_recording(call.recording)
 
-    def _was_planned(self, index: int, job: Job) -> Planned:
-        if job.failure is not None:
-            self._advance(index, self._sizes[index])
-            self._top.put(0, index, None)
-            return Planned(index, None, job.failure)
-        described = self._workers.value(job)
-        self._describe(index, described)
-        return Planned(index, described, None)
-
-    def _describe(self, index: int, described: Any) -> None:
-        parts, finished = self._parts(index, described)
-        whole = finished + sum(part.size for part in parts)
-        unit = self._sizes[index] / whole if whole > 0.0 else 0.0
-        self._ready.extend((index, part, unit * part.size) for part in parts)
-        self._advance(index, unit * finished if parts else self._sizes[index])
-        if self._reduce is not None:
-            tree = _Tree(len(parts), self._combine, partial(self._top.put, 0, index))
-            self._trees[index] = tree
-            for leaf, part in enumerate(parts):
-                tree.leaves[part.number] = leaf
-            tree.start()
-
-    def _worked(self, index: int, number: int, share: float, job: Job) -> Done:
-        self._advance(index, share)
-        if self._reduce is not None:
-            tree = self._trees[index]
-            tree.put(0, tree.leaves[number], None if job.failure is not None else job)
-            return Done(index, number, None, job.failure)
-        if job.failure is not None:
-            return Done(index, number, None, job.failure)
-        return Done(index, number, self._workers.value(job), None)
+    def _finish_recording(self, index: int) -> None:
+        if not self._under_way[index].left:
+            self._top.put(index, self._under_way.pop(index).total.finish())
 
     def _advance(self, index: int, share: float) -> None:
         self._finished += share
         self._progress(min(self._finished / self._all, 1.0), str(self._recordings[index]))
 
-    def _combine(self, jobs: Sequence[Job], then: Callable[[Job], None]) -> None:
-        def combined(job: Job) -> None:
-            if job.failure is not None:
-                raise RuntimeError(f"reduce: {job.failure}")
-            then(job)
-        assert self._reduce is not None
-        self._under_way[self._workers.combine(self._reduce, jobs)] = combined
+
+@dataclass
+class _UnderWay:
+    """A recording whose parts are worked on: how many are left, share of the progress by size."""
+
+    left: int
+    unit: float
+    total: Total
 
 
-class _Tree:
-    """Combines values in their order, a few at a time; None stands for one that is missing.
+class Total:
+    """Combines values in the order of their numbers, eight at a time, whichever comes first.
 
-    Parameters
-    ----------
-    count : int
-        Number of values.
-    combine : callable
-        ``combine(jobs, then)`` combines the values of jobs, and calls ``then`` with the new job.
-    finish : callable
-        Called with the last one.
+    So the result does not depend on the number of workers. ``combine`` combines the values of
+    jobs; without it there is no result. None stands for a value that is missing.
     """
 
-    def __init__(self, count: int, combine: Callable[[Sequence[Job], Callable[[Job], None]], None],
-                 finish: Callable[[Job | None], None]) -> None:
-        self._combine, self._finish = combine, finish
-        self._counts = [count]
-        while self._counts[-1] > 1:
-            self._counts.append(-(-self._counts[-1] // FAN_IN))
-        self._values: dict[tuple[int, int], dict[int, Job | None]] = {}
-        self.leaves: dict[int, int] = {}
+    def __init__(self, combine: Callable[[Sequence[Job]], Job] | None) -> None:
+        self._combine = combine
+        self._early: dict[int, Job | None] = {}
+        self._next = 0
+        self._levels: list[list[Job | None]] = []       # of a level, values that wait for others
 
-    def start(self) -> None:
-        """Finish if there is nothing to wait for."""
-        if self._counts[0] == 0:
-            self._finish(None)
+    def put(self, number: int, job: Job | None) -> None:
+        """Add the value with a number; those from 0 on come in any order, each once."""
+        if self._combine is None:
+            return
+        self._early[number] = job
+        while self._next in self._early:
+            self._add(0, self._early.pop(self._next))
+            self._next += 1
 
-    def put(self, level: int, index: int, job: Job | None) -> None:
-        """Set a value: of a leaf on level 0."""
-        if level == len(self._counts) - 1:
-            self._finish(job)
-            return
-        group = index // FAN_IN
-        values = self._values.setdefault((level, group), {})
-        values[index] = job
-        if len(values) < min(FAN_IN, self._counts[level] - group * FAN_IN):
-            return
-        del self._values[level, group]
-        found = [each for _, each in sorted(values.items()) if each is not None]
-        above = partial(self.put, level + 1, group)
-        if len(found) > 1:
-            self._combine(found, above)
-        else:
-            above(found[0] if found else None)
+    def finish(self) -> Job | None:
+        """Combine what is left; None if there is nothing."""
+        level = 0
+        while level < len(self._levels) - 1:
+            if self._levels[level]:
+                self._move_up(level)
+            level += 1
+        return self._combined(self._levels[-1]) if self._levels else None
+
+    def _add(self, level: int, job: Job | None) -> None:
+        if level == len(self._levels):
+            self._levels.append([])
+        self._levels[level].append(job)
+        if len(self._levels[level]) == FAN_IN:
+            self._move_up(level)
+
+    def _move_up(self, level: int) -> None:
+        jobs, self._levels[level] = self._levels[level], []
+        self._add(level + 1, self._combined(jobs))
+
+    def _combined(self, jobs: Sequence[Job | None]) -> Job | None:
+        known = [job for job in jobs if job is not None]
+        if self._combine is None or len(known) < 2:
+            return known[0] if known else None
+        return self._combine(known)

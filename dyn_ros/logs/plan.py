@@ -1,21 +1,19 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings in parts that are processed independently, and the messages of a part in order."""
+"""Recordings in parts that are read independently, each with a warm-up before it.
+
+Where parts begin depends on the times and sizes of spans alone, not on who reads them.
+"""
 from __future__ import annotations
 
 import datetime
 import decimal
 import itertools
-import math
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-
-from .decode import Messages
 from .source import Span
 
 Moment: TypeAlias = "float | str | datetime.datetime"
@@ -24,8 +22,8 @@ Moment: TypeAlias = "float | str | datetime.datetime"
 SIZE = 32e6
 """Size of a part [bytes, uncompressed]: read and computed within seconds, in little memory."""
 
-OVERLAP = 1.0
-"""By how much a part starts before its interval [s]."""
+WARM_UP = 1.0
+"""By how much a part starts before its interval [s], or twice the staleness if that is more."""
 
 
 class Planned(Protocol):
@@ -37,7 +35,7 @@ class Planned(Protocol):
     def spans(self) -> Sequence[Span]: ...
 
 
-class Task(NamedTuple):
+class Part(NamedTuple):
     """A part of a recording: the states whose last message was recorded in an interval.
 
     Attributes
@@ -55,8 +53,6 @@ class Task(NamedTuple):
         Uncompressed size of those that start in the interval [bytes].
     begin, end : int
         Half-open interval of the log times that are read [ns].
-    memory : bytes
-        The collector before the first message that is read; empty: a new one.
     """
 
     path: str
@@ -67,41 +63,23 @@ class Task(NamedTuple):
     size: int
     begin: int
     end: int
-    memory: bytes = b""
 
     def owns(self, span: Span) -> bool:
         """Whether a span starts in the interval; each span is in that of one part."""
         return self.start <= span.start < self.stop
 
 
-def plan(source: Planned, since: Moment | None = None, until: Moment | None = None,
-         size: float = SIZE, overlap: float | tuple[float, float] = OVERLAP) -> list[Task]:
-    """Divide a recording into parts; only the times and sizes of its spans matter.
+def plan(source: Planned, staleness: float, since: Moment | None = None,
+         until: Moment | None = None, size: float = SIZE,
+         overlap: tuple[float, float] = (0.0, 0.0)) -> list[Part]:
+    """Divide a recording, or a half-open interval of it, into parts; none if it is empty.
 
-    Parameters
-    ----------
-    source : Source
-    since, until : float, str or datetime, optional
-        Half-open interval of log times, see `Moment`.
-    size : float
-        Of a part [bytes, uncompressed]; a span is never divided.
-    overlap : float or (float, float)
-        By how much a part starts before its interval, and ends after it [s]; one number: before.
-
-    Returns
-    -------
-    list of Task
-        In order of time; none if there is nothing in the interval.
-
-    Raises
-    ------
-    ValueError
-        A moment that is not understood, or since is not before until.
+    A span is never divided. The overlap is what a part needs before and after its interval [s];
+    before it, at least the warm-up is read, after which all joints are known.
     """
-    before, after = overlap if isinstance(overlap, tuple) else (overlap, 0.0)
-    first, last = interval(source, since, until)
-    cuts = _cuts(source.spans, first, last, size)
-    return [_task(source, number, (start, stop), _ns(before), _ns(after))
+    before, after = max(overlap[0], WARM_UP, 2.0 * staleness), overlap[1]
+    cuts = _cuts(source.spans, *interval(source, since, until), size)
+    return [_part(source, number, (start, stop), round(1e9 * before), round(1e9 * after))
             for number, (start, stop) in enumerate(itertools.pairwise(cuts))]
 
 
@@ -132,16 +110,12 @@ def _cuts(spans: Sequence[Span], first: int, last: int, size: float) -> list[int
     return [*cuts, last]
 
 
-def _task(source: Planned, number: int, bounds: tuple[int, int], before: int, after: int) -> Task:
+def _part(source: Planned, number: int, bounds: tuple[int, int], before: int, after: int) -> Part:
     start, stop = bounds
     begin, end = start - before, stop + after
     spans = tuple(span for span in source.spans if span.stop >= begin and span.start < end)
-    task = Task(str(source.path), number, start, stop, spans, 0, begin, end)
-    return task._replace(size=sum(span.size for span in spans if task.owns(span)))
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * 1e9)
+    part = Part(str(source.path), number, start, stop, spans, 0, begin, end)
+    return part._replace(size=sum(span.size for span in spans if part.owns(span)))
 
 
 # --- moments
@@ -150,26 +124,9 @@ _RELATIVE = re.compile(r"\s*\+\s*(?P<seconds>[0-9.eE+-]+)\s*(?:s\s*)?")
 
 
 def moment(value: Moment, start: int, name: str = "time") -> int:
-    """Convert a moment to nanoseconds since the epoch.
+    """Convert a moment to nanoseconds since the epoch; ``start`` is that of the recording [ns].
 
-    Parameters
-    ----------
-    value : float, str or datetime
-        Seconds since the epoch; a date and time in ISO format, in UTC unless it states its zone;
-        or ``"+S"``, seconds after the start.
-    start : int
-        Of the recording [ns].
-    name : str
-        Of the argument, for the message of an error.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        It is none of these.
+    A ValueError names the argument if it is none.
     """
     found = _nanoseconds(value, start)
     if found is None:
@@ -206,52 +163,3 @@ def _of_date(date: datetime.datetime) -> int:
         date = date.replace(tzinfo=datetime.timezone.utc)
     passed = date - datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
     return (passed.days * 86400 + passed.seconds) * 10 ** 9 + passed.microseconds * 1000
-
-
-# --- messages in order
-
-def in_order(spans: Iterable[Span], read: Callable[[Span], Messages]) -> Iterator[Messages]:
-    """Yield messages in order of log time, those of equal times in order of their spans.
-
-    Parameters
-    ----------
-    spans : iterable of Span
-        Sorted by start; they may overlap.
-    read : callable
-        Returns the messages of a span, in order of log time.
-
-    Yields
-    ------
-    Messages
-    """
-    waiting, spans = Messages.none(), list(spans)
-    for number, span in enumerate(spans):
-        messages = merged(waiting, read(span))
-        limit = spans[number + 1].start if number + 1 < len(spans) else math.inf
-        ready = bisect_left(messages.log_time, limit)
-        yield messages.take(slice(0, ready))
-        waiting = compact(messages.take(slice(ready, len(messages))))
-
-
-def merged(first: Messages, second: Messages) -> Messages:
-    """Join messages in order of log time; among equal times, those of ``first`` come first."""
-    if not len(first):
-        return second
-    layout, topic, log_time, stamp, counts = (
-        np.concatenate([getattr(first, name), getattr(second, name)])
-        for name in ("layout", "topic", "log_time", "stamp", "counts"))
-    joined = Messages(layout, topic, log_time, stamp, counts,
-                      np.concatenate([first.start, second.start + len(first.numbers)]),
-                      np.concatenate([first.numbers, second.numbers]), first.bad + second.bad)
-    if not len(second) or second.log_time[0] >= first.log_time[-1]:
-        return joined
-    return joined.take(np.argsort(joined.log_time, kind="stable"))
-
-
-def compact(messages: Messages) -> Messages:
-    """Copy messages, without numbers of others."""
-    sizes = np.where(messages.layout < 0, 13, messages.counts.sum(axis=1, dtype=np.int64))
-    start = np.cumsum(sizes) - sizes
-    chosen = np.repeat(messages.start - start, sizes) + np.arange(sizes.sum())
-    return Messages(messages.layout, messages.topic, messages.log_time, messages.stamp,
-                    messages.counts, start, messages.numbers[chosen])

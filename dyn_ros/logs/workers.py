@@ -1,6 +1,6 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that work on recordings: those of this machine. ``cluster.py`` has others."""
+"""Processes of this machine that make calls, and what they have in common with a cluster's."""
 from __future__ import annotations
 
 import importlib.util
@@ -26,24 +26,25 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Failure(NamedTuple):
-    """Why a job has no value.
+    """Why a call has no value: class and text of an exception, ``errno``, traceback.
 
-    Attributes
-    ----------
-    kind : str
-        Name of the class of the exception.
-    message : str
-        Its text.
-    number : int or None
-        The number of an ``OSError``, such as ``errno.ENOSPC``.
-    details : str
-        Its traceback.
+    Texts and numbers can be read in every process, unlike exceptions.
     """
 
     kind: str
     message: str
     number: int | None = None
     details: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Describe an exception."""
+        number = error.errno if isinstance(error, OSError) else None
+        kind = "OSError" if isinstance(error, OSError) else type(error).__name__
+        message = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return cls(kind, message, number, "".join(traceback.format_exception(error)))
 
     def __str__(self) -> str:
         """Return what a user needs to know; the name of the class if it is empty."""
@@ -52,39 +53,18 @@ class Failure(NamedTuple):
         return f"{self.kind}: {self.message}" if self.message else self.kind
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Describe an exception by texts and numbers, which another process can always read."""
-    number = error.errno if isinstance(error, OSError) else None
-    kind = "OSError" if isinstance(error, OSError) else type(error).__name__
-    message = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return Failure(kind, message, number, "".join(traceback.format_exception(error)))
-
-
 class Job:
-    """A call that is to be made in another process.
-
-    Attributes
-    ----------
-    failure : Failure or None
-        Why it has no value, once it is done.
-    """
+    """A call in another process; once it is done, it has a value or a failure."""
 
     def __init__(self, call: Any) -> None:
-        self.call, self.failure = call, None    # type: Any, Failure | None
+        self.call = call
+        self.packed: bytes | None = None        # the value, as another process pickled it
         self.value: Any = None
-        self.deaths = 0                         # of processes that made this call alone
+        self.failure: Failure | None = None
 
 
 class Workers(ABC):
-    """Processes that make calls.
-
-    Attributes
-    ----------
-    slots : int
-        Number of jobs to submit at a time, so that no process ever waits.
-    """
+    """Processes that make calls; ``slots`` is how many to submit so that no process waits."""
 
     slots: int
 
@@ -98,7 +78,7 @@ class Workers(ABC):
 
     @abstractmethod
     def next_done(self) -> Job:
-        """Wait for the next job that is done; return it."""
+        """Wait for the next submitted job that is done; return it."""
 
     @abstractmethod
     def value(self, job: Job) -> Any:
@@ -110,27 +90,17 @@ class Workers(ABC):
 
 
 class LocalWorkers(Workers):
-    """Processes on this machine.
+    """Processes on this machine: a ``ProcessPoolExecutor``, and another one if one of them dies.
 
-    If one of them dies, the jobs that were under way are repeated one at a time. A job that still
-    ends its process after ``retries`` repetitions fails; the others are not affected.
-
-    Parameters
-    ----------
-    count : int
-        Number of processes.
-    retries : int
-    fork : bool
-        Whether the first processes may be copies of this one, which start at once: nothing else
-        runs in it.
+    Then the calls that were under way are repeated one at a time. One that ends its process alone,
+    and after ``retries`` repetitions again, fails; the others are not affected. With ``fork``, the
+    first processes may be copies of this one, which start at once: nothing else runs in it.
     """
 
     def __init__(self, count: int, retries: int, fork: bool = False) -> None:
-        self.slots, self._retries = count + 1, retries
-        self._count = count
-        self._waiting: deque[Job] = deque()
-        self._suspects: deque[Job] = deque()
+        self.slots, self._count, self._retries = count + 1, count, retries
         self._under_way: dict[Future[Any], Job] = {}
+        self._lost: list[Job] = []              # when a process died
         self._done: deque[Job] = deque()
         self._temporary = tempfile.TemporaryDirectory(prefix="dyn_ros-")
         self._start("fork" if fork and _can_fork() else "spawn")
@@ -146,83 +116,74 @@ class LocalWorkers(Workers):
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
         """Make a call in one of the processes."""
         job = Job(pickle.dumps((function, arguments)))
-        self._waiting.append(job)
-        self._launch()
+        try:
+            self._under_way[self._pool.submit(_run, job.call)] = job
+        except BrokenExecutor:
+            self._lost.append(job)
         return job
 
     def combine(self, reduce: Callable[[Any, Any], Any], jobs: Sequence[Job]) -> Job:
         """Combine the values of jobs that are done, from left to right, in this process."""
         job = Job(None)
-        job.value = combined(reduce, *(self.value(each) for each in jobs))
-        self._done.append(job)
+        job.value = combined(reduce, *(self.value(other) for other in jobs))
         return job
 
-    def _launch(self) -> None:
-        if self._suspects:
-            if not self._under_way:
-                self._send(self._suspects.popleft())
-            return
-        while self._waiting and len(self._under_way) < self.slots:
-            self._send(self._waiting.popleft())
-
-    def _send(self, job: Job) -> None:
-        try:
-            self._under_way[self._pool.submit(_run, job.call)] = job
-        except BrokenExecutor:                  # a process died meanwhile
-            self._suspects.appendleft(job)
-            if not self._under_way:
-                self._restart([])
-
     def next_done(self) -> Job:
-        """Wait for the next job that is done; return it."""
+        """Wait for the next submitted job that is done; return it."""
         while not self._done:
-            self._collect()
-            self._launch()
+            finished = wait(self._under_way, return_when=FIRST_COMPLETED).done
+            if any(isinstance(future.exception(), BrokenExecutor) for future in finished):
+                finished = wait(self._under_way).done
+            for future in finished:
+                self._take(future, self._under_way.pop(future))
+            lost, self._lost = self._lost, []
+            if lost:
+                self._restart()
+            for job in lost:
+                self._repeat(job)
         return self._done.popleft()
 
-    def _collect(self) -> None:
-        finished = wait(self._under_way, return_when=FIRST_COMPLETED).done
-        if any(isinstance(future.exception(), BrokenExecutor) for future in finished):
-            finished = wait(self._under_way).done
-        dead = []
-        for future in finished:
-            job = self._under_way.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenExecutor):
-                dead.append(job)
-                continue
-            job.value, job.failure = future.result() if error is None else (None, failure_of(error))
-            self._done.append(job)
-        if dead:
-            self._restart(dead)
+    def _take(self, future: Future[Any], job: Job) -> None:
+        """Take what a call returned, or note that a process died."""
+        error = future.exception()
+        if isinstance(error, BrokenExecutor):
+            self._lost.append(job)
+            return
+        job.packed, job.failure = (future.result() if error is None
+                                   else (None, Failure.of(error)))
+        self._done.append(job)
 
-    def _restart(self, dead: list[Job]) -> None:
+    def _repeat(self, job: Job) -> None:
+        """Make a call alone."""
+        for _ in range(self._retries + 1):
+            future: Future[Any] = Future()
+            try:
+                future = self._pool.submit(_run, job.call)
+            except BrokenExecutor as error:
+                future.set_exception(error)
+            self._take(future, job)
+            if not self._lost:
+                return
+            self._lost.clear()
+            self._restart()
+        job.failure = Failure("Died", f"the process that worked on it died {self._retries + 1} "
+                              "times: it ran out of memory, or the file crashes a library")
+        self._done.append(job)
+
+    def _restart(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._cannot_start():
+        ended = any((process.exitcode or 0) > 0 for process in self._processes)  # killed: negative
+        if ended and all(start.exception() for start in self._starts):
             raise RuntimeError("the processes do not start; a script calls what starts them below "
                                "the line `if __name__ == '__main__':`")
-        if len(dead) == 1:
-            dead[0].deaths += 1
-            if dead[0].deaths > self._retries:
-                dead[0].failure = Failure(
-                    "Died", f"the process that worked on it died {dead[0].deaths} times: it ran "
-                    "out of memory, or the file crashes a library")
-                self._done.append(dead.pop())
-        self._suspects.extendleft(reversed(dead))
         self._start()
-
-    def _cannot_start(self) -> bool:
-        """Whether the processes ended by themselves before any of them made a call."""
-        ended = any((process.exitcode or 0) > 0 for process in self._processes)  # killed: negative
-        return ended and all(start.exception() for start in self._starts)
 
     def value(self, job: Job) -> Any:
         """Return the value of a job that is done and has not failed."""
-        return pickle.loads(job.value) if isinstance(job.value, _Packed) else job.value
+        return job.value if job.packed is None else pickle.loads(job.packed)
 
     def close(self) -> None:
         """End the processes; jobs that are not done are abandoned."""
-        self._waiting.clear()
         if self._under_way:
             for process in self._processes:
                 process.terminate()
@@ -246,10 +207,6 @@ def combined(reduce: Callable[[Any, Any], Any], *values: Any) -> Any:
 
 # -- in the processes
 
-class _Packed(bytes):
-    """A value that another process pickled; it is read when it is needed."""
-
-
 def _begin(is_copy: bool, temporary: str) -> None:
     """Prepare a process: Ctrl-C is for its parent, and it ends when the parent does.
 
@@ -272,13 +229,13 @@ def _end_with_parent(temporary: str) -> None:
         os._exit(1)
 
 
-def _run(call: bytes) -> tuple[_Packed | None, Failure | None]:
-    """Make a call; return its value or why there is none."""
+def _run(call: bytes) -> tuple[bytes | None, Failure | None]:
+    """Make a call; return its pickled value or why there is none."""
     try:
         function, arguments = pickle.loads(call)
-        return _Packed(pickle.dumps(function(*arguments))), None
+        return pickle.dumps(function(*arguments)), None
     except Exception as error:
-        return None, failure_of(error)
+        return None, Failure.of(error)
 
 
 @contextmanager

@@ -15,10 +15,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from .. import __version__
+from ..cdr.template import Template
 from ..engine.kernel.types import Array
 from . import messages
 from .atomic import whole_file
-from .messages import CENTROIDAL, JOINT_STATE, NO_RATES, NUMBER, ODOMETRY
+from .messages import CENTROIDAL, JOINT_STATE, NUMBER, ODOMETRY
 from .quantities import Table
 
 _ROWS = 1 << 13         # states whose messages are in memory at a time
@@ -131,7 +132,7 @@ def _matrix(table: Table, quantity: str, names: Sequence[str]) -> Array:
     return np.stack([table.columns[f"{quantity}.{name}"] for name in names], axis=1)
 
 
-def _filled(table: Table, topic: str, kind: str, template: messages.Template, which: Any,
+def _filled(table: Table, topic: str, kind: str, template: Template, which: Any,
             values: dict[str, Array]) -> _Sent:
     rows = np.flatnonzero(which)
     return _Sent(topic, kind, rows, template.fill(
@@ -170,7 +171,7 @@ def _odometry(table: Table, first: int) -> _Sent:
         twist[:, _PLANAR_TWIST] = planar
     return _filled(table, "/odom", ODOMETRY, messages.odometry(table.world, table.frame),
                    ~(np.isnan(pose).any(axis=1) | np.isnan(twist).any(axis=1)),
-                   {"pose": pose, "twist": twist})
+                   {"pose.pose": pose, "twist.twist": twist})
 
 
 def _centroidal(table: Table) -> _Sent:
@@ -180,8 +181,7 @@ def _centroidal(table: Table) -> _Sent:
     inertia = np.column_stack([columns["mass"], vectors["com"], *(
         columns[f"locked_inertia.{name}"] for name in _INERTIA)])
     values = {"mass": columns["mass"], "locked_inertia": inertia, **vectors,
-              "velocity_valid": ~np.isnan(columns["linear_momentum.x"]),
-              "rates": np.tile(NO_RATES, (len(table), 1))}
+              "velocity_valid": ~np.isnan(columns["linear_momentum.x"])}
     return _filled(table, "/centroidal/state", CENTROIDAL, messages.centroidal_state(table.world),
                    ~np.isnan(inertia).any(axis=1), values)
 

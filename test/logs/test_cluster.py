@@ -17,12 +17,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from logs import part_functions as functions
-from logs.test_jobs import parts, run
+from logs.test_jobs import jobs_of, run
 
 import dyn_ros
 from dyn_ros import logs
 from dyn_ros.command import main as cli
-from dyn_ros.logs.jobs import Done, Jobs
 
 pytest.importorskip("distributed", reason="distributed is not installed: run `make test`")
 
@@ -109,11 +108,10 @@ def test_an_exception_that_cannot_be_unpickled(workers):
 
 
 def test_a_worker_is_killed_and_each_result_is_there_once(cluster, workers, tmp_path):
-    jobs = Jobs(workers, functions.plan, parts([40]), partial(functions.slowly, tmp_path), [40],
-                [1.0], reduce=operator.add)
+    jobs = jobs_of(workers, partial(functions.slowly, tmp_path), [40], reduce=operator.add)
     done = []
     for event in jobs:
-        if isinstance(event, Done):
+        if event.number is not None:
             done.append(event)
             if len(done) == 10:
                 cluster.workers.pop().send_signal(signal.SIGKILL)
@@ -170,8 +168,7 @@ def test_a_scheduler_that_ends(tmp_path):
     cluster.start_worker()
     workers = ClusterWorkers(cluster.address)
     try:
-        jobs = iter(Jobs(workers, functions.plan, parts([40]), partial(functions.slowly, tmp_path),
-                         [40], [1.0]))
+        jobs = iter(jobs_of(workers, partial(functions.slowly, tmp_path), [40]))
         for _ in range(5):
             next(jobs)
         cluster.scheduler.kill()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from logs import part_functions as functions
 
-from dyn_ros.logs.jobs import Done, Jobs, Part, Planned
+from dyn_ros.logs.jobs import Call, Done, Jobs
 from dyn_ros.logs.workers import LocalWorkers
 
 
@@ -25,25 +25,34 @@ def workers():
     found.close()
 
 
-def parts(counts):
-    return lambda index, described: ([Part(n, (counts[index], n), 1.0) for n in described], 0.0)
+def calls(function, counts):
+    return lambda index, planned: (
+        [Call(function, (counts[index], n), number=n) for n in planned], 0.0)
+
+
+def jobs_of(workers, function, counts, **options):
+    return Jobs(workers, functions.plan, calls(function, counts), counts, [1.0] * len(counts),
+                **options)
 
 
 def run(workers, function, counts, **options):
-    jobs = Jobs(workers, functions.plan, parts(counts), function, counts, [1.0] * len(counts),
-                **options)
+    jobs = jobs_of(workers, function, counts, **options)
     return jobs, list(jobs)
+
+
+def of_parts(events):
+    return [event for event in events if event.number is not None]
 
 
 def test_each_part_is_done_once(workers):
     counts, progress = [3, 0, 20], []
     _, events = run(workers, functions.text, counts,
                     progress=lambda done, what: progress.append((done, what)))
-    done = [event for event in events if isinstance(event, Done)]
+    done = of_parts(events)
     assert sorted((event.recording, event.number) for event in done) == [
         (index, n) for index, count in enumerate(counts) for n in range(count)]
     assert all(event.value == f"{counts[event.recording]}:{event.number} " for event in done)
-    assert sorted(event.recording for event in events if isinstance(event, Planned)) == [0, 1, 2]
+    assert sorted(event.recording for event in events if event.number is None) == [0, 1, 2]
     fractions = [fraction for fraction, _ in progress]
     assert fractions == sorted(fractions) and fractions[-1] == pytest.approx(1.0)
 
@@ -51,7 +60,7 @@ def test_each_part_is_done_once(workers):
 def test_values_are_combined_in_their_order(workers):
     counts = [9, 0, 70, 1]
     jobs, events = run(workers, functions.text, counts, reduce=operator.add)
-    assert all(event.value is None for event in events if isinstance(event, Done))
+    assert all(event.value is None for event in of_parts(events))
     assert workers.value(jobs.total) == "".join(
         f"{count}:{n} " for count in counts for n in range(count))
 
@@ -67,7 +76,7 @@ def test_failures_are_reported_and_the_rest_is_done(workers):
     part, plan = sorted(failures, key=lambda event: event.recording)
     assert (part.recording, part.number, part.failure.number) == (0, 2, errno.ENOSPC)
     assert str(part.failure) == "part-2: No space left on device"
-    assert plan == Planned(1, None, plan.failure) and str(plan.failure) == "-1 is negative"
+    assert plan == Done(1, None, None, plan.failure) and str(plan.failure) == "-1 is negative"
     assert workers.value(jobs.total) == 0.0 + 1.0 + 3.0
 
 
@@ -79,8 +88,8 @@ def test_an_exception_that_cannot_be_unpickled(workers):
 
 def test_a_part_that_ends_its_process_costs_that_part_alone(workers):
     _, events = run(workers, functions.die_on_two, [5, 7, 6])
-    done = {(event.recording, event.number): event for event in events if isinstance(event, Done)}
-    assert len(done) == 18 == len([event for event in events if isinstance(event, Done)])
+    done = {(event.recording, event.number): event for event in of_parts(events)}
+    assert len(done) == 18 == len(of_parts(events))
     failed = [key for key, event in done.items() if event.failure is not None]
     assert failed == [(1, 2)]
     assert "died 3 times" in str(done[1, 2].failure)
@@ -88,7 +97,7 @@ def test_a_part_that_ends_its_process_costs_that_part_alone(workers):
 
 def test_a_process_that_dies_once(workers, tmp_path):
     _, events = run(workers, partial(functions.die_once, tmp_path), [12])
-    done = [event for event in events if isinstance(event, Done)]
+    done = of_parts(events)
     assert sorted(event.value for event in done) == list(range(12))
     assert all(event.failure is None for event in done)
 
@@ -105,7 +114,7 @@ def test_a_process_that_is_killed_while_it_starts():
 
 def test_closing_ends_the_processes(tmp_path):
     workers = LocalWorkers(2, retries=0)
-    jobs = iter(Jobs(workers, functions.plan, parts([50]), functions.pid, [50], [1.0]))
+    jobs = iter(jobs_of(workers, functions.pid, [50]))
     next(jobs)
     found = {next(jobs).value for _ in range(10)}
     workers.close()
@@ -118,7 +127,7 @@ def test_closing_ends_the_processes(tmp_path):
 COPIES = """
 import os, sys
 from logs import part_functions as functions
-from logs.test_jobs import parts, run
+from logs.test_jobs import run
 from dyn_ros.logs.workers import LocalWorkers
 workers = LocalWorkers(2, retries=1, fork=True)
 try:

@@ -101,12 +101,13 @@ def test_parts_have_no_seam(bag, tmp_path):
     assert run(bag, "--robot", ARM, "--compute", "residual", "--out", tmp_path, "--workers",
                "1") == 0
     from dyn_ros.logs.files import open_source
-    from dyn_ros.logs.part import states, tasks
+    from dyn_ros.logs.part import read_part
+    from dyn_ros.logs.plan import plan
     from dyn_ros.logs.quantities import compute
     from dyn_ros.logs.selection import select
     source = open_source(bag)
     selection = select(source, MODEL)
-    whole = states(tasks(source, selection, size=float("inf"))[0], selection)
+    whole = read_part(plan(source, selection.staleness, size=float("inf"))[0], selection)
     expected = compute(MODEL, whole.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:
         found = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])

@@ -5,29 +5,24 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator
-from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..engine.algorithms import frame_jacobian, frame_placements, rnea
-from ..engine.call.data import Data
-from ..engine.kernel.types import Array
-from ..engine.model import Model, ReferenceFrame
-from ..engine.model.parameters import pseudo_inertia
-from .result import Identification
-from .samples import Samples
+from ...engine.algorithms import frame_placements, rnea
+from ...engine.call.data import Data
+from ...engine.kernel.types import Array
+from ..result import Identification
+from . import curves
 
 MEASURED, BEFORE, AFTER = "#aeb4bd", "#d08a35", "#2a6db0"
 _GRID, _LINE, _TEXT, _QUIET = "#e8eaed", "#c9ccd1", "#3c4043", "#8a8f98"
 
 _POINTS = 4000                  # of a curve at most
 _ALL_POINTS = 240_000           # of all curves of the torques
-_SAMPLES = 200_000              # of the held-out ones that are shown
 _DOTS = 400                     # of a joint's friction
 _BINS = 61
-_CHUNK = 8192                   # samples
 _LATITUDES, _LONGITUDES = 17, 32
 
 
@@ -52,100 +47,6 @@ def content(figure: Any) -> str:
     parts["layout"].pop("template", None)
     found: str = json.to_json_plotly(parts)
     return found.replace("<", "\\u003c")
-
-
-# --- data
-
-def shown(result: Identification) -> Samples:
-    """The held-out samples, or the beginning of each block if they are many."""
-    most = max(2, _SAMPLES // max(len(result.held_out), 1))
-    rows = [np.arange(each.start, min(each.stop, each.start + most)) for each in result.held_out]
-    return result.samples.take(np.concatenate([np.arange(0), *rows]))
-
-
-def stretches_of(samples: Samples) -> list[slice]:
-    """Stretches of consecutive samples."""
-    if len(samples) == 0:
-        return []
-    step = np.diff(samples.time)
-    typical = np.median(step[step > 0.0]) if (step > 0.0).any() else 0.0
-    apart = (np.diff(samples.segment) != 0) | (step <= 0.0) | (step > 3.5 * typical)
-    edges = [0, *(np.flatnonzero(apart) + 1).tolist(), len(samples)]
-    return [slice(start, stop) for start, stop in pairwise(edges)]
-
-
-def joined_time(samples: Samples, stretches: list[slice]) -> Array:
-    """Time that passed in the stretches before each sample, with small pauses between them [s]."""
-    time = np.empty(len(samples))
-    total = sum(samples.time[each.stop - 1] - samples.time[each.start] for each in stretches)
-    now, pause = 0.0, 0.004 * total
-    for each in stretches:
-        time[each] = now + samples.time[each] - samples.time[each.start]
-        now = time[each.stop - 1] + pause
-    return time
-
-
-def peaks(x: Array, y: Array, most: int) -> tuple[Array, Array]:
-    """At most so many points of a curve: the lowest and the highest one of each interval."""
-    count = len(x)
-    if count <= most or most < 4:
-        return x, y
-    edges = np.linspace(0, count, most // 2 + 1).astype(int)[:-1]
-    width = np.diff([*edges, count]).max()
-    index = np.minimum(edges[:, None] + np.arange(width), count - 1)
-    inside = index < np.append(edges[1:], count)[:, None]
-    low = np.where(inside, y[index], np.inf).argmin(1)
-    high = np.where(inside, y[index], -np.inf).argmax(1)
-    rows = np.arange(len(edges))
-    chosen = np.unique(np.concatenate([index[rows, low], index[rows, high]]))
-    return x[chosen], y[chosen]
-
-
-def curve(time: Array, y: Array, stretches: list[slice], most: int) -> tuple[Array, Array]:
-    """The points of a curve that is interrupted between stretches."""
-    share = most / max(len(time), 1)
-    xs: list[Array] = []
-    ys: list[Array] = []
-    pause = np.array([np.nan])
-    for each in stretches:
-        x, part = peaks(time[each], y[each], max(4, int(share * (each.stop - each.start))))
-        xs += [x, pause]
-        ys += [part, pause]
-    return (np.concatenate(xs).astype(np.float32), np.concatenate(ys).astype(np.float32))
-
-
-def predicted(result: Identification, samples: Samples) -> tuple[Array, Array]:
-    """Torques before and after, with those of unknown contact forces, (B, nv) each."""
-    before, after = result.described_torque(samples), result.torque(samples)
-    return (before + contact_torques(result, samples, samples.tau - before),
-            after + contact_torques(result, samples, samples.tau - after))
-
-
-def contact_torques(result: Identification, samples: Samples, residual: Array) -> Array:
-    """The part of a residual that contact forces explain, by weighted least squares."""
-    found = np.zeros_like(residual)
-    if not samples.contacts:
-        return found
-    noise = np.array([joint.noise for joint in result.joints])
-    noise = np.where(noise > 0.0, noise, 1.0)
-    data, axes = Data(result.model), ReferenceFrame.LOCAL_WORLD_ALIGNED
-    for start in range(0, len(samples), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        J = np.stack([frame_jacobian(result.model, data, samples.q[rows], frame, axes)
-                      for frame in samples.contacts], axis=1)[:, :, :result.contact_dimension]
-        if samples.in_contact is not None:
-            J *= samples.in_contact[rows][:, :, None, None]
-        A = J.reshape(len(J), -1, J.shape[-1]) / noise
-        _, sizes, directions = np.linalg.svd(A, full_matrices=False)
-        directions *= (sizes > 1e-9 * sizes.max(initial=1e-300))[:, :, None]
-        forces = np.einsum("bij,bj->bi", directions, residual[rows] / noise)
-        found[rows] = noise * np.einsum("bij,bi->bj", directions, forces)
-    return found
-
-
-def single(model: Model) -> list[int]:
-    """Velocities of joints with one coordinate: those that have friction."""
-    return [model.idx_v[i] for i in range(model.njoints) if model.nvs[i] == 1]
 
 
 # --- figures
@@ -173,12 +74,12 @@ def _top_legend(height: int) -> dict[str, Any]:
 def torques(result: Identification) -> Iterator[Any]:
     """Of each joint, measured and predicted torque over time, and histograms of the difference."""
     graph, subplots = plotly()
-    samples = shown(result)
-    stretches = stretches_of(samples)
+    samples = curves.shown(result)
+    stretches = curves.stretches_of(samples)
     if not stretches:
         return
-    before, after = predicted(result, samples)
-    time = joined_time(samples, stretches)
+    before, after = curves.predicted(result, samples)
+    time = curves.joined_time(samples, stretches)
     most = min(_POINTS, max(300, _ALL_POINTS // (3 * len(result.joints))))
     for k, joint in enumerate(result.joints):
         figure = subplots.make_subplots(
@@ -188,7 +89,7 @@ def torques(result: Identification) -> Iterator[Any]:
         for name, y, color, width in (
                 ("measured", samples.tau, MEASURED, 4.0), ("before", before, BEFORE, 1.3),
                 ("after", after, AFTER, 1.3)):
-            xs, ys = curve(time, y[:, k], stretches, most)
+            xs, ys = curves.curve(time, y[:, k], stretches, most)
             figure.add_trace(graph.Scatter(
                 x=xs, y=ys, name=name, mode="lines", line=dict(color=color, width=width),
                 hovertemplate="%{y:.4g} at %{x:.2f} s"), 1, 1)
@@ -245,15 +146,15 @@ def errors(result: Identification) -> Any:
 def friction(result: Identification) -> Iterator[Any]:
     """Of each joint, torque less inverse dynamics over velocity, with the models of friction."""
     graph, _ = plotly()
-    model, samples = result.identified, shown(result)
+    model, samples = result.identified, curves.shown(result)
     if len(samples) == 0:
         return
     fastest = np.abs(samples.v).max(axis=0)
     samples = samples.take(np.linspace(0, len(samples) - 1, min(_DOTS, len(samples))).astype(int))
     rigid = rnea(model, Data(model), samples.q, samples.v, samples.a, samples.f_ext)
     left = samples.tau - rigid
-    left -= contact_torques(result, samples, samples.tau - result.torque(samples))
-    for k in single(model):
+    left -= curves.contact_torques(result, samples, samples.tau - result.torque(samples))
+    for k in curves.single(model):
         joint = result.joints[k]
         figure = graph.Figure(graph.Scatter(
             x=samples.v[:, k].astype(np.float32), y=left[:, k].astype(np.float32),
@@ -262,8 +163,8 @@ def friction(result: Identification) -> Iterator[Any]:
         rising = np.linspace(0.0, fastest[k], 60)
         v = np.concatenate([-rising[::-1], [0.0], rising])
         sign = np.repeat([-1.0, 0.0, 1.0], [60, 1, 60])
-        for name, y, color in (("before", loss(result.model, k, v, sign), BEFORE),
-                               ("after", friction_torque(result, k, v, sign), AFTER)):
+        for name, y, color in (("before", curves.loss(result.model, k, v, sign), BEFORE),
+                               ("after", curves.friction_torque(result, k, v, sign), AFTER)):
             figure.add_trace(graph.Scatter(
                 x=v.astype(np.float32), y=y.astype(np.float32), mode="lines", name=name,
                 line=dict(color=color, width=2), hovertemplate="%{y:.4g} at %{x:.3g}"))
@@ -274,38 +175,7 @@ def friction(result: Identification) -> Iterator[Any]:
         yield figure
 
 
-def loss(model: Model, k: int, v: Array, sign: Array) -> Array:
-    """Damping and Coulomb friction of a velocity."""
-    return model.damping[k] * v + model.friction[k] * sign
-
-
-def friction_torque(result: Identification, k: int, v: Array, sign: Array) -> Array:
-    """Friction and offset as identified."""
-    return (loss(result.identified, k, v, sign) + result.offset[k]
-            + result.stribeck[k] * sign * np.exp(-(v / result.stribeck_velocity[k]) ** 2))
-
-
 # --- bodies
-
-def central(parameters: Array) -> tuple[float, Array, Array, Array]:
-    """Mass, center of mass, second moments of the mass about it per mass, and their axes.
-
-    The moments, (3,) [m2], are ascending, and zero if they are negative.
-    """
-    P = pseudo_inertia(parameters)
-    if not P[3, 3] > 0.0:
-        return float(P[3, 3]), np.full(3, np.nan), np.full(3, np.nan), np.eye(3)
-    com = P[:3, 3] / P[3, 3]
-    moments, axes = np.linalg.eigh(P[:3, :3] / P[3, 3] - np.outer(com, com))
-    return float(P[3, 3]), com, np.maximum(moments, 0.0), axes
-
-
-def body_links(model: Model) -> list[str]:
-    """The link that each joint connects."""
-    frames = model.tree.frames
-    return [next(frame.name for frame in frames if frame.kind == "body" and frame.parent == joint)
-            for joint in range(model.njoints)]
-
 
 def _sphere() -> tuple[Array, Array]:
     """Points and triangles of the unit sphere."""
@@ -341,7 +211,7 @@ def bodies(result: Identification) -> Any:
         figure.add_trace(graph.Scatter3d(
             x=x, y=y, z=z, mode="lines+markers", line=dict(color=_TEXT, width=4),
             marker=dict(color=_TEXT, size=3), name="frames", hoverinfo="skip"))
-    links = body_links(model)
+    links = curves.body_links(model)
     for joint, (old, new) in enumerate(zip(model.inertial_parameters,
                                            result.identified.inertial_parameters)):
         _add_outline(graph, figure, places[joint], old, links[joint])
@@ -357,7 +227,7 @@ def bodies(result: Identification) -> Any:
 
 def _ellipsoid(place: Array, parameters: Array, points: Array) -> Array:
     """Points of the unit sphere on the ellipsoid of a body, in the world."""
-    _, com, moments, axes = central(parameters)
+    _, com, moments, axes = curves.central(parameters)
     surface = com + (points * np.sqrt(5.0 * moments)) @ axes.T
     return (surface @ place[:3, :3].T + place[:3, 3]).astype(np.float32)
 
