@@ -14,17 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.urdf import (
-    Joint,
-    Tree,
-    UrdfError,
-    child,
-    parse_elements,
-    placement_of,
-    read_urdf,
-    read_values,
-    rotational_of,
-)
+from ..engine.model import urdf
+from ..engine.model.urdf import Joint, Tree, UrdfError
 from .extents import Extents, find_extents
 from .link_findings import Finding, LinkInertia, link_findings
 from .meshes import Folders, Progress
@@ -112,7 +103,7 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
         The description cannot be used.
     """
     tree, faults = _read(xml, root_joint)
-    robot = read_values(parse_elements(xml), [])
+    robot = urdf.read_values(urdf.parse_elements(xml), [])
     links = {link.name: _link_inertia(link.inertial) for link in robot.links if link.inertial}
     readings = find_extents(xml, tree, folders, progress)
     found = [_link_findings(links, extents, _robot_size(robot)) for extents in readings]
@@ -135,10 +126,10 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
 def _read(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
     """The description, and what is wrong with its mimic joints if they had to be ignored."""
     try:
-        return read_urdf(xml, root_joint), []
+        return urdf.read_urdf(xml, root_joint), []
     except UrdfError as error:
         try:
-            return read_urdf(xml, root_joint, "ignore"), [str(error)]
+            return urdf.read_urdf(xml, root_joint, "ignore"), [str(error)]
         except UrdfError:
             raise error from None
 
@@ -159,9 +150,10 @@ def _misplaced(findings: Sequence[Finding]) -> int:
 # --- a link
 
 def _link_inertia(inertial: Any) -> LinkInertia:
-    origin = child(inertial.element, "origin")
+    origin = urdf.child(inertial.element, "origin")
     rpy = "0 0 0" if origin is None else origin.get("rpy", "0 0 0")
-    return LinkInertia(inertial.mass, placement_of(inertial), rpy, rotational_of(inertial))
+    return LinkInertia(inertial.mass, urdf.placement_of(inertial), rpy,
+                       urdf.rotational_of(inertial))
 
 
 def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
@@ -187,8 +179,8 @@ def _link_findings(links: Mapping[str, LinkInertia], extents: Extents,
 
 def _robot_size(robot: Any) -> float:
     """The largest distance of a joint from the origin of its parent link [m]; 0 if all are 0."""
-    longest = max((float(np.linalg.norm(placement_of(joint)[:3, 3])) for joint in robot.joints),
-                  default=0.0)
+    lengths = [float(np.linalg.norm(urdf.placement_of(joint)[:3, 3])) for joint in robot.joints]
+    longest = max(lengths, default=0.0)
     return max(longest, SMALLEST_SIZE) if longest > 0.0 else 0.0
 
 

@@ -16,13 +16,13 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import moved
 from dyn_ros.msg import CentroidalState
 
+from ..cdr.template import Template
 from . import feet
 from .base import outputs
 from .base.dispatch import Compute
 from .base.parameters import Spec
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
-from .cdr import Template
 from .markers.centroidal import CENTROIDAL
 from .markers.contact import CONTACT
 from .robot.composite_body import TOO_LARGE, CompositeBody, composite_body

@@ -15,12 +15,12 @@ import dyn_ros
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
+from ..cdr.template import Template
 from .base import command, outputs
 from .base.dispatch import Compute
 from .base.inputs import wrenches
 from .base.robot_node import Output, RobotNode, run
 from .base.service import Service
-from .cdr import Template
 from .markers.dynamics import DYNAMICS
 from .messages import conversions
 from .messages.frames import coinciding_link

@@ -12,7 +12,7 @@ from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.engine.kernel.types import Array
 
-from ..cdr import Template
+from ...cdr.template import Template
 from ..messages import conversions
 from ..robot.context import RobotContext, SettingError
 from ..robot.terms import Terms

@@ -14,8 +14,8 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 
+from ...cdr.template import Template
 from ...states.rate_limiter import RateLimiter
-from ..cdr import Template
 from ..robot.context import RobotContext
 from ..robot.terms import Terms
 from ..state import State

@@ -19,9 +19,9 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ...cdr.template import Template
 from ...states.rate_limiter import StampLimiter
 from ...viewer.scene.marker_arrays import MarkerArrays
-from ..cdr import Template
 from ..robot.context import RobotContext
 from ..robot.terms import Terms
 from ..state import State

@@ -10,7 +10,7 @@ from sensor_msgs.msg import JointState
 
 from dyn_ros.engine.kernel.types import Array
 
-from ..cdr import Template
+from ...cdr.template import Template
 from ..messages import conversions
 from ..robot.context import RobotContext
 from ..robot.terms import Terms

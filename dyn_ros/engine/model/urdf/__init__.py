@@ -13,20 +13,20 @@ that drive them (`mimics`).
 Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
 reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
-from .bodies import link_inertia, lumped, rotational_of, warn_massless
+from .bodies import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
 from .error import UrdfError
 from .joints import make_joint
 from .mimics import mimic_rules
 from .structure import check_one_tree
 from .text import MAX_CHARACTERS, child, children, parse_elements, read_description
-from .tree import MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
+from .tree import LARGEST, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import parse_numbers, placement, placement_of, read_values
 from .walk import ROOT_JOINT_NAME, walk
 
-__all__ = ["MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED", "Frame", "Joint",
-           "Mimic", "Tree", "UrdfError", "child", "children", "parse_elements",
+__all__ = ["LARGEST", "MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED",
+           "Frame", "Joint", "Mimic", "Tree", "UrdfError", "child", "children", "parse_elements",
            "parse_numbers", "placement", "placement_of", "read_description", "read_urdf",
-           "read_values", "rotational_of"]
+           "read_values", "rotational_fault", "rotational_of"]
 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",
