@@ -26,7 +26,8 @@ from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench_of
 def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
     """The directions along and about which frames are constrained."""
     def directions(solution: Any, by_frame: _ByFrame, oMf: Array) -> tuple[list[int], Array]:
-        return by_frame.frames, _normalized(by_frame.directions(solution.constraints, oMf))
+        directions = _normalized(by_frame.directions(solution.constraints, oMf))
+        return by_frame.frames, directions
     return _screws(node, robot, look, directions)
 
 

@@ -47,31 +47,10 @@ def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
 class Observation(Session):
     """The observer of one robot, fed with its states; compares the results with thresholds.
 
-    It also restarts after a changed payload.
-
-    Parameters
-    ----------
-    robot : RobotContext
-    values : mapping
-        The parameters of the node.
-    notify : callable(str)
-        Called with what to log: why the observer restarts, and what is wrong with efforts.
-
-    Attributes
-    ----------
-    exceeded : ndarray (nv,) of bool
-        The rows whose external effort exceeds its threshold; updated with `external`.
-    collision : bool
-        Whether there are any.
-    tare : ndarray (nv,)
-        Subtracted from the external effort.
-    faults : dict
-        What is wrong with the efforts of a joint: joint and kind of fault, and a text.
-
-    Raises
-    ------
-    ValueError
-        A parameter does not fit the robot, or it has no joints.
+    It also restarts after a changed payload. `notify(text)` is called with what to log: why the
+    observer restarts, and what is wrong with efforts. `exceeded` (nv,) are the rows whose external
+    effort exceeds its threshold, and `collision` whether there are any; `tare` (nv,) is subtracted
+    from the external effort. `faults` has texts by joint and kind of fault.
     """
 
     def __init__(self, robot: RobotContext, values: Mapping[str, Any],
