@@ -38,7 +38,7 @@ from .services.touch import TouchServices
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.actor import Settings
-    from dyn_ros.viewer.scene.scene.touch import Touch
+    from dyn_ros.viewer.scene.touch import Touch
     from dyn_ros.viewer.session import Session
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
@@ -118,7 +118,7 @@ class ViewerNode(BaseNode):
 
     def open(self) -> None:
         """Serve the page; subscribe to torques, markers and contacts."""
-        from dyn_ros.viewer.page.page import page
+        from dyn_ros.viewer.page import page
         from dyn_ros.viewer.session import Session
         values = self.parameters.values
         if not 0 <= values["port"] <= 65535:
@@ -170,8 +170,9 @@ class ViewerNode(BaseNode):
                         bool(values["simulated_robot"]), values["allowed_hosts"])
 
     def _set_timer(self) -> None:
+        # without a parameter, which kilted passes information about the timer to
         self.timer = self.create_timer(
-            1.0 / self.parameters.values["rate"], partial(self.guard, "update", self._tick),
+            1.0 / self.parameters.values["rate"], lambda: self.guard("update", self._tick),
             clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _tick(self) -> None:

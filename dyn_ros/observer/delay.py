@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,7 +39,6 @@ _SMOOTH = 0.01                  # rad/s, m/s: Coulomb friction changes its sign 
 _LEAST = 0.05                   # sampling periods: the least deviation
 _SINGULAR = 1e-8
 _ALL = slice(None)
-_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 class EffortDelay(NamedTuple):
@@ -203,6 +200,7 @@ def _joints(model: Model, samples: Samples, longest: float) -> list[_Joint]:
 
 def _best(joints: list[_Joint], longest: float) -> float:
     """The delay with the smallest errors."""
+    from scipy.optimize import minimize_scalar  # 30 MB, which an observer does not need
     def cost(delay: float, step: int = 1) -> float:
         return sum(joint.cost(delay, slice(None, None, step)) for joint in joints)
 
@@ -211,7 +209,8 @@ def _best(joints: list[_Joint], longest: float) -> float:
     step = max(1, min(len(joint.time) for joint in joints) // _FEWEST_COARSE)
     k = int(np.argmin([cost(delay, step) for delay in delays]))
     low, high = delays[max(k - 1, 0)], delays[min(k + 1, count - 1)]
-    return _minimum(cost, float(low), float(high))
+    return float(minimize_scalar(cost, bounds=(low, high), method="bounded",
+                                 options={"xatol": _FINE}).x)
 
 
 def _deviation(joints: list[_Joint], delay: float, nv: int, period: float
@@ -260,148 +259,3 @@ def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArr
             start, stop = np.searchsorted(time[one], (first - margin, last + margin))
             keep[one.start + start:one.start + stop] = False
     return np.flatnonzero(keep)
-
-
-def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """The minimum of a function between two values, by golden sections."""
-    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    values = [function(inner[0]), function(inner[1])]
-    while high - low > _FINE:
-        if values[0] < values[1]:
-            high, inner[1], values[1] = inner[1], inner[0], values[0]
-            inner[0] = high - _GOLDEN * (high - low)
-            values[0] = function(inner[0])
-        else:
-            low, inner[0], values[0] = inner[0], inner[1], values[1]
-            inner[1] = low + _GOLDEN * (high - low)
-            values[1] = function(inner[1])
-    return 0.5 * (low + high)
-
-
-class Sample(NamedTuple):
-    """A state and the efforts of the motors in it.
-
-    Attributes
-    ----------
-    time : float
-        [s].
-    q : (nq,) ndarray
-    v, tau : (nv,) ndarray
-    """
-
-    time: float
-    q: Array
-    v: Array
-    tau: Array
-
-
-class DelayLine:
-    """Brings efforts that lag behind positions and velocities together with these, as they arrive.
-
-    Positions and velocities are interpolated at the time at which the motors exerted a measured
-    effort; if efforts lead, these are interpolated.
-
-    Parameters
-    ----------
-    model : Model
-    delay : float
-        By how much the efforts lag, such as ``estimate_effort_delay(...).delay``; negative: they
-        lead [s].
-
-    Raises
-    ------
-    ValueError
-        A delay that is not a finite number.
-
-    Examples
-    --------
-    Efforts that arrive 5 ms late are paired with the positions of 5 ms ago:
-
-    >>> line = dyn_ros.DelayLine(model, 0.005)
-    >>> for k in range(20):
-    ...     state = line.push(0.001 * k, q + 0.001 * k * v, v, tau)
-    >>> round(float(state[0]), 4)
-    0.014
-    """
-
-    def __init__(self, model: Model, delay: float) -> None:
-        self.delay = float(finite_array("delay", delay, ()))
-        self._blend = Blend(model)
-        self._samples: deque[Sample] = deque()
-
-    def reset(self) -> None:
-        """Forget all samples, after a gap or a jump of time."""
-        self._samples.clear()
-
-    def push(self, time: float, q: Array, v: Array, tau: Array) -> Sample | None:
-        """Add a measured sample; return the newest state whose effort is known.
-
-        Parameters
-        ----------
-        time : float
-            Later than that of the sample before [s].
-        q : (nq,) ndarray
-        v, tau : (nv,) ndarray
-
-        Returns
-        -------
-        Sample or None
-            None until samples have arrived for as long as the delay.
-
-        Raises
-        ------
-        ValueError
-            The time is not later.
-        """
-        samples, newest = self._samples, Sample(time, q, v, tau)
-        if self.delay == 0.0:
-            return newest
-        if samples and not time > samples[-1].time:
-            raise ValueError(f"time: expected more than {samples[-1].time:.9f} s, the time of the "
-                             f"sample before, got {time!r}; call reset after a jump")
-        samples.append(Sample(time, np.array(q), np.array(v), np.array(tau)))
-        lag = abs(self.delay)           # differences of times only: exact for integers as well
-        while len(samples) > 2 and time - samples[1].time >= lag:
-            samples.popleft()
-        if len(samples) < 2 or time - samples[0].time < lag:
-            return None
-        before, after = samples[0], samples[1]
-        share = (time - before.time - lag) / (after.time - before.time)
-        if self.delay < 0.0:
-            return Sample(time, q, v, before.tau + share * (after.tau - before.tau))
-        return Sample(time - lag, self._blend(before.q, after.q, share),
-                      before.v + share * (after.v - before.v), tau)
-
-
-class Blend:
-    """Configurations between two others; angles of continuous joints may have jumped by a turn.
-
-    Parameters
-    ----------
-    model : Model
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._model = require_model(model)
-        self._wraps = np.flatnonzero([
-            joint.kind == "continuous" for joint, nq in zip(model.tree.joints, model.nqs)
-            for _ in range(nq)])
-        self._is_flat = model.nq == model.nv and all(
-            joint.kind != "planar" for joint in model.tree.joints)
-
-    def __call__(self, q0: Array, q1: Array, share: float | Array) -> Array:
-        """The configuration at a share of the way, (nq,) or (B, nq).
-
-        Parameters
-        ----------
-        q0, q1 : (nq,) or (B, nq) ndarray
-        share : float or (B,) ndarray
-        """
-        if not self._is_flat:
-            return self._model.interpolate(q0, q1, share)
-        step = q1 - q0
-        if self._wraps.size:
-            turns = step[..., self._wraps] / (2.0 * math.pi)
-            step[..., self._wraps] -= 2.0 * math.pi * np.round(turns)
-        found: Array = q0 + np.asarray(share)[..., None] * step
-        return found

@@ -100,7 +100,7 @@ def pass_size(r, i):
 def articulated_body_inertia(r, i):
     """Articulated-body inertia of the subtree of joint i."""
     Y = al.articulated(al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i))
-    add_size(r, i, Y.linear.xx, al.symmetric_trace(Y.angular))
+    add_size(r, i, Y.linear.xx, al.symmetric_size(Y.angular))
     if ly.has_child(r, i):
         Y = al.articulated_add(Y, al.load_articulated(r.work, ly.offset(r, CHILDREN) + 21 * i))
     return Y

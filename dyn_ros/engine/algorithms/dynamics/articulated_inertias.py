@@ -101,7 +101,7 @@ def add_behind(r, i, j, c):
     k, Y, S = ly.idx_v(r, j) + c, composite(r, j), ra.load_column(r, j, c)
     F = composite_column(r, j, c, Y)
     ly.increase(r.work, ly.offset(r, BEHIND_SIZE) + k, al.dot(S.linear, S.linear) * Y.mass
-                + al.dot(S.angular, S.angular) * al.symmetric_trace(Y.rotational))
+                + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational))
     for d in range(ly.ncolumns(r, j)):
         ly.increase(r.work, H + (ly.idx_v(r, j) + d) * n + k, ra.dot_column(r, j, d, F))
     F = al.force_moved(ra.from_parent(r, j), F)

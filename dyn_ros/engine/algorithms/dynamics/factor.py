@@ -40,7 +40,7 @@ def diagonal_sizes(r):
             S = load_column(r, i, c)
             ly.increase(r.work, ly.offset(r, DIAGONAL_SIZE) + ly.idx_v(r, i) + c,
                         al.dot(S.linear, S.linear) * Y.mass
-                        + al.dot(S.angular, S.angular) * al.symmetric_trace(Y.rotational))
+                        + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational))
 
 
 @kernel
