@@ -84,18 +84,18 @@ def _attributes(code: CodeType) -> tuple[tuple[str, str], ...]:
 
 def _variables(function: FunctionType) -> dict[str, Any]:
     """The global, enclosing and module variables and the defaults of a function, by name."""
-    found: dict[str, Any] = {}
-    names = _names(function.__code__)
-    variables = [(name, function.__globals__[name]) for name in names
-                 if name in function.__globals__]
-    variables += [(name, cell.cell_contents) for name, cell in zip(
-        function.__code__.co_freevars, function.__closure__ or ())]
-    for name, value in variables:
-        found[name] = value
-        if isinstance(value, ModuleType) and _is_ours(value.__name__, function):
-            found |= {f"{name}.{attribute}": getattr(value, attribute)
-                      for variable, attribute in _attributes(function.__code__)
-                      if variable == name and hasattr(value, attribute)}
+    code = function.__code__
+    enclosing = dict(zip(code.co_freevars, (cell.cell_contents
+                                            for cell in function.__closure__ or ())))
+    found = {name: function.__globals__[name] for name in _names(code)
+             if name in function.__globals__} | enclosing
+    attributes = {*_attributes(code), *((name, other) for name in enclosing
+                                        for other in _names(code))}
+    for name, attribute in sorted(attributes):
+        module = found.get(name)
+        if isinstance(module, ModuleType) and _is_ours(module.__name__, function) and hasattr(
+                module, attribute):
+            found[f"{name}.{attribute}"] = getattr(module, attribute)
     for n, value in enumerate(function.__defaults__ or ()):
         found[f"default {n}"] = value
     return found | (function.__kwdefaults__ or {})
