@@ -32,6 +32,7 @@ from ...kernel.lanes import load
 from ...kernel.layout import clear, idx_column, idx_v, ncolumns, nv, offset, option, parent
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_selector
+from ...model.inputs import flag
 from ...model.model import Model
 from .frames import (
     IN_FRAME,
@@ -261,5 +262,6 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     >>> np.allclose(da_da, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
     True
     """
-    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | bool(classical)
+    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | flag(
+        "classical", classical)
     return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)
