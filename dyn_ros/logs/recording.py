@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated
-from .files import open_source
-from .part import Part, Progress, states, tasks
-from .plan import Moment
+from .formats.sources import open_source
+from .part import PartStates, Progress, read_part
+from .run.plan import Moment, plan
 from .selection import Base, Robot, Selection, select
 from .states import Note, States
 
@@ -226,27 +226,11 @@ def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
     return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
 
 
-def recording_of(part: Part, selection: Selection, path: str = "", *, whole: bool = False,
+def recording_of(part: PartStates, selection: Selection, path: str = "", *, whole: bool = False,
                  rate: float | None = None, warnings: Iterable[str] = ()) -> Recording:
     """Return the states of a part of a recording.
 
-    Parameters
-    ----------
-    part : Part
-    selection : Selection
-        That it was read with.
-    path : str
-        Of the recording.
-    whole : bool
-        Include the states that belong to other parts.
-    rate : float, optional
-        See ``thinned``.
-    warnings : iterable of str
-        Added to those of the part.
-
-    Returns
-    -------
-    Recording
+    With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
     """
     rows = np.ones(len(part.states.stamp), bool)
     if not whole:
@@ -269,7 +253,7 @@ def _columns(values: Array, chosen: list[int]) -> Array:
     return values if chosen == list(range(values.shape[1])) else values[:, chosen]
 
 
-def warnings_of(part: Part) -> list[str]:
+def warnings_of(part: PartStates) -> list[str]:
     """What is wrong with a part, for a person."""
     found = list(part.problems)
     found += [_text(f"rejected because of {reason}", note)
@@ -277,7 +261,7 @@ def warnings_of(part: Part) -> list[str]:
     return [*found, *notes_of(part), *filter(None, [incomplete_of(part)])]
 
 
-def notes_of(part: Part) -> list[str]:
+def notes_of(part: PartStates) -> list[str]:
     """What is unusual about the messages of a part."""
     found = []
     if part.resets:
@@ -287,7 +271,7 @@ def notes_of(part: Part) -> list[str]:
     return found
 
 
-def incomplete_of(part: Part) -> str:
+def incomplete_of(part: PartStates) -> str:
     """Why messages of a part form no state; empty if they do."""
     if len(part.own.stamp) or not part.messages or not part.missing:
         return ""
@@ -363,15 +347,15 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
     source = open_source(path)
     selection = select(source, robot, topics=topics, odometry=odometry, joints=joints,
                        staleness=staleness, root_joint=root_joint, base=base)
-    found = tasks(source, selection, since, until, size=float("inf"))
+    parts = plan(source, selection.staleness, since, until, size=float("inf"))
     damage = [source.damage] if source.damage else []
-    if not found:
+    if not parts:
         return recording_of(empty(selection), selection, str(path), warnings=damage)
-    return recording_of(states(found[0], selection, progress), selection, str(path), rate=rate,
+    return recording_of(read_part(parts[0], selection, progress), selection, str(path), rate=rate,
                         warnings=damage)
 
 
-def empty(selection: Selection) -> Part:
+def empty(selection: Selection) -> PartStates:
     """Return a part without states."""
     collector = selection.collector()
-    return Part(States.empty(0, collector.nq, collector.nv), 0, 0, 0, {})
+    return PartStates(States.empty(0, collector.nq, collector.nv), 0, 0, 0, {})

@@ -141,7 +141,7 @@ class Stage:
     models: tuple[Array, Array]
     length: int
 
-    def sums(self, load: Load, is_known: bool, *arguments: Any) -> Sums:
+    def sums(self, is_known: bool, load: Load, *arguments: Any) -> Sums:
         """Compute what a part contributes; ``is_known``: the first estimate is made of it, too."""
         try:
             samples, first, last = load(self.cutoff, *arguments)

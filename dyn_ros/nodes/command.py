@@ -12,10 +12,10 @@ from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.engine.kernel.types import Array
 
+from ..cdr.template import Template
 from .base.dispatch import Compute, Output, Terms
 from .base.parameters import Spec
 from .base.robot import RobotContext, SettingError
-from .cdr import Template
 from .messages import conversions
 from .state import Rejected, State
 

@@ -38,7 +38,7 @@ from .services.touch import TouchServices
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.actor import Settings
-    from dyn_ros.viewer.scene.scene.touch import Touch
+    from dyn_ros.viewer.scene.touch import Touch
     from dyn_ros.viewer.session import Session
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",

@@ -15,8 +15,8 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 import dyn_ros
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 
+from ...cdr.template import Template
 from ...states.rate_limiter import RateLimiter
-from ..cdr import Template
 from ..state import State
 
 if TYPE_CHECKING:

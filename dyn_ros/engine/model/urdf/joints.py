@@ -5,9 +5,8 @@ import math
 
 import numpy as np
 
-from ..inertia import LARGEST
 from .error import UrdfError
-from .tree import FARTHEST_ANGLE, ONE_DOF, Joint
+from .tree import FARTHEST_ANGLE, LARGEST, ONE_DOF, Joint
 
 
 def make_joint(joint, inertia, rule, warnings):
