@@ -31,7 +31,8 @@ def test_each_error_names_the_argument(name):
     function(**given)
     names = inspect.signature(function).parameters
     words_of = {wrong: f"{wrong}:" for wrong in names} | {
-        "model": "(model:|data: .* called with the model)", "joint": "(joint:|no joint named 'abc')",
+        "model": "(model:|data: .* called with the model)",
+        "joint": "(joint:|no joint named 'abc')",
         "axes": "(axes:|no frame named 'abc')", "frame": "(frame:|no frame named 'abc')",
         "tip": "(tip:|no frame named 'abc')",
         "residual": "(residual:|damping: .* for proximal iterations)"}

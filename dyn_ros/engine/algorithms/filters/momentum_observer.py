@@ -279,8 +279,8 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         model, "friction_velocity", friction_velocity)
     damping, coulomb = losses(model, friction)
     found: tuple[Array, Array, Array] = step(
-        model, data, threads, int(flag("direct", direct)), q, v, tau, _steps(dt), gains, damping, coulomb,
-        reversal, external, momentum, known_effort)
+        model, data, threads, int(flag("direct", direct)), q, v, tau, _steps(dt), gains,
+        damping, coulomb, reversal, external, momentum, known_effort)
     return ObserverState(*found)
 
 
