@@ -352,10 +352,15 @@ def _positive(weights: ArrayLike | None, count: int) -> ArrayLike | None:
     """Validate weights, a number for each of some rows or torques."""
     if weights is None:
         return None
-    array = np.asarray(weights)
-    if array.dtype.kind in "fiub" and (array.ndim not in (1, 2) or array.shape[-1] != count):
-        raise ValueError(f"weights: expected shape ({count},), or (B, {count}) for a batch, got "
-                         f"{array.shape}")
-    if array.dtype.kind in "fiub" and not (array > 0.0).all():
+    expected = f"weights: expected shape ({count},), or (B, {count}) for a batch"
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:                     # a ragged list
+        raise ValueError(f"{expected}, got a {type(weights).__name__}: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{expected} of real numbers, got {weights!r:.80}")
+    if array.ndim not in (1, 2) or array.shape[-1] != count:
+        raise ValueError(f"{expected}, got {array.shape}")
+    if not (array > 0.0).all():
         raise ValueError(f"weights: expected positive numbers, got {array[~(array > 0.0)].flat[0]}")
     return weights

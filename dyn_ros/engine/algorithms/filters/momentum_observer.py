@@ -28,7 +28,7 @@ from ...kernel import layout as ly
 from ...kernel.compiler import Entry, kernel
 from ...kernel.fields import TAU_IN, Q, V, declare_option, field
 from ...kernel.types import Array, ArrayLike
-from ...model.inputs import finite_array, require_model
+from ...model.inputs import finite_array, flag, require_model
 from ...model.model import Model
 from ..dynamics.friction import friction_effort
 from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
@@ -282,14 +282,14 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         model, "friction_velocity", friction_velocity)
     damping, coulomb = losses(model, friction)
     found: tuple[Array, Array, Array] = step(
-        model, data, threads, int(direct), q, v, tau, _steps(dt), gains, damping, coulomb,
-        reversal, external, momentum, known_effort)
+        model, data, threads, int(flag("direct", direct)), q, v, tau, _steps(dt), gains,
+        damping, coulomb, reversal, external, momentum, known_effort)
     return ObserverState(*found)
 
 
 def losses(model: Model, friction: bool) -> tuple[Array, Array]:
     """Damping and Coulomb friction of the model, or zeros."""
-    if not friction:
+    if not flag("friction", friction):
         return np.zeros(model.nv), np.zeros(model.nv)
     return model.damping, model.friction
 
@@ -320,7 +320,10 @@ def _numbers(model: Model, name: str, value: float | ArrayLike, limit: str,
 
 def _steps(dt: float | ArrayLike) -> Array:
     """The steps as a column, or a ValueError."""
-    array = np.asarray(dt)
+    try:
+        array = np.asarray(dt)
+    except ValueError:                              # a ragged list
+        array = np.array(None)
     if array.dtype.kind not in "fiub" or array.ndim > 1 or not (array >= 0.0).all():
         raise ValueError(f"dt: expected a number of at least 0, or one for each state, got "
                          f"{dt!r:.80}")

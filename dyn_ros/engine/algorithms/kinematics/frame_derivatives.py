@@ -21,6 +21,7 @@ from ...kernel.fields import CLASSICAL, FRAME, POINT, REFERENCE_FRAME, A, Q, V, 
 from ...kernel.lanes import load
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_selector
+from ...model.inputs import flag
 from ...model.model import Model
 from . import frames
 
@@ -245,5 +246,6 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     >>> np.allclose(da_da, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
     True
     """
-    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | bool(classical)
+    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | flag(
+        "classical", classical)
     return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)

@@ -24,6 +24,7 @@ from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.lanes import constant, load
 from ...kernel.types import Array, ArrayLike
+from ...model.inputs import flag
 from ...model.model import Model
 from ..kinematics import root_axes as ra
 
@@ -210,9 +211,9 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     bodies: Array = _joint_torque(model, data, threads, q, v, a)
     rates, accelerations = np.asarray(v, float), np.asarray(a, float)
     parts = [bodies]
-    if armature:
+    if flag("armature", armature):
         parts.append(_diagonal(accelerations, bodies))
-    if friction:
+    if flag("friction", friction):
         parts += [_diagonal(rates, bodies), _diagonal(np.sign(rates), bodies),
                   _diagonal(np.ones(model.nv), bodies)]
     return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies
