@@ -7,6 +7,7 @@ import functools
 import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,8 @@ class Field(NamedTuple):
     size: int = SINGLE
 
 
-class Definition(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Definition:
     """A message, and all messages in it.
 
     Attributes
@@ -70,6 +72,7 @@ def _numbers(types: dict[str, tuple[Field, ...]], name: str) -> tuple[str, int] 
         count * max(field.size, 1) for field, (_, count) in zip(fields, blocks))
 
 
+@functools.lru_cache(maxsize=256)
 def parse(name: str, text: str) -> Definition:
     """Read a definition as recordings contain it: followed by those of all messages in it.
 
