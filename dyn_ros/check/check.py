@@ -152,7 +152,8 @@ def _misplaced(findings: Sequence[Finding]) -> int:
 def _link_inertia(inertial: Any) -> LinkInertia:
     origin = urdf.child(inertial.element, "origin")
     rpy = "0 0 0" if origin is None else origin.get("rpy", "0 0 0")
-    return LinkInertia(inertial.mass, urdf.placement_of(inertial), rpy, urdf.rotational_of(inertial))
+    return LinkInertia(inertial.mass, urdf.placement_of(inertial), rpy,
+                       urdf.rotational_of(inertial))
 
 
 def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
@@ -178,8 +179,8 @@ def _link_findings(links: Mapping[str, LinkInertia], extents: Extents,
 
 def _robot_size(robot: Any) -> float:
     """The largest distance of a joint from the origin of its parent link [m]; 0 if all are 0."""
-    longest = max((float(np.linalg.norm(urdf.placement_of(joint)[:3, 3])) for joint in robot.joints),
-                  default=0.0)
+    lengths = [float(np.linalg.norm(urdf.placement_of(joint)[:3, 3])) for joint in robot.joints]
+    longest = max(lengths, default=0.0)
     return max(longest, SMALLEST_SIZE) if longest > 0.0 else 0.0
 
 

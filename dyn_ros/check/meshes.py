@@ -136,7 +136,7 @@ def _unseen(library: str, missing: Sequence[str], broken: Sequence[str]) -> list
     lines = []
     if library:
         lines.append(f"meshes are not examined: {library} is not installed; "
-                     'pip install "dyn_ros[viewer]"')
+                     'pip install "dyn_ros[check]"')
     if missing:
         lines.append(f"meshes that are not found are not examined ({len(missing)}), such as "
                      f"'{missing[0]}': source the workspace that contains the package, or pass "

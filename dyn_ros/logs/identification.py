@@ -30,16 +30,17 @@ from ..identification.identify import Solution, joint_results, solution
 from ..identification.least_squares import Estimate, block_length, estimate, small_sample
 from ..identification.physical import physical_parameters
 from ..states.joint_states import STALENESS
-from .files import discover, open_source
-from .jobs import Call, Progress, Total, completed
+from .formats import TABLES
+from .formats.sources import discover, open_source
 from .parallel import open_workers
 from .part import read_part
-from .plan import Moment, Part
 from .prepare import Prepared, Request, prepare
 from .recording import read, recording_of
+from .run.jobs import Call, Progress, Total, completed
+from .run.plan import Moment, Part
+from .run.workers import Job, Workers
 from .selection import Selection
 from .stage import Load, Stage, Sums, add
-from .workers import Job, Workers
 
 _FIRST = 16             # parts of which the first estimate is made, at most
 _CUTOFFS = 5            # of these, whose spectra decide the filter
@@ -49,7 +50,6 @@ _PRECISION = 0.05       # of the standard deviation of an estimate
 _MOST = 1_000_000       # samples that are kept in memory
 _SIZE = 8e6             # of a part [bytes]
 _OVERLAP = 1.0          # s, of which the filter drops some
-_TABLES = ".csv", ".parquet"
 
 
 def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *,
@@ -145,7 +145,7 @@ def _samples(path: Path, model: Model, request: Request, cutoff: float | None) -
 
 
 def _is_table(path: Path) -> bool:
-    return path.suffix.lower() in _TABLES
+    return path.suffix.lower() in TABLES
 
 
 def _require_no_contacts(paths: Sequence[Path]) -> None:
@@ -199,11 +199,11 @@ def identify_parts(model: Model, parts: Sequence[Call], workers: Workers, *,
     known = set(some)
     for n in range(_WEIGHTINGS):
         total = _total(workers, stage, parts, known, _from(1.0 - 0.7 * 0.5 ** n, progress))
-        found = _estimate(first, total)
-        if not _depends(stage, found, total):
+        estimated = _estimate(first, total)
+        if not _depends(stage, estimated, total):
             break
-        stage = dataclasses.replace(stage, estimate=found.parameters)
-    result = _final(first, stage, total, found, len(parts), time.perf_counter() - began)
+        stage = dataclasses.replace(stage, estimate=estimated.parameters)
+    result = _final(first, stage, total, estimated, len(parts), time.perf_counter() - began)
     progress(1.0, "done")
     return result
 
@@ -312,29 +312,29 @@ def _from(start: float, progress: Progress) -> Progress:
 def _estimate(first: Solution, total: Sums) -> Estimate:
     problem, before = first.problem, first.fitted
     noise = problem.noise if problem.huber is None else before.estimate.noise
-    found = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
+    estimated = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
                      before.correlations)
-    return found.moved(problem.base, before.shift)
+    return estimated.moved(problem.base, before.shift)
 
 
-def _depends(stage: Stage, found: Estimate, total: Sums) -> bool:
+def _depends(stage: Stage, estimated: Estimate, total: Sums) -> bool:
     """Whether the estimate depends on the one that decided which residuals are outliers.
 
     An error of that one appears in the next one times the fraction of outliers.
     """
-    deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
-    change = np.abs(found.parameters - stage.estimate)[stage.independent] / deviation
+    deviation = np.sqrt(np.maximum(np.diag(estimated.inverse), 1e-300))
+    change = np.abs(estimated.parameters - stage.estimate)[stage.independent] / deviation
     return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1))
 
 
-def _final(first: Solution, stage: Stage, total: Sums, found: Estimate, count: int,
+def _final(first: Solution, stage: Stage, total: Sums, estimated: Estimate, count: int,
            seconds: float) -> Identification:
     """The result, from the sums of all parts."""
     problem, before = first.problem, first.fitted
-    parameters = physical_parameters(problem.unknowns, total.equations, found.noise,
+    parameters = physical_parameters(problem.unknowns, total.equations, estimated.noise,
                                      before.shift, problem.reference, problem.regularization,
                                      before.parameters)
-    fitted = before._replace(estimate=found, parameters=parameters,
+    fitted = before._replace(estimate=estimated, parameters=parameters,
                              outliers=total.outliers / max(total.rows, 1))
     joints = first.joints
     if total.squares.counts[0].any():
@@ -344,7 +344,7 @@ def _final(first: Solution, stage: Stage, total: Sums, found: Estimate, count: i
     if left_out := sum(total.left_out.values()):
         warnings.append(f"{left_out} of {count} parts of the recordings were not used, most of "
                         f"them because: {total.left_out.most_common(1)[0][0]}")
-    spread = (found.inverse @ total.scatter.centered() @ found.inverse
+    spread = (estimated.inverse @ total.scatter.centered() @ estimated.inverse
               * small_sample(int(total.scatter.blocks), len(problem.base), stage.model.nv))
     return first._replace(fitted=fitted, joints=joints, warnings=tuple(warnings)).identification(
         spread, int(total.scatter.blocks), total.size, seconds)

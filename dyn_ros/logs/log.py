@@ -5,27 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .. import __version__
-from . import write_bag, write_parquet
-from .jobs import Call, Jobs, Progress
 from .observed import Settings
 from .part import read_part
-from .plan import Part
 from .prepare import Prepared, Request, prepare
-from .quantities import Table, compute
+from .quantities import compute
 from .recording import incomplete_of, notes_of, thinned
-from .results import Folder, Origin, alone, folders
+from .run.jobs import Call, Jobs, Progress
+from .run.plan import Part
+from .run.workers import Failure, Workers
 from .selection import Selection
-from .summary import Summary
-from .workers import Failure, Workers
+from .write import bag, parquet
+from .write.columns import Table
+from .write.results import Folder, Origin, alone, folders
+from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
 Value = TypeVar("Value")
@@ -39,16 +37,8 @@ class NotWritten(Exception):
 
 @dataclass(frozen=True)
 class Write:
-    """Computes and writes a part of a recording.
-
-    Attributes
-    ----------
-    quantities : tuple of str
-    settings : Settings
-    kind : str
-        "parquet" or "mcap".
-    rate : float or None
-        Rows per second, at most.
+    """Computes and writes a part of a recording, as "parquet" or "mcap", at most so many rows per
+    second.
     """
 
     quantities: tuple[str, ...]
@@ -65,7 +55,7 @@ class Write:
         table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
         if self.rate is not None:
             kept = thinned(part.states.stamp, self.rate)
-            table = _rows(table, kept[part.warm:len(kept) - part.after])
+            table = table.take(kept[part.warm:len(kept) - part.after])
         if len(table):
             self._write(table, file)
         rejected = {reason: [note.messages, note.example]
@@ -77,33 +67,21 @@ class Write:
                 "notes": notes_of(part), "summary": Summary.of(table).to_dict()}
 
     def _write(self, table: Table, file: Path) -> None:
-        module = write_parquet if self.kind == "parquet" else write_bag
+        write = parquet.write if self.kind == "parquet" else bag.write
         try:
-            module.write(table, file)
+            write(table, file)
         except OSError as error:
             raise NotWritten(f"{file}: {error.strerror or error}") from error
-
-
-def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
-    columns = {name: values[kept] for name, values in table.columns.items()}
-    return replace(table, columns=columns, log_time=table.log_time[kept])
 
 
 # -- here
 
 @dataclass
 class Recorded:
-    """A recording, and what became of it.
+    """A recording and the folder of its results, and what became of it.
 
-    Attributes
-    ----------
-    path : Path
-    folder : Folder
-        Of its results.
-    waiting : int
-        Number of parts that are not finished.
-    reasons : dict of str to int
-        What could not be read or computed, and in how many parts.
+    ``waiting`` is the number of parts that are not finished; ``reasons`` are why something could
+    not be read or computed, and in how many parts.
     """
 
     path: Path
@@ -123,35 +101,13 @@ class Recorded:
 
 
 class Log:
-    """Computes quantities of recordings; results that are finished are kept.
+    """Computes quantities of recordings into a folder; results that are finished are kept.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-    request : Request
-    write : Write
-    out : Path
-        The folder of the results.
-    options : dict
-        What the results depend on, as JSON has it.
-    overwrite : bool
-        Replace what is there.
-
-    Attributes
-    ----------
-    recordings : list of Recorded
-    messages : int
-        That were read in this run.
-    states : int
-        Rows of all results.
-    rejected : dict of str to (int, str)
-        Number of messages that were not used, and an example, by reason.
-    notes : dict of str to Path
-        What is unusual about messages, and the first recording in which it is.
-    interval : tuple of two int, optional
-        The first and the last log time of all recordings [ns].
-    summary : Summary
-        Of all results.
+    ``options`` are what the results depend on, as JSON has it; with ``overwrite``, others are
+    replaced. ``messages`` are those read in this run, ``states`` the rows of all results,
+    ``rejected`` the number of messages that were not used and an example, by reason, ``notes`` what
+    is unusual about messages and the first recording in which it is, ``interval`` the first and
+    last log time of all recordings [ns].
     """
 
     def __init__(self, paths: Sequence[Path], request: Request, write: Write, out: Path,
@@ -169,12 +125,8 @@ class Log:
     def run(self, workers: Workers, progress: Progress) -> None:
         """Do everything that is not finished.
 
-        Raises
-        ------
-        ValueError
-            The folder contains results of other options, or another process writes to it.
-        NotWritten
-            Results cannot be written; what is finished remains.
+        A ValueError if the folder contains results of other options, or another process writes to
+        it; `NotWritten` if results cannot be written: what is finished remains.
         """
         with ExitStack() as stack:
             _written(lambda: stack.enter_context(alone(self._out)))
@@ -203,7 +155,7 @@ class Log:
             if done.number is not None:
                 recorded.waiting -= 1
             if not recorded.waiting and self._write.kind == "mcap":
-                _written(partial(write_bag.write_metadata, recorded.folder.path))
+                _written(partial(bag.write_metadata, recorded.folder.path))
 
     def _calls(self, index: int, prepared: Prepared) -> tuple[list[Call], float]:
         """Calls for the parts that are not finished, and the size of those that are."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..engine.kernel.types import Array
-from .quantities import Table
+from ...engine.kernel.types import Array
+from .columns import Table
 
 if TYPE_CHECKING:
     from rich.table import Table as Printed
@@ -22,16 +22,7 @@ _LEFT_OUT = "time", "stamp"
 
 @dataclass(frozen=True)
 class Column:
-    """What is known about the numbers of a column, without those that are NaN.
-
-    Attributes
-    ----------
-    count : int
-    square : float
-        Sum of their squares.
-    lowest, highest : float
-    unit : str
-    """
+    """What is known about the numbers of a column without NaN; ``square`` is the sum of squares."""
 
     count: int
     square: float
@@ -63,13 +54,7 @@ def column(values: Array, unit: str = "") -> Column:
 class Summary:
     """A summary of tables; the sum of two summaries is that of all their tables.
 
-    Parameters
-    ----------
-    rows : int
-        Number of states.
-    seconds : float
-        From the first to the last state of each table [s].
-    columns : dict of str to Column
+    ``seconds`` are those from the first to the last state of each table.
     """
 
     def __init__(self, rows: int = 0, seconds: float = 0.0,

@@ -17,21 +17,12 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ...cdr.decode import Raw
+from . import serialized as ser
+from . import spans as sp
 from .compression import beginning_of_file
-from .source import (
-    LATEST,
-    Channels,
-    CodeOf,
-    Raw,
-    Scan,
-    Span,
-    Topic,
-    codes_of,
-    limited,
-    merged,
-    require_start,
-    ros2_type,
-)
+from .serialized import Channels, CodeOf
+from .spans import Scan, Span, Topic
 
 MAGIC = b"SQLite format 3\0"
 _SPAN = 1 << 21             # bytes
@@ -75,24 +66,17 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def scan(path: Path) -> Scan:
-    """Find the topics and spans of a database.
-
-    Raises
-    ------
-    ValueError
-        It is no database of rosbag2.
-    OSError
-        It cannot be read.
-    """
+    """Find the topics and spans of a database; a ValueError if it is none of rosbag2."""
     with open(path, "rb") as file:
-        if empty := require_start(file, MAGIC, path, "database of sqlite3"):
+        if empty := sp.require_start(file, MAGIC, path, "database of sqlite3"):
             return Scan((), (), empty)
     with closing(_connect(path)) as connection:
         try:
             rows = connection.execute(
                 "SELECT id, name, type, serialization_format FROM topics").fetchall()
-            channels: Channels = tuple((int(number), str(name), ros2_type(str(kind)), str(encoding))
-                                       for number, name, kind, encoding in rows)
+            channels: Channels = tuple(
+                (int(number), str(name), ser.ros2_type(str(kind)), str(encoding))
+                for number, name, kind, encoding in rows)
         except (sqlite3.Error, ValueError, TypeError) as error:
             if path.stat().st_size < _SPAN or "no such" in str(error):
                 return Scan((), (), f"contains no topics of a rosbag2: {error}")
@@ -109,36 +93,37 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
             "SELECT min(id), max(id), count(*) FROM messages").fetchone()
         is_end_known = True
     except sqlite3.Error as error:
-        first, last, count, is_end_known = 1, LATEST, 0, False
+        first, last, count, is_end_known = 1, sp.LATEST, 0, False
         damage = f"is damaged: {error}"
     if first is None:
-        return Scan(merged([Topic(*channel[1:], 0) for channel in channels]), ())
+        return Scan(sp.merged([Topic(*channel[1:], 0) for channel in channels]), ())
     if not isinstance(first, int) or not isinstance(last, int):
         return Scan((), (), f"is damaged: its messages have the numbers {first!r} to {last!r}")
     mean = max(path.stat().st_size // count, 1) if count else _SPAN // _UNKNOWN
     rows = min(max(_SPAN // mean, _FEWEST), _MOST)
     start, failures = first, 0
     while start <= last:
-        stop = min(start + rows, LATEST)
-        found, problem = _examine(connection, start, stop)
-        for number, messages, *_ in found:
+        stop = min(start + rows, sp.LATEST)
+        of_topics, problem = _examine(connection, start, stop)
+        for number, messages, *_ in of_topics:
             total[number] += messages
-        if found:
-            numbers = {number for number, *_ in found}
+        if of_topics:
+            numbers = {number for number, *_ in of_topics}
             subset = tuple(channel for channel in channels if channel[0] in numbers)
-            spans.append(Span(limited(min(each[2] for each in found)),
-                              limited(max(each[3] for each in found)),
-                              mean * sum(each[1] for each in found),
+            spans.append(Span(sp.limited(min(row[2] for row in of_topics)),
+                              sp.limited(max(row[3] for row in of_topics)),
+                              mean * sum(row[1] for row in of_topics),
                               (subset, start, stop)))
         damage = damage or problem
-        failures += bool(problem) or not found
+        failures += bool(problem) or not of_topics
         if sum(total.values()) > count and is_end_known:
             damage = damage or "is damaged: the same rows are found several times"
             break
-        if failures > _FAILURES or not is_end_known and (problem or not found) or stop == LATEST:
+        if (failures > _FAILURES or not is_end_known and (problem or not of_topics)
+                or stop == sp.LATEST):
             break
         start = _next_row(connection, stop)
-    topics = merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
+    topics = sp.merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
     if not damage and sum(total.values()) < count:
         damage = f"is damaged in {count - sum(total.values()):,} messages"
     if damage:
@@ -150,11 +135,11 @@ def _next_row(connection: sqlite3.Connection, start: int) -> int:
     """Number of the first row from a number on; a damaged database may have large gaps."""
     try:
         _limit(connection, _MOST)
-        found, = connection.execute("SELECT min(id) FROM messages WHERE id >= ?", (start,)
+        number, = connection.execute("SELECT min(id) FROM messages WHERE id >= ?", (start,)
                                     ).fetchone()
     except sqlite3.Error:
         return start
-    return max(found, start) if isinstance(found, int) else LATEST
+    return max(number, start) if isinstance(number, int) else sp.LATEST
 
 
 def _limit(connection: sqlite3.Connection, rows: int) -> None:
@@ -182,10 +167,10 @@ def _examine(connection: sqlite3.Connection, start: int, stop: int
             "GROUP BY topic_id", (start, stop)).fetchall(), ""
     except sqlite3.Error:
         rows, error = _whole_rows(connection, start, stop)
-    found: dict[int, list[int]] = {}
+    times: dict[int, list[int]] = {}
     for number, time, _ in rows:
-        found.setdefault(number, []).append(time)
-    return [(number, len(times), min(times), max(times)) for number, times in found.items()], error
+        times.setdefault(number, []).append(time)
+    return [(number, len(times), min(times), max(times)) for number, times in times.items()], error
 
 
 def _whole_rows(connection: sqlite3.Connection, start: int, stop: int
@@ -209,15 +194,9 @@ def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
 
 
 def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-    """Read the messages of a span.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
+    """Read the messages of a span."""
     channels, start, stop = place
-    codes = codes_of(channels, code_of)
+    codes = ser.codes_of(channels, code_of)
     rows: list[tuple[int, int, bytes]] = []
     problem = ""
     if codes:
@@ -237,3 +216,6 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         index[1:, 2] = np.cumsum(index[:-1, 3])
     content = b"".join(contents) if rows else b""
     return Raw(np.frombuffer(content, np.uint8), index, (problem,) if problem else ())
+
+
+FORMAT = ser.serialized(scan, load)

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bags of ROS 1, format 2.0, https://wiki.ros.org/Bags/Format/2.0.
 
-As for MCAP, the headers of all records are read, so that bags without an index can be read.
+The headers of all records are read, so that bags without an index can be read. The library
+`rosbags` refuses them, and needs 90 ms to open a bag of 100,000 messages, which are read in 15 ms
+here.
 """
 from __future__ import annotations
 
@@ -14,25 +16,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...cdr.decode import ROS1, Raw
+from . import serialized as ser
+from . import spans as sp
 from .compression import Damaged, decompress
-from .decode import index_of
-from .decode_kernel import INDEX_ROS1
-from .source import (
-    ROS1,
-    Channels,
-    CodeOf,
-    Raw,
-    Scan,
-    Span,
-    Topic,
-    codes_of,
-    cut,
-    limited,
-    merged,
-    require_start,
-    ros2_type,
-    unread,
-)
+from .index import index_of
+from .index_kernel import INDEX_ROS1
+from .serialized import Channels, CodeOf
+from .spans import Scan, Span, Topic
 
 MAGIC = b"#ROSBAG V2.0\n"
 _MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
@@ -71,7 +62,7 @@ class _Scanner:
             if is_cut:
                 self._forget_last()
                 where = "a chunk" if opcode == _CHUNK else "a record"
-                self.damage = cut(self.path, where, position)
+                self.damage = sp.cut(self.path, where, position)
                 return
             if opcode == 0:
                 self.damage = self.damage or f"is damaged at byte {position:,}"
@@ -122,8 +113,8 @@ class _Scanner:
         number = int.from_bytes(fields.get("conn", b""), "little")
         self.chunks[-1] = last._replace(
             counts={**last.counts, number: len(entries)},
-            start=min(last.start, limited(int(times.min()))),
-            stop=max(last.stop, limited(int(times.max()))))
+            start=min(last.start, sp.limited(int(times.min()))),
+            stop=max(last.stop, sp.limited(int(times.max()))))
 
     def _connect(self, position: int, length: int) -> None:
         self.file.seek(position)
@@ -136,7 +127,7 @@ class _Scanner:
         number = int.from_bytes(fields.get("conn", b""), "little")
         topic = fields.get("topic", b"").decode("utf-8", "replace")
         kind = more.get("type", b"").decode("utf-8", "replace")
-        self.connections.setdefault(number, (topic, ros2_type(kind)))
+        self.connections.setdefault(number, (topic, ser.ros2_type(kind)))
 
     def examine(self) -> None:
         """Read the chunks whose connections or times are unknown."""
@@ -157,27 +148,19 @@ class _Scanner:
 
 
 def _fields(header: bytes) -> dict[str, bytes]:
-    found, position = {}, 0
+    fields, position = {}, 0
     while position + 4 <= len(header):
         length, = struct.unpack_from("<I", header, position)
         name, _, value = header[position + 4:position + 4 + length].partition(b"=")
-        found[name.decode("utf-8", "replace")] = value or b"\0"
+        fields[name.decode("utf-8", "replace")] = value or b"\0"
         position += 4 + length
-    return found
+    return fields
 
 
 def scan(path: Path) -> Scan:
-    """Find the topics and spans of a bag.
-
-    Raises
-    ------
-    ValueError
-        It is no bag of ROS 1, or one of another version.
-    OSError
-        It cannot be read.
-    """
+    """Find the topics and spans of a bag; a ValueError if it is none, or one of another version."""
     with open(path, "rb") as file:
-        if empty := require_start(file, MAGIC, path, "bag of format 2.0"):
+        if empty := sp.require_start(file, MAGIC, path, "bag of format 2.0"):
             return Scan((), (), empty)
         scanner = _Scanner(file, path)
         scanner.scan()
@@ -193,7 +176,7 @@ def scan(path: Path) -> Scan:
             subset = tuple(channel for channel in channels if channel[0] in chunk.counts)
             spans.append(Span(chunk.start, chunk.stop, chunk.size, (subset, tuple(chunk[:4]))))
     topics = [Topic(*channel[1:], total[channel[0]]) for channel in channels]
-    return Scan(merged(topics), tuple(spans), scanner.damage)
+    return Scan(sp.merged(topics), tuple(spans), scanner.damage)
 
 
 def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[NDArray[np.uint8], str]:
@@ -209,20 +192,17 @@ def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[NDArray[np.uint8],
 
 
 def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-    """Read the messages of a span.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
+    """Read the messages of a span."""
     channels, chunk = place
-    codes = codes_of(channels, code_of)
+    codes = ser.codes_of(channels, code_of)
     if not codes:
         return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
     with open(path, "rb") as file:
         content, problem = _content(file, chunk)
     index, end = index_of(INDEX_ROS1, content, codes)
     if end < len(content) and len(content) >= chunk[3]:
-        problem = unread(chunk[0], len(content) - end, len(content))
+        problem = sp.unread(chunk[0], len(content) - end, len(content))
     return Raw(content, index, (problem,) if problem else ())
+
+
+FORMAT = ser.serialized(scan, load)

@@ -14,13 +14,13 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from .. import __version__
-from ..cdr.template import Template
-from ..engine.kernel.types import Array
+from ... import __version__
+from ...cdr.template import Template
+from ...engine.kernel.types import Array
 from . import messages
 from .atomic import whole_file
+from .columns import AXES, INERTIA, Table
 from .messages import CENTROIDAL, JOINT_STATE, NUMBER, ODOMETRY
-from .quantities import Table
 
 _ROWS = 1 << 13         # states whose messages are in memory at a time
 _TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/dynamics/torque",
@@ -29,7 +29,6 @@ _TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/d
 _NUMBERS = {"energy.kinetic": "/dynamics/energy/kinetic",
             "energy.potential": "/dynamics/energy/potential",
             "energy.total": "/dynamics/energy/total", "power.total": "/dynamics/power/total"}
-_INERTIA = "ixx", "ixy", "ixz", "iyy", "iyz", "izz"
 _MOMENTA = "com_velocity", "linear_momentum", "angular_momentum"
 _PLANAR_TWIST = 0, 1, 5         # linear x, y, angular z
 
@@ -46,19 +45,8 @@ class _Sent(NamedTuple):
 def write(table: Table, path: str | Path) -> None:
     """Write an MCAP file, completely or not at all.
 
-    Parameters
-    ----------
-    table : Table
-        With the quantity "state", the file also contains the joint states, and the odometry of a
-        base that moves.
-    path : str or Path
-
-    Raises
-    ------
-    ImportError
-        The package mcap is not installed.
-    OSError
-        The file cannot be written, such as on a full disk.
+    With the quantity "state", it also contains the joint states, and the odometry of a base that
+    moves.
     """
     with whole_file(Path(path)) as file:
         _write(table, file)
@@ -75,34 +63,28 @@ def _write(table: Table, file: IO[bytes]) -> None:
     schemas: dict[str, int] = {}
     counts: dict[str, int] = {}
     for start in range(0, len(table), _ROWS):
-        part = _part(table, slice(start, start + _ROWS))
-        sent = list(_messages(part))
-        for each in sent:
-            if each.topic in channels:
+        block = table.take(slice(start, start + _ROWS))
+        sent = list(_messages(block))
+        for one in sent:
+            if one.topic in channels:
                 continue
-            if each.type not in schemas:
-                schemas[each.type] = writer.register_schema(
-                    each.type, "ros2msg", messages.definition(each.type).encode())
-            channels[each.topic] = writer.register_channel(
-                each.topic, "cdr", schemas[each.type], {"offered_qos_profiles": ""})
+            if one.type not in schemas:
+                schemas[one.type] = writer.register_schema(
+                    one.type, "ros2msg", messages.definition(one.type).encode())
+            channels[one.topic] = writer.register_channel(
+                one.topic, "cdr", schemas[one.type], {"offered_qos_profiles": ""})
         for row, topic, content in _in_order(sent):
-            time = int(part.log_time[row])
+            time = int(block.log_time[row])
             counts[topic] = counts.get(topic, 0) + 1
             writer.add_message(channels[topic], time, content, time, counts[topic])
     writer.finish()
 
 
-def _part(table: Table, rows: slice) -> Table:
-    return Table({name: values[rows] for name, values in table.columns.items()},
-                 table.log_time[rows], table.units, table.names, table.position_names, table.frame,
-                 table.world, table.base)
-
-
 def _in_order(sent: Sequence[_Sent]) -> Iterator[tuple[int, str, bytes]]:
     """Yield row, topic and bytes of messages, row by row."""
-    rows = np.concatenate([each.rows for each in sent]) if sent else np.zeros(0, int)
-    topics = [each.topic for each in sent for _ in each.content]
-    content = [one for each in sent for one in each.content]
+    rows = np.concatenate([one.rows for one in sent]) if sent else np.zeros(0, int)
+    topics = [one.topic for one in sent for _ in one.content]
+    content = [one for one in sent for one in one.content]
     for k in np.argsort(rows, kind="stable").tolist():
         yield int(rows[k]), topics[k], content[k]
 
@@ -176,10 +158,10 @@ def _odometry(table: Table, first: int) -> _Sent:
 
 def _centroidal(table: Table) -> _Sent:
     columns = table.columns
-    vectors = {name: np.stack([columns[f"{name}.{axis}"] for axis in "xyz"], axis=1)
+    vectors = {name: np.stack([columns[f"{name}.{axis}"] for axis in AXES], axis=1)
                for name in ("com", *_MOMENTA)}
     inertia = np.column_stack([columns["mass"], vectors["com"], *(
-        columns[f"locked_inertia.{name}"] for name in _INERTIA)])
+        columns[f"locked_inertia.{name}"] for name in INERTIA)])
     values = {"mass": columns["mass"], "locked_inertia": inertia, **vectors,
               "velocity_valid": ~np.isnan(columns["linear_momentum.x"])}
     return _filled(table, "/centroidal/state", CENTROIDAL, messages.centroidal_state(table.world),
@@ -198,21 +180,11 @@ class _File(NamedTuple):
 
 
 def write_metadata(folder: str | Path) -> None:
-    """Write the metadata.yaml that makes the MCAP files of a folder one bag of rosbag2.
-
-    Parameters
-    ----------
-    folder : str or Path
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
+    """Write the metadata.yaml that makes the MCAP files of a folder one bag of rosbag2."""
     place = Path(folder)
     files = [_read(path) for path in sorted(place.glob("*.mcap"))]
     with whole_file(place / "metadata.yaml") as file:
-        file.write(_metadata([each for each in files if each.topics]).encode())
+        file.write(_metadata([one for one in files if one.topics]).encode())
 
 
 def _read(path: Path) -> _File:
@@ -223,19 +195,19 @@ def _read(path: Path) -> _File:
     if summary is None or summary.statistics is None:
         raise ValueError(f"{path}: expected a file with a summary, which files written by dyn_ros "
                          "have; remove it, and compute its quantities again")
-    found = summary.statistics
+    statistics = summary.statistics
     topics = {channel.topic: (summary.schemas[channel.schema_id].name,
-                              found.channel_message_counts.get(number, 0))
+                              statistics.channel_message_counts.get(number, 0))
               for number, channel in summary.channels.items()}
-    return _File(path.name, found.message_start_time, found.message_end_time, topics)
+    return _File(path.name, statistics.message_start_time, statistics.message_end_time, topics)
 
 
 def _metadata(files: Sequence[_File]) -> str:
-    start = min((each.start for each in files), default=0)
-    stop = max((each.stop for each in files), default=0)
+    start = min((file.start for file in files), default=0)
+    stop = max((file.stop for file in files), default=0)
     total: dict[str, tuple[str, int]] = {}
-    for each in files:
-        for topic, (kind, count) in each.topics.items():
+    for file in files:
+        for topic, (kind, count) in file.topics.items():
             total[topic] = kind, total.get(topic, (kind, 0))[1] + count
     lines = ["rosbag2_bagfile_information:", "  version: 5", "  storage_identifier: mcap",
              "  duration:", f"    nanoseconds: {stop - start}",
@@ -248,11 +220,11 @@ def _metadata(files: Sequence[_File]) -> str:
                   f"      message_count: {count}"]
     lines += ['  compression_format: ""', '  compression_mode: ""',
               "  relative_file_paths:" + (" []" if not files else "")]
-    lines += [f"    - {json.dumps(each.name)}" for each in files]
+    lines += [f"    - {json.dumps(file.name)}" for file in files]
     lines.append("  files:" + (" []" if not files else ""))
-    for each in files:
-        lines += [f"    - path: {json.dumps(each.name)}", "      starting_time:",
-                  f"        nanoseconds_since_epoch: {each.start}", "      duration:",
-                  f"        nanoseconds: {each.stop - each.start}",
-                  f"      message_count: {sum(count for _, count in each.topics.values())}"]
+    for file in files:
+        lines += [f"    - path: {json.dumps(file.name)}", "      starting_time:",
+                  f"        nanoseconds_since_epoch: {file.start}", "      duration:",
+                  f"        nanoseconds: {file.stop - file.start}",
+                  f"      message_count: {sum(count for _, count in file.topics.values())}"]
     return "\n".join(lines) + "\n"

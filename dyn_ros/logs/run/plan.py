@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-from .source import Span
+from ..formats.spans import Span
 
 Moment: TypeAlias = "float | str | datetime.datetime"
 """Seconds since the epoch, an ISO date, or ``"+S"``: seconds after the start of a recording."""
@@ -38,21 +38,9 @@ class Planned(Protocol):
 class Part(NamedTuple):
     """A part of a recording: the states whose last message was recorded in an interval.
 
-    Attributes
-    ----------
-    path : str
-        Of the recording.
-    number : int
-        Its place among the parts, from 0.
-    start, stop : int
-        Half-open interval of log times [ns].
-    spans : tuple of Span
-        Those that contain messages of the interval, and of the time before and after it that is
-        read as well.
-    size : int
-        Uncompressed size of those that start in the interval [bytes].
-    begin, end : int
-        Half-open interval of the log times that are read [ns].
+    ``start`` and ``stop`` bound it, half-open; ``begin`` and ``end`` what is read, which is more
+    [ns, log time]. The number is its place among the parts, from 0; the spans are those that are
+    read; the size is that of those that start in the interval [bytes, uncompressed].
     """
 
     path: str
@@ -128,11 +116,11 @@ def moment(value: Moment, start: int, name: str = "time") -> int:
 
     A ValueError names the argument if it is none.
     """
-    found = _nanoseconds(value, start)
-    if found is None:
+    nanoseconds = _nanoseconds(value, start)
+    if nanoseconds is None:
         raise ValueError(f"{name}: expected seconds since the epoch, a date in ISO format such as "
                          f"2025-03-01T12:00, or +S, seconds after the start; got {value!r:.80}")
-    return found
+    return nanoseconds
 
 
 def _nanoseconds(value: Moment, start: int) -> int | None:
