@@ -14,13 +14,8 @@ from ..cdr.definition import DTYPES, definition_of
 from ..cdr.layout import PLAIN, Item
 from ..cdr.reader import Layout, Reader
 from ..engine.kernel.types import Array
-<<<<<<< HEAD
-from ..viewer.scene.groups import PlainMarker, plain_marker
-from .cdr_parser import deserialized
-=======
 from ..viewer.scene.marker_arrays import PlainMarker, plain_marker
-from .cdr_parser import HEADER, MAX_LAYOUTS, PLAIN, Parser, deserialized
->>>>>>> origin/main
+from .cdr_parser import deserialized
 
 _VARYING = frozenset(("header.stamp", "id", "action", "pose", "scale", "color", "points", "colors"))
 _INTEGERS, _FLOATS, _DOUBLES = (DTYPES[name] for name in ("int32", "float32", "float64"))
