@@ -102,13 +102,7 @@ class ViewerNode(BaseNode):
     # Lifecycle
 
     def start(self) -> None:
-        """Serve the page, unless autostart is false.
-
-        Raises
-        ------
-        ValueError
-            The page cannot be served.
-        """
+        """Serve the page, unless autostart is false; a ValueError if it cannot be served."""
         super().start()
         if self.parameters.values["autostart"] and self.session is None:
             raise ValueError(self.report.count.last_rejection)
