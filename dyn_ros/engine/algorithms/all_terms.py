@@ -283,19 +283,9 @@ def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the results until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
     only : sequence of str, optional
         Names of the terms to compute, fields of ``Terms``; other fields of ``data`` do not change.
         Default: all.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

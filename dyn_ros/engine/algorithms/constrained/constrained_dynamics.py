@@ -91,13 +91,6 @@ def constrained_dynamics(
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     frame : str or int, or sequence of these
         The constrained frame, by name or index; or one for each direction. Any frame that a joint
         moves.

@@ -194,18 +194,6 @@ def contact_jacobian(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Featherstone (2008), section 4.1; O(m d) for m rows and a tree of depth d.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (m, nv) ndarray
@@ -238,17 +226,8 @@ def delassus_matrix(model: Model, data: Data, q: ArrayLike, contacts: Sequence[C
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -283,17 +262,8 @@ def delassus_inverse(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -327,17 +297,8 @@ def delassus_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         Added to the diagonal, 0 or more; for contacts in WORLD to that of the rows at c1.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -244,11 +244,6 @@ def operational_space_inertia(
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     frame : str or int
         Name or index of a frame that a joint moves: link, joint or fixed joint.
     reference_frame : ReferenceFrame
@@ -257,8 +252,6 @@ def operational_space_inertia(
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -295,11 +288,6 @@ def dynamically_consistent_inverse(
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     frame : str or int
         Name or index of a frame that a joint moves: link, joint or fixed joint.
     reference_frame : ReferenceFrame
@@ -308,8 +296,6 @@ def dynamically_consistent_inverse(
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -346,11 +332,6 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     frame : str or int
         Name or index of a frame that a joint moves: link, joint or fixed joint.
     reference_frame : ReferenceFrame
@@ -359,8 +340,6 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -399,11 +378,6 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
     frame : str or int
@@ -414,8 +388,6 @@ def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         The pose, or the position of the frame's origin.
     damping : float
         Added to the diagonal of J M^-1 J', 0 or more, to avoid large numbers near singularities.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

@@ -193,16 +193,6 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
     coordinate; its armature counts completely. If there are mimic joints, H of the joints behind
     each joint is factored; O(n^4) in the worst case.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     Yaba : (njoints, 6, 6) ndarray
@@ -213,9 +203,6 @@ def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular because of a joint behind another one; names the first joint
         from the tips that moves no inertia.

@@ -139,16 +139,6 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
     tree of depth d. If mimic joints couple branches, each entry above the diagonal can be nonzero.
     M includes ``model.armature``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     U : (nv, nv) ndarray
@@ -162,9 +152,6 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -186,15 +173,8 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector, such as torques and forces [N m, N].
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -205,9 +185,6 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -230,15 +207,8 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector, such as accelerations [rad/s2, m/s2].
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -246,12 +216,6 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         For accelerations b, torques and forces [N m, N]. For a single state, an array that the next
         call of this function with ``data`` overwrites; for a batch, a new array with a leading
         batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -271,15 +235,8 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -289,9 +246,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -313,15 +267,8 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -331,9 +278,6 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -355,15 +299,8 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -373,9 +310,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -397,15 +331,8 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -415,9 +342,6 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

@@ -127,19 +127,6 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
     Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.2; O(n). The matrices map motions
     to momenta, with linear parts first.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like, optional
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
-        default.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     Ycrb, oYcrb : (njoints, 6, 6) ndarray
@@ -150,12 +137,6 @@ def composite_inertias(model: Model, data: Data, q: ArrayLike, v: ArrayLike | No
         do not depend on the joint's own motion [kg/s, kg m/s, kg m2/s].
         For a single state, ``data.Ycrb`` and so on; for a batch, new arrays with a leading batch
         axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------

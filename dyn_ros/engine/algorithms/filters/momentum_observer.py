@@ -227,13 +227,6 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the results until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    v : (nv,) or (B, nv) array_like
-        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
     tau : (nv,) or (B, nv) array_like
         Joint efforts measured with q and v [N m, N]; zero for a floating base.
     dt : float or (B,) array_like
@@ -249,8 +242,6 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         m/s]; with 0 it is that of ``joint_friction``.
     direct : bool
         Multiply the change of velocity by M instead of subtracting momenta.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

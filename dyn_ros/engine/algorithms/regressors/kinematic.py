@@ -86,21 +86,6 @@ def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str
     Columns of joints that do not move the frame are zero. Hollerbach, Khalil and Gautier (2016);
     O(d) for a frame at depth d.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    frame : str or int
-        Name or index of a frame: link, joint or fixed joint.
-    reference_frame : ReferenceFrame
-        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
-        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     (6, 6 njoints) ndarray
@@ -136,18 +121,11 @@ def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     joint : str or int
         Name or index of a joint, in ``model.joint_names``.
     reference_frame : ReferenceFrame
         WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint's
         frame, at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
