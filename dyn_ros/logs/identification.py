@@ -122,12 +122,9 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         samples = [_samples(path, model, request, cutoff) for path in paths]
         return identify_samples(model, samples, progress=progress, **options)
     _require_no_contacts(paths)
-    processes = open_workers(workers, scheduler)
-    try:
+    with open_workers(workers, scheduler) as processes:
         parts = _all_parts(processes, paths, request)
         return identify_parts(model, parts, processes, cutoff=cutoff, progress=progress, **options)
-    finally:
-        processes.close()
 
 
 def _states(paths: Sequence[Path], model: Model) -> float:
