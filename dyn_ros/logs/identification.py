@@ -30,16 +30,17 @@ from ..identification.identify import Solution, joint_results, solution
 from ..identification.least_squares import Estimate, block_length, estimate, small_sample
 from ..identification.physical import physical_parameters
 from ..states.joint_states import STALENESS
-from .files import discover, open_source
-from .jobs import Call, Progress, Total, completed
+from .formats import TABLES
+from .formats.sources import discover, open_source
 from .parallel import open_workers
 from .part import read_part
-from .plan import Moment, Part
 from .prepare import Prepared, Request, prepare
 from .recording import read, recording_of
+from .run.jobs import Call, Progress, Total, completed
+from .run.plan import Moment, Part
+from .run.workers import Job, Workers
 from .selection import Selection
 from .stage import Load, Stage, Sums, add
-from .workers import Job, Workers
 
 _FIRST = 16             # parts of which the first estimate is made, at most
 _CUTOFFS = 5            # of these, whose spectra decide the filter
@@ -49,7 +50,6 @@ _PRECISION = 0.05       # of the standard deviation of an estimate
 _MOST = 1_000_000       # samples that are kept in memory
 _SIZE = 8e6             # of a part [bytes]
 _OVERLAP = 1.0          # s, of which the filter drops some
-_TABLES = ".csv", ".parquet"
 
 
 def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *,
@@ -145,7 +145,7 @@ def _samples(path: Path, model: Model, request: Request, cutoff: float | None) -
 
 
 def _is_table(path: Path) -> bool:
-    return path.suffix.lower() in _TABLES
+    return path.suffix.lower() in TABLES
 
 
 def _require_no_contacts(paths: Sequence[Path]) -> None:

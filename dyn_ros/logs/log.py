@@ -5,27 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .. import __version__
-from . import write_bag, write_parquet
-from .jobs import Call, Jobs, Progress
 from .observed import Settings
 from .part import read_part
-from .plan import Part
 from .prepare import Prepared, Request, prepare
-from .quantities import Table, compute
+from .quantities import compute
 from .recording import incomplete_of, notes_of, thinned
-from .results import Folder, Origin, alone, folders
+from .run.jobs import Call, Jobs, Progress
+from .run.plan import Part
+from .run.workers import Failure, Workers
 from .selection import Selection
-from .summary import Summary
-from .workers import Failure, Workers
+from .write import bag, parquet
+from .write.columns import Table
+from .write.results import Folder, Origin, alone, folders
+from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
 Value = TypeVar("Value")
@@ -65,7 +63,7 @@ class Write:
         table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
         if self.rate is not None:
             kept = thinned(part.states.stamp, self.rate)
-            table = _rows(table, kept[part.warm:len(kept) - part.after])
+            table = table.take(kept[part.warm:len(kept) - part.after])
         if len(table):
             self._write(table, file)
         rejected = {reason: [note.messages, note.example]
@@ -77,16 +75,11 @@ class Write:
                 "notes": notes_of(part), "summary": Summary.of(table).to_dict()}
 
     def _write(self, table: Table, file: Path) -> None:
-        module = write_parquet if self.kind == "parquet" else write_bag
+        write = parquet.write if self.kind == "parquet" else bag.write
         try:
-            module.write(table, file)
+            write(table, file)
         except OSError as error:
             raise NotWritten(f"{file}: {error.strerror or error}") from error
-
-
-def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
-    columns = {name: values[kept] for name, values in table.columns.items()}
-    return replace(table, columns=columns, log_time=table.log_time[kept])
 
 
 # -- here
@@ -203,7 +196,7 @@ class Log:
             if done.number is not None:
                 recorded.waiting -= 1
             if not recorded.waiting and self._write.kind == "mcap":
-                _written(partial(write_bag.write_metadata, recorded.folder.path))
+                _written(partial(bag.write_metadata, recorded.folder.path))
 
     def _calls(self, index: int, prepared: Prepared) -> tuple[list[Call], float]:
         """Calls for the parts that are not finished, and the size of those that are."""

@@ -17,15 +17,15 @@ import numpy as np
 from ..engine.model.model import RootJoint
 from ..states.joint_states import STALENESS
 from . import kernels
-from .files import discover
-from .jobs import Call, Done, Jobs, Progress
+from .formats.sources import discover
 from .part import read_part
-from .plan import Moment, Part
 from .prepare import Prepared, Request, prepare, robot_of
 from .recording import Recording, recording_of, thinned
-from .results import Origin
+from .run.jobs import Call, Done, Jobs, Progress
+from .run.plan import Moment, Part
+from .run.workers import LocalWorkers, Workers
 from .selection import Base, Robot, Selection
-from .workers import LocalWorkers, Workers
+from .write.results import Origin
 
 _LISTED = 5             # failures in a warning
 
@@ -134,7 +134,7 @@ def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
         if workers is not None:
             raise ValueError("workers: expected None with a scheduler, which knows its workers, "
                              f"got {workers!r}")
-        from .cluster import ClusterWorkers
+        from .run.cluster import ClusterWorkers
         return ClusterWorkers(scheduler)
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")

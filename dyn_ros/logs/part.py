@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .decode import Decoder, Messages
-from .files import read_span
-from .plan import Part
+from ..cdr.decode import Decoder, Messages
+from .formats.sources import read_span
+from .formats.spans import Span
+from .run.plan import Part
 from .selection import Owners, Selection
-from .source import Span
 from .states import Note, States
 
 Progress = Callable[[int, int], object]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..states.joint_states import STALENESS
-from . import plan as plans
-from .files import open_source
-from .plan import Moment
+from .formats.sources import open_source
+from .run import plan as plans
+from .run.plan import Moment
 from .selection import Base, Robot, Selection, select
 
 

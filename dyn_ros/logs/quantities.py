@@ -9,8 +9,7 @@ NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,74 +19,17 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
-from ..observer.session import Index, runs
+from ..observer.session import runs
 from .observed import Selection, Settings, is_moving_known, observe, row_values, select
-
-QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
-              "power")
-"""The names of all quantities, in the order of their columns."""
+from .write import columns
+from .write.columns import Table
 
 _CHUNK = 1 << 13        # states: their intermediate results remain in the caches
 _SETTLED = 16.0         # periods of the cutoff after which the ends of the states no longer matter
 _FEWEST = 4             # samples of a run that is differentiated
-_INERTIA = "ixx", "ixy", "ixz", "iyy", "iyz", "izz"
 _OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg"),
              "energy": ("kinetic_energy", "potential_energy")}
-REQUIREMENTS = {"nle": "velocities", "torque": "velocities", "residual": "velocities and efforts",
-                "external": "velocities and efforts", "power": "velocities and efforts"}
-"""What a recording has to contain, besides positions."""
-
 _NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Columns of numbers, a row for each state.
-
-    Attributes
-    ----------
-    columns : dict of str to (n,) ndarray
-        "time" [s] and "stamp" [ns], since 1970, then a column for each number.
-    log_time : (n,) ndarray of int64
-        When the message was recorded that completed the state [ns].
-    units : dict of str to str
-        The unit of each column.
-    names, position_names : list of str
-        The coordinates of the selected joints: of velocities and efforts, and of positions.
-    frame, world : str
-        In which frame torques and positions in the world are expressed, as in messages.
-    base : str
-        The kind of a base that moves and is selected, "floating" or "planar"; empty: none.
-    """
-
-    columns: dict[str, Any]
-    log_time: Index
-    units: dict[str, str] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    position_names: list[str] = field(default_factory=list)
-    frame: str = ""
-    world: str = ""
-    base: str = ""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.log_time)
-
-
-def known_quantities(names: Iterable[str]) -> tuple[str, ...]:
-    """The quantities in the order of their columns, each once.
-
-    Raises
-    ------
-    ValueError
-        An unknown name, or none at all.
-    """
-    wanted = list(names)
-    unknown = [name for name in wanted if name not in QUANTITIES]
-    if unknown or not wanted:
-        raise ValueError(f"quantities: expected some of {', '.join(QUANTITIES)}; got "
-                         + (", ".join(map(repr, unknown)) or "none"))
-    return tuple(name for name in QUANTITIES if name in wanted)
 
 
 def overlap(quantities: Collection[str], settings: Settings) -> tuple[float, float]:
@@ -102,33 +44,13 @@ def overlap(quantities: Collection[str], settings: Settings) -> tuple[float, flo
 
 def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
             settings: Settings | None = None, after: int = 0) -> Table:
-    """Compute quantities of states.
+    """Compute quantities of states, which are in the order in which they were recorded.
 
-    Parameters
-    ----------
-    model : Model
-    states : States
-        In order of the times at which they were recorded.
-    warm : int
-        Number of states at the beginning that only prepare for the others: see ``overlap``.
-    quantities : sequence of str
-        Some of ``QUANTITIES``.
-    settings : Settings, optional
-    after : int
-        Number of states at the end that belong to others.
-
-    Returns
-    -------
-    Table
-        Without the first ``warm`` and the last ``after`` states.
-
-    Raises
-    ------
-    ValueError
-        An unknown quantity, or a setting that does not fit the model.
+    The first ``warm`` and the last ``after`` states only prepare for the others, see ``overlap``,
+    and are not in the table.
     """
     settings = settings or Settings()
-    wanted = known_quantities(quantities)
+    wanted = columns.known_quantities(quantities)
     selected = select(model, settings.joints)
     own = slice(warm, len(states.stamp) - after)
     made = _Maker(model, states, own, settings, selected)
@@ -272,11 +194,11 @@ class _Maker:
         self._add_vector("com_velocity", speed, "m/s")
         self._add_vector("linear_momentum", (fx, fy, fz), "kg m/s")
         self._add_vector("angular_momentum", (mx, my, mz), "kg m2/s")
-        for name, numbers in zip(_INERTIA, body.rotational):
+        for name, numbers in zip(columns.INERTIA, body.rotational):
             self.add(f"locked_inertia.{name}", numbers, "kg m2")
 
     def _add_vector(self, name: str, numbers: Any, unit: str) -> None:
-        for axis, values in zip("xyz", numbers):
+        for axis, values in zip(columns.AXES, numbers):
             self.add(f"{name}.{axis}", values, unit)
 
     def energy(self, terms: dict[str, Array]) -> None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated
-from .files import open_source
+from .formats.sources import open_source
 from .part import PartStates, Progress, read_part
-from .plan import Moment, plan
+from .run.plan import Moment, plan
 from .selection import Base, Robot, Selection, select
 from .states import Note, States
 

@@ -10,15 +10,14 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
 from .collect import Collector
-from .decode import Decoder, Messages
-from .source import CDR, JOINT_STATE, ODOMETRY, ROS1, TABLE, Span, Topic
+from .formats.spans import DECODABLE, Span, Topic
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
-_READABLE = (CDR, ROS1, TABLE)
 _SAMPLED = 100          # spans that are searched for topics without messages
 
 
@@ -200,12 +199,12 @@ def _odometry(source: Described, given: str | None) -> tuple[str, ...]:
 
 def _readable(source: Described, kind: str) -> list[str]:
     return list(dict.fromkeys(topic.name for topic in source.topics
-                              if topic.type == kind and topic.encoding in _READABLE))
+                              if topic.type == kind and topic.encoding in DECODABLE))
 
 
 def _unreadable(source: Described) -> str:
     found = [f"{topic.name} ({topic.encoding})" for topic in source.topics
-             if topic.type == JOINT_STATE and topic.encoding not in _READABLE]
+             if topic.type == JOINT_STATE and topic.encoding not in DECODABLE]
     return f"; encodings that cannot be read: {abbreviated(found)}" if found else ""
 
 

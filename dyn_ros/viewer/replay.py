@@ -28,13 +28,13 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
-from ..logs.files import Source, open_source
+from ..logs.formats.sources import Source, open_source
 from ..logs.kernels import KERNELS
 from ..logs.observed import Settings
 from ..logs.part import read_part
-from ..logs.plan import Part, plan
 from ..logs.quantities import compute, overlap
 from ..logs.recording import warnings_of
+from ..logs.run.plan import Part, plan
 from ..logs.selection import ODOMETRY, Selection, select
 from .actor import Actor
 from .page.replay_panel import ReplayPanel

@@ -11,7 +11,8 @@ from logs.states import ARM7, START, States, model_of, moving
 
 import dyn_ros
 from dyn_ros.logs.observed import Settings, observe, select
-from dyn_ros.logs.quantities import QUANTITIES, compute, overlap
+from dyn_ros.logs.quantities import compute, overlap
+from dyn_ros.logs.write.columns import QUANTITIES
 
 VALUES = {"root_joint": "fixed", "gravity": (0.0, 0.0, -9.81), "mimic": "project", "strict": False,
           "locked_joints": [], "include_friction": False, "joints": [], "armature": [],
@@ -152,9 +153,9 @@ def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
     pytest.importorskip("mcap", reason="no packages for recordings: run `make test`")
     from logs.recorded import JointState, Sent, write_mcap
 
-    from dyn_ros.logs.files import open_source
+    from dyn_ros.logs.formats.sources import open_source
     from dyn_ros.logs.part import read_part
-    from dyn_ros.logs.plan import plan
+    from dyn_ros.logs.run.plan import plan
     from dyn_ros.logs.selection import select as select_topics
     robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
     planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)

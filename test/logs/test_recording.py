@@ -12,13 +12,13 @@ import pytest
 
 import dyn_ros
 from dyn_ros.cdr.decode import Messages
-from dyn_ros.logs import mcap_file
-from dyn_ros.logs.files import open_source
+from dyn_ros.logs.formats import mcap_file
+from dyn_ros.logs.formats.sources import open_source
+from dyn_ros.logs.formats.spans import Span
 from dyn_ros.logs.part import in_order, read_part
-from dyn_ros.logs.plan import WARM_UP, plan
 from dyn_ros.logs.recording import read, recording_of, thinned
+from dyn_ros.logs.run.plan import WARM_UP, plan
 from dyn_ros.logs.selection import select
-from dyn_ros.logs.source import Span
 from dyn_ros.nodes.state import Rejected, StateCollector
 
 from . import recorded

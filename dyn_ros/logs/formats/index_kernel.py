@@ -7,10 +7,10 @@ anything.
 """
 from numba import types
 
-from ..cdr.decode_kernel import add_row, decode_message  # noqa: F401
-from ..engine.kernel.compiler import Entry, kernel
-from ..engine.kernel.lanes import integers_at
-from ..engine.kernel.raw import bytes_at, load8, load16, load32, load64
+from ...cdr.decode_kernel import add_row, decode_message  # noqa: F401
+from ...engine.kernel.compiler import Entry, kernel
+from ...engine.kernel.lanes import integers_at
+from ...engine.kernel.raw import bytes_at, load8, load16, load32, load64
 
 # Rows of an index: code, log time, offset, length
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cdr.definition import parse
-from ..cdr.template import Template
-from ..engine.kernel.types import Array
+from ...cdr.definition import parse
+from ...cdr.template import Template
+from ...engine.kernel.types import Array
 
 JOINT_STATE, ODOMETRY, CENTROIDAL, NUMBER = (
     "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "dyn_ros/msg/CentroidalState",

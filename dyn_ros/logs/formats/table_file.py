@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.types import Array
-from ..identification import tables
-from .decode import Decoder, Messages
-from .source import JOINT_STATE, ODOMETRY, TABLE, Scan, Span, Topic
+from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
+from ...engine.kernel.types import Array
+from ...identification import tables
+from .spans import TABLE, Format, Scan, Span, Topic
 
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
 _SIGNALS = ("position", "velocity", "effort")
@@ -181,13 +181,7 @@ def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
 
 def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
          ) -> Messages:
-    """Read the messages of a span.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
+    """Read the messages of a span."""
     block, first = place
     source = _opened(path)
     columns = _Columns(source.names, path)
@@ -208,7 +202,7 @@ def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: D
     return _joined(parts, stamps, _log_times(stamps, first), bad)
 
 
-class _Part(NamedTuple):
+class _Block(NamedTuple):
     """Messages of one topic."""
 
     layout: int
@@ -227,7 +221,7 @@ def _matrix(table: dict[str, NDArray[Any]], names: Sequence[str]) -> Array:
     return matrix
 
 
-def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Part:
+def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Block:
     """Messages of the rows with a position; without a signal that has no number in a row."""
     blocks = [_matrix(table, names) for names in joints.columns]
     present = [np.logical_not(np.isnan(block)).any(axis=1).reshape(-1) for block in blocks]
@@ -236,11 +230,11 @@ def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: De
     mask = np.concatenate([np.repeat(given[rows, None], block.shape[1], axis=1)
                            for given, block in zip(present, blocks)], axis=1)
     numbers = np.concatenate([block[rows] for block in blocks], axis=1)[mask]
-    return _Part(decoder.layout(joints.names), decoder.topic(joints.topic), rows,
+    return _Block(decoder.layout(joints.names), decoder.topic(joints.topic), rows,
                  counts.astype(np.int32), numbers)
 
 
-def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Part:
+def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Block:
     """Odometry of the rows with a pose."""
     pose, twist = _matrix(table, base.pose), _matrix(table, base.twist)
     if base.is_planar:
@@ -251,11 +245,11 @@ def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder
         twist = np.stack([vx, vy, zero, zero, zero, wz], 1)
     rows = np.flatnonzero(~np.isnan(pose[:, 0]))
     counts = np.tile(np.array([7, 6, 0], np.int32), (len(rows), 1))
-    return _Part(decoder.child(""), decoder.topic(base.topic), rows, counts,
+    return _Block(decoder.child(""), decoder.topic(base.topic), rows, counts,
                  np.concatenate([pose, twist], axis=1)[rows].ravel())
 
 
-def _joined(parts: list[_Part], stamps: NDArray[np.int64], log_times: NDArray[np.int64],
+def _joined(parts: list[_Block], stamps: NDArray[np.int64], log_times: NDArray[np.int64],
             bad: int) -> Messages:
     """Messages of all topics, in order of their rows."""
     rows = np.concatenate([part.rows for part in parts])
@@ -271,3 +265,6 @@ def _joined(parts: list[_Part], stamps: NDArray[np.int64], log_times: NDArray[np
         repeated([part.layout for part in parts]), repeated([part.topic for part in parts]),
         log_times[rows][order], stamps[rows][order], counts[order],
         (np.cumsum(sizes) - sizes)[order], np.concatenate([part.numbers for part in parts]), bad)
+
+
+FORMAT = Format(scan, read, lambda path, place, topics: None)

@@ -17,21 +17,12 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ...cdr.decode import Raw
+from . import serialized as ser
+from . import spans as sp
 from .compression import beginning_of_file
-from .source import (
-    LATEST,
-    Channels,
-    CodeOf,
-    Raw,
-    Scan,
-    Span,
-    Topic,
-    codes_of,
-    limited,
-    merged,
-    require_start,
-    ros2_type,
-)
+from .serialized import Channels, CodeOf
+from .spans import Scan, Span, Topic
 
 MAGIC = b"SQLite format 3\0"
 _SPAN = 1 << 21             # bytes
@@ -85,14 +76,15 @@ def scan(path: Path) -> Scan:
         It cannot be read.
     """
     with open(path, "rb") as file:
-        if empty := require_start(file, MAGIC, path, "database of sqlite3"):
+        if empty := sp.require_start(file, MAGIC, path, "database of sqlite3"):
             return Scan((), (), empty)
     with closing(_connect(path)) as connection:
         try:
             rows = connection.execute(
                 "SELECT id, name, type, serialization_format FROM topics").fetchall()
-            channels: Channels = tuple((int(number), str(name), ros2_type(str(kind)), str(encoding))
-                                       for number, name, kind, encoding in rows)
+            channels: Channels = tuple(
+                (int(number), str(name), ser.ros2_type(str(kind)), str(encoding))
+                for number, name, kind, encoding in rows)
         except (sqlite3.Error, ValueError, TypeError) as error:
             if path.stat().st_size < _SPAN or "no such" in str(error):
                 return Scan((), (), f"contains no topics of a rosbag2: {error}")
@@ -109,25 +101,25 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
             "SELECT min(id), max(id), count(*) FROM messages").fetchone()
         is_end_known = True
     except sqlite3.Error as error:
-        first, last, count, is_end_known = 1, LATEST, 0, False
+        first, last, count, is_end_known = 1, sp.LATEST, 0, False
         damage = f"is damaged: {error}"
     if first is None:
-        return Scan(merged([Topic(*channel[1:], 0) for channel in channels]), ())
+        return Scan(sp.merged([Topic(*channel[1:], 0) for channel in channels]), ())
     if not isinstance(first, int) or not isinstance(last, int):
         return Scan((), (), f"is damaged: its messages have the numbers {first!r} to {last!r}")
     mean = max(path.stat().st_size // count, 1) if count else _SPAN // _UNKNOWN
     rows = min(max(_SPAN // mean, _FEWEST), _MOST)
     start, failures = first, 0
     while start <= last:
-        stop = min(start + rows, LATEST)
+        stop = min(start + rows, sp.LATEST)
         found, problem = _examine(connection, start, stop)
         for number, messages, *_ in found:
             total[number] += messages
         if found:
             numbers = {number for number, *_ in found}
             subset = tuple(channel for channel in channels if channel[0] in numbers)
-            spans.append(Span(limited(min(each[2] for each in found)),
-                              limited(max(each[3] for each in found)),
+            spans.append(Span(sp.limited(min(each[2] for each in found)),
+                              sp.limited(max(each[3] for each in found)),
                               mean * sum(each[1] for each in found),
                               (subset, start, stop)))
         damage = damage or problem
@@ -135,10 +127,10 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
         if sum(total.values()) > count and is_end_known:
             damage = damage or "is damaged: the same rows are found several times"
             break
-        if failures > _FAILURES or not is_end_known and (problem or not found) or stop == LATEST:
+        if failures > _FAILURES or not is_end_known and (problem or not found) or stop == sp.LATEST:
             break
         start = _next_row(connection, stop)
-    topics = merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
+    topics = sp.merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
     if not damage and sum(total.values()) < count:
         damage = f"is damaged in {count - sum(total.values()):,} messages"
     if damage:
@@ -154,7 +146,7 @@ def _next_row(connection: sqlite3.Connection, start: int) -> int:
                                     ).fetchone()
     except sqlite3.Error:
         return start
-    return max(found, start) if isinstance(found, int) else LATEST
+    return max(found, start) if isinstance(found, int) else sp.LATEST
 
 
 def _limit(connection: sqlite3.Connection, rows: int) -> None:
@@ -217,7 +209,7 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         The file cannot be read.
     """
     channels, start, stop = place
-    codes = codes_of(channels, code_of)
+    codes = ser.codes_of(channels, code_of)
     rows: list[tuple[int, int, bytes]] = []
     problem = ""
     if codes:
@@ -237,3 +229,6 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         index[1:, 2] = np.cumsum(index[:-1, 3])
     content = b"".join(contents) if rows else b""
     return Raw(np.frombuffer(content, np.uint8), index, (problem,) if problem else ())
+
+
+FORMAT = ser.serialized(scan, load)

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from ..formats import SUFFIXES
 from .atomic import whole_file
 
 _MANIFEST, _PARTS, _LOCK = "_manifest.json", "_parts.jsonl", "_lock"
-_SUFFIXES = (".zstd", ".active", ".mcap", ".db3", ".bag", ".csv", ".parquet")
 _OURS = re.compile(r"part-\d{6,}\.\w+|metadata\.yaml|_manifest\.json|_parts\.jsonl")
 _STOPPED = re.compile(r"\..+\.tmp")        # what a process that was killed leaves
 _FACTS = {"part", "file", "messages", "states", "rejected", "problems", "notes", "summary"}
@@ -252,7 +252,7 @@ def name_of(path: Path) -> str:
     name = path.name
     while True:
         shorter = name
-        for suffix in _SUFFIXES:
+        for suffix in SUFFIXES:
             shorter = shorter.removesuffix(suffix)
         if shorter == name or not shorter:
             return name

@@ -14,13 +14,13 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from .. import __version__
-from ..cdr.template import Template
-from ..engine.kernel.types import Array
+from ... import __version__
+from ...cdr.template import Template
+from ...engine.kernel.types import Array
 from . import messages
 from .atomic import whole_file
+from .columns import AXES, INERTIA, Table
 from .messages import CENTROIDAL, JOINT_STATE, NUMBER, ODOMETRY
-from .quantities import Table
 
 _ROWS = 1 << 13         # states whose messages are in memory at a time
 _TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/dynamics/torque",
@@ -29,7 +29,6 @@ _TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/d
 _NUMBERS = {"energy.kinetic": "/dynamics/energy/kinetic",
             "energy.potential": "/dynamics/energy/potential",
             "energy.total": "/dynamics/energy/total", "power.total": "/dynamics/power/total"}
-_INERTIA = "ixx", "ixy", "ixz", "iyy", "iyz", "izz"
 _MOMENTA = "com_velocity", "linear_momentum", "angular_momentum"
 _PLANAR_TWIST = 0, 1, 5         # linear x, y, angular z
 
@@ -75,27 +74,21 @@ def _write(table: Table, file: IO[bytes]) -> None:
     schemas: dict[str, int] = {}
     counts: dict[str, int] = {}
     for start in range(0, len(table), _ROWS):
-        part = _part(table, slice(start, start + _ROWS))
-        sent = list(_messages(part))
-        for each in sent:
-            if each.topic in channels:
+        block = table.take(slice(start, start + _ROWS))
+        sent = list(_messages(block))
+        for one in sent:
+            if one.topic in channels:
                 continue
-            if each.type not in schemas:
-                schemas[each.type] = writer.register_schema(
-                    each.type, "ros2msg", messages.definition(each.type).encode())
-            channels[each.topic] = writer.register_channel(
-                each.topic, "cdr", schemas[each.type], {"offered_qos_profiles": ""})
+            if one.type not in schemas:
+                schemas[one.type] = writer.register_schema(
+                    one.type, "ros2msg", messages.definition(one.type).encode())
+            channels[one.topic] = writer.register_channel(
+                one.topic, "cdr", schemas[one.type], {"offered_qos_profiles": ""})
         for row, topic, content in _in_order(sent):
-            time = int(part.log_time[row])
+            time = int(block.log_time[row])
             counts[topic] = counts.get(topic, 0) + 1
             writer.add_message(channels[topic], time, content, time, counts[topic])
     writer.finish()
-
-
-def _part(table: Table, rows: slice) -> Table:
-    return Table({name: values[rows] for name, values in table.columns.items()},
-                 table.log_time[rows], table.units, table.names, table.position_names, table.frame,
-                 table.world, table.base)
 
 
 def _in_order(sent: Sequence[_Sent]) -> Iterator[tuple[int, str, bytes]]:
@@ -176,10 +169,10 @@ def _odometry(table: Table, first: int) -> _Sent:
 
 def _centroidal(table: Table) -> _Sent:
     columns = table.columns
-    vectors = {name: np.stack([columns[f"{name}.{axis}"] for axis in "xyz"], axis=1)
+    vectors = {name: np.stack([columns[f"{name}.{axis}"] for axis in AXES], axis=1)
                for name in ("com", *_MOMENTA)}
     inertia = np.column_stack([columns["mass"], vectors["com"], *(
-        columns[f"locked_inertia.{name}"] for name in _INERTIA)])
+        columns[f"locked_inertia.{name}"] for name in INERTIA)])
     values = {"mass": columns["mass"], "locked_inertia": inertia, **vectors,
               "velocity_valid": ~np.isnan(columns["linear_momentum.x"])}
     return _filled(table, "/centroidal/state", CENTROIDAL, messages.centroidal_state(table.world),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-from .source import Span
+from ..formats.spans import Span
 
 Moment: TypeAlias = "float | str | datetime.datetime"
 """Seconds since the epoch, an ISO date, or ``"+S"``: seconds after the start of a recording."""

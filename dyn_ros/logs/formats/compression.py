@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from .source import MAX_CHUNK
+from .spans import MAX_CHUNK
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _KEPT = 2               # temporary files that a process keeps

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..engine.kernel.types import Array
-from .quantities import Table
+from ...engine.kernel.types import Array
+from .columns import Table
 
 if TYPE_CHECKING:
     from rich.table import Table as Printed

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import __version__
+from ... import __version__
 from .atomic import whole_file
-from .quantities import Table
+from .columns import Table
 
 if TYPE_CHECKING:
     import pyarrow

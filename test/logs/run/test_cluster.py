@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from logs import part_functions as functions
-from logs.test_jobs import jobs_of, run
+from logs.run.test_jobs import jobs_of, run
 
 import dyn_ros
 from dyn_ros import logs
@@ -25,7 +25,7 @@ from dyn_ros.command import main as cli
 
 pytest.importorskip("distributed", reason="distributed is not installed: run `make test`")
 
-from dyn_ros.logs.cluster import ClusterWorkers
+from dyn_ros.logs.run.cluster import ClusterWorkers
 
 
 class Cluster:
@@ -219,13 +219,13 @@ def test_the_command_reports_a_scheduler_that_ends(tmp_path):
 
 
 def test_there_is_no_scheduler(monkeypatch):
-    monkeypatch.setattr("dyn_ros.logs.cluster._CONNECT", 1.0)
+    monkeypatch.setattr("dyn_ros.logs.run.cluster._CONNECT", 1.0)
     with pytest.raises(ValueError, match=r"no connection to 'tcp://127.0.0.1:1'.*dask scheduler"):
         ClusterWorkers("tcp://127.0.0.1:1")
 
 
 def test_a_scheduler_without_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr("dyn_ros.logs.cluster._FIRST_WORKER", 0.5)
+    monkeypatch.setattr("dyn_ros.logs.run.cluster._FIRST_WORKER", 0.5)
     cluster = Cluster(tmp_path)
     try:
         with pytest.raises(ValueError, match="has no workers; start `dask worker tcp"):

@@ -6,10 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cdr.decode import Decoder, Messages  # noqa: F401
-from ..engine.call.algorithm import compiled
-from ..engine.kernel.compiler import Entry
-from .decode_kernel import INDEX_MCAP, MIN_MCAP_RECORD, MIN_ROS1_RECORD
+from ...engine.call.algorithm import compiled
+from ...engine.kernel.compiler import Entry
+from .index_kernel import INDEX_MCAP, MIN_MCAP_RECORD, MIN_ROS1_RECORD
 
 
 def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | None

@@ -13,15 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mcap.writer import Writer as McapWriter
-
-from dyn_ros.cdr import decode, decode_kernel
-from dyn_ros.identification import columns as identification_columns
-from dyn_ros.identification import tables
-from dyn_ros.logs import compression, files, mcap_file
-from dyn_ros.logs.source import Raw
-
-from .recorded import (
+from logs.recorded import (
     JOINT_STATE,
     START,
     JointState,
@@ -34,6 +26,14 @@ from .recorded import (
     write_bag2,
     write_mcap,
 )
+from mcap.writer import Writer as McapWriter
+
+from dyn_ros.cdr import decode, decode_kernel
+from dyn_ros.cdr.decode import Raw
+from dyn_ros.identification import columns as identification_columns
+from dyn_ros.identification import tables
+from dyn_ros.logs.formats import compression, mcap_file
+from dyn_ros.logs.formats import sources as files
 
 ARM, HAND = ("shoulder", "elbow", "wrist"), ("finger", "daumen_ä")
 TOPICS = ("/joint_states", "/hand/joint_states", "/odom")

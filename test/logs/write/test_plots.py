@@ -12,10 +12,11 @@ pytest.importorskip("pyarrow", reason="no packages for recordings: run `make tes
 
 from logs.states import START, model_of, moving
 
-from dyn_ros.logs import write_parquet
-from dyn_ros.logs.curves import Curve, peaks, read_curves
-from dyn_ros.logs.plot import arrange, plot
-from dyn_ros.logs.quantities import QUANTITIES, Table, compute
+from dyn_ros.logs.quantities import compute
+from dyn_ros.logs.write import parquet as write_parquet
+from dyn_ros.logs.write.columns import QUANTITIES, Table
+from dyn_ros.logs.write.curves import Curve, peaks, read_curves
+from dyn_ros.logs.write.plot import arrange, plot
 
 
 def write(path, seconds, **columns):

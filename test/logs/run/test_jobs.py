@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from logs import part_functions as functions
 
-from dyn_ros.logs.jobs import Call, Done, Jobs
-from dyn_ros.logs.workers import LocalWorkers
+from dyn_ros.logs.run.jobs import Call, Done, Jobs
+from dyn_ros.logs.run.workers import LocalWorkers
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +127,8 @@ def test_closing_ends_the_processes(tmp_path):
 COPIES = """
 import os, sys
 from logs import part_functions as functions
-from logs.test_jobs import run
-from dyn_ros.logs.workers import LocalWorkers
+from logs.run.test_jobs import run
+from dyn_ros.logs.run.workers import LocalWorkers
 workers = LocalWorkers(2, retries=1, fork=True)
 try:
     method = {type(process).__name__ for process in workers._processes}
@@ -147,7 +147,7 @@ finally:
 
 def test_processes_of_a_command_are_copies_with_one_thread_each():
     environment = {name: value for name, value in os.environ.items() if "_NUM_THREADS" not in name}
-    path = [str(Path(__file__).resolve().parents[1]), environment.get("PYTHONPATH", "")]
+    path = [str(Path(__file__).resolve().parents[2]), environment.get("PYTHONPATH", "")]
     found = subprocess.run([sys.executable, "-c", COPIES], capture_output=True, text=True,
                            env={**environment, "PYTHONPATH": os.pathsep.join(path)})
     assert found.returncode == 0, found.stderr

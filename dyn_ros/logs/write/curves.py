@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.kernel.types import Array
-from ..observer.runs_kernel import LOST, SHORTEST_GAP
-from .write_parquet import pyarrow_module
+from ...engine.kernel.types import Array
+from ...observer.runs_kernel import LOST, SHORTEST_GAP
+from .parquet import pyarrow_module
 
 _BATCH = 1 << 17        # rows
 _PAUSE = 0.004          # of the whole time: between two recordings

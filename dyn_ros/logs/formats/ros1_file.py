@@ -14,25 +14,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...cdr.decode import ROS1, Raw
+from . import serialized as ser
+from . import spans as sp
 from .compression import Damaged, decompress
-from .decode import index_of
-from .decode_kernel import INDEX_ROS1
-from .source import (
-    ROS1,
-    Channels,
-    CodeOf,
-    Raw,
-    Scan,
-    Span,
-    Topic,
-    codes_of,
-    cut,
-    limited,
-    merged,
-    require_start,
-    ros2_type,
-    unread,
-)
+from .index import index_of
+from .index_kernel import INDEX_ROS1
+from .serialized import Channels, CodeOf
+from .spans import Scan, Span, Topic
 
 MAGIC = b"#ROSBAG V2.0\n"
 _MESSAGE, _BAG_HEADER, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
@@ -71,7 +60,7 @@ class _Scanner:
             if is_cut:
                 self._forget_last()
                 where = "a chunk" if opcode == _CHUNK else "a record"
-                self.damage = cut(self.path, where, position)
+                self.damage = sp.cut(self.path, where, position)
                 return
             if opcode == 0:
                 self.damage = self.damage or f"is damaged at byte {position:,}"
@@ -90,7 +79,7 @@ class _Scanner:
             self.damage = f"has no whole index: all of its {self.end:,} bytes can be read"
 
     def _forget_last(self) -> None:
-        """Forget what the last chunk contains: its index may be cut."""
+        """Forget what the last chunk contains: its index may be sp.cut."""
         if self.chunks:
             self.chunks[-1] = self.chunks[-1]._replace(counts={})
 
@@ -122,8 +111,8 @@ class _Scanner:
         number = int.from_bytes(fields.get("conn", b""), "little")
         self.chunks[-1] = last._replace(
             counts={**last.counts, number: len(entries)},
-            start=min(last.start, limited(int(times.min()))),
-            stop=max(last.stop, limited(int(times.max()))))
+            start=min(last.start, sp.limited(int(times.min()))),
+            stop=max(last.stop, sp.limited(int(times.max()))))
 
     def _connect(self, position: int, length: int) -> None:
         self.file.seek(position)
@@ -136,7 +125,7 @@ class _Scanner:
         number = int.from_bytes(fields.get("conn", b""), "little")
         topic = fields.get("topic", b"").decode("utf-8", "replace")
         kind = more.get("type", b"").decode("utf-8", "replace")
-        self.connections.setdefault(number, (topic, ros2_type(kind)))
+        self.connections.setdefault(number, (topic, ser.ros2_type(kind)))
 
     def examine(self) -> None:
         """Read the chunks whose connections or times are unknown."""
@@ -177,7 +166,7 @@ def scan(path: Path) -> Scan:
         It cannot be read.
     """
     with open(path, "rb") as file:
-        if empty := require_start(file, MAGIC, path, "bag of format 2.0"):
+        if empty := sp.require_start(file, MAGIC, path, "bag of format 2.0"):
             return Scan((), (), empty)
         scanner = _Scanner(file, path)
         scanner.scan()
@@ -193,7 +182,7 @@ def scan(path: Path) -> Scan:
             subset = tuple(channel for channel in channels if channel[0] in chunk.counts)
             spans.append(Span(chunk.start, chunk.stop, chunk.size, (subset, tuple(chunk[:4]))))
     topics = [Topic(*channel[1:], total[channel[0]]) for channel in channels]
-    return Scan(merged(topics), tuple(spans), scanner.damage)
+    return Scan(sp.merged(topics), tuple(spans), scanner.damage)
 
 
 def _content(file: BinaryIO, place: tuple[Any, ...]) -> tuple[NDArray[np.uint8], str]:
@@ -217,12 +206,15 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         The file cannot be read.
     """
     channels, chunk = place
-    codes = codes_of(channels, code_of)
+    codes = ser.codes_of(channels, code_of)
     if not codes:
         return Raw(np.zeros(0, np.uint8), np.zeros((0, 4), np.int64))
     with open(path, "rb") as file:
         content, problem = _content(file, chunk)
     index, end = index_of(INDEX_ROS1, content, codes)
     if end < len(content) and len(content) >= chunk[3]:
-        problem = unread(chunk[0], len(content) - end, len(content))
+        problem = sp.unread(chunk[0], len(content) - end, len(content))
     return Raw(content, index, (problem,) if problem else ())
+
+
+FORMAT = ser.serialized(scan, load)

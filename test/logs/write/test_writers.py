@@ -21,11 +21,14 @@ from pyarrow import dataset, parquet
 from rich.console import Console
 
 import dyn_ros
-from dyn_ros.logs import messages, write_bag, write_parquet
-from dyn_ros.logs.quantities import QUANTITIES, compute
-from dyn_ros.logs.summary import Summary, total
+from dyn_ros.logs.quantities import compute
+from dyn_ros.logs.write import bag as write_bag
+from dyn_ros.logs.write import messages
+from dyn_ros.logs.write import parquet as write_parquet
+from dyn_ros.logs.write.columns import QUANTITIES, Table
+from dyn_ros.logs.write.summary import Summary, total
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TYPES = (messages.JOINT_STATE, messages.ODOMETRY, messages.CENTROIDAL, messages.NUMBER)
 
 
@@ -104,7 +107,7 @@ def written(table, folder):
     """A bag of two files with the same rows, an hour apart."""
     write_bag.write(table, folder / "part-000000.mcap")
     later = dict(table.columns, stamp=table.columns["stamp"] + 3_600_000_000_000)
-    write_bag.write(write_bag._part(table, slice(None)).__class__(
+    write_bag.write(Table(
         later, table.log_time + 3_600_000_000_000, table.units, table.names,
         table.position_names, table.frame, table.world, table.base), folder / "part-000001.mcap")
     write_bag.write_metadata(folder)

@@ -18,11 +18,14 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import source as src
+from ...cdr.decode import Raw
+from . import serialized as ser
+from . import spans as sp
 from .compression import Damaged, decompress
-from .decode import index_of
-from .decode_kernel import INDEX_MCAP
-from .source import Channels, CodeOf, Raw, Scan, Span
+from .index import index_of
+from .index_kernel import INDEX_MCAP
+from .serialized import Channels, CodeOf
+from .spans import Scan, Span
 
 MAGIC = b"\x89MCAP0\r\n"
 _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX, _DATA_END = 3, 4, 5, 6, 7, 15
@@ -57,13 +60,13 @@ class _Contents(NamedTuple):
 def scan(path: Path) -> Scan:
     """Find the topics and spans of a file; a ValueError if it is no MCAP file."""
     with open(path, "rb") as file:
-        if empty := src.require_start(file, MAGIC, path, "MCAP file"):
+        if empty := sp.require_start(file, MAGIC, path, "MCAP file"):
             return Scan((), (), empty)
         size = path.stat().st_size
         channels, blocks, counts, damage = _summarized(file, size) or _Walk(file, path).contents()
-    topics = [src.Topic(*rest, None if counts is None else counts.get(number, 0))
+    topics = [sp.Topic(*rest, None if counts is None else counts.get(number, 0))
               for number, *rest in channels]
-    return Scan(src.merged(topics), tuple(_spans(blocks, channels)), damage)
+    return Scan(sp.merged(topics), tuple(_spans(blocks, channels)), damage)
 
 
 # --- a whole file
@@ -79,7 +82,7 @@ def _summarized(file: BinaryIO, size: int) -> _Contents | None:
         if summary is None or summary.statistics is None:
             return None
         chunks, statistics = summary.chunk_indexes, summary.statistics
-        types = {number: src.ros2_type(schema.name) for number, schema in summary.schemas.items()}
+        types = {number: ser.ros2_type(schema.name) for number, schema in summary.schemas.items()}
         channels = tuple((number, channel.topic, types.get(channel.schema_id, ""),
                           channel.message_encoding)
                          for number, channel in sorted(summary.channels.items()))
@@ -88,7 +91,7 @@ def _summarized(file: BinaryIO, size: int) -> _Contents | None:
     messages = sum((chunk.message_index_length - 15 * len(chunk.message_index_offsets)) // 16
                    for chunk in chunks)
     blocks = [_Block(chunk.chunk_start_offset, chunk.chunk_length,
-                     src.limited(chunk.message_start_time), src.limited(chunk.message_end_time),
+                     sp.limited(chunk.message_start_time), sp.limited(chunk.message_end_time),
                      chunk.uncompressed_size, dict.fromkeys(chunk.message_index_offsets, 0))
               for chunk in chunks]
     if (messages != statistics.message_count or len(chunks) != statistics.chunk_count
@@ -138,7 +141,7 @@ class _Walk:
         behind = self._walk()
         self._examine()
         self._define_all(behind)            # if it is damaged: what the chunks do not state
-        channels = tuple((number, topic, src.ros2_type(self._schemas.get(schema, "")), encoding)
+        channels = tuple((number, topic, ser.ros2_type(self._schemas.get(schema, "")), encoding)
                          for number, (schema, topic, encoding) in sorted(self._channels.items()))
         counts: Counter[int] = Counter()
         for block in self._blocks:
@@ -158,7 +161,7 @@ class _Walk:
             if behind > self._end:
                 self._forget_last()
                 where = {_CHUNK: "a chunk", _MESSAGE: "a message"}.get(opcode, "a record")
-                self._damage = src.cut(self._path, where, position)
+                self._damage = sp.cut(self._path, where, position)
                 return np.zeros(0, np.uint8)
             if opcode == 0:
                 self._damage = self._damage or f"is damaged at byte {position:,}"
@@ -206,7 +209,7 @@ class _Walk:
         if len(head) == _CHUNK_HEADER.size:
             start, stop, size, _, _ = _CHUNK_HEADER.unpack(head)
             self._blocks.append(
-                _Block(offset, length, src.limited(start), src.limited(stop), size, {}))
+                _Block(offset, length, sp.limited(start), sp.limited(stop), size, {}))
 
     def _count(self, head: bytes) -> None:
         """Note the number of messages of a channel in the last chunk."""
@@ -310,7 +313,7 @@ def _chunk_content(data: bytes) -> bytes:
 def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
     """Read the messages of a span."""
     channels, parts = place
-    codes = src.codes_of(channels, code_of)
+    codes = ser.codes_of(channels, code_of)
     contents, indices, problems, size = [], [], [], 0
     if codes:
         with open(path, "rb") as file:
@@ -319,7 +322,7 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
                 problems += [problem] if problem else []
                 index, end = index_of(INDEX_MCAP, content, codes)
                 if end < len(content) and file.read(1):
-                    problems.append(src.unread(offset, len(content) - end, len(content)))
+                    problems.append(sp.unread(offset, len(content) - end, len(content)))
                 index[:, 2] += size
                 size += len(content)
                 contents.append(content)
@@ -328,3 +331,6 @@ def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         return Raw(contents[0], indices[0], tuple(problems))
     return Raw(np.concatenate(contents or [np.zeros(0, np.uint8)]),
                np.concatenate(indices or [np.zeros((0, 4), np.int64)]), tuple(problems))
+
+
+FORMAT = ser.serialized(scan, load)
