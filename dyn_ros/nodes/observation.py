@@ -23,22 +23,9 @@ _LEAST = 1e-6       # threshold and standard deviation [N m, N]
 
 def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
                default: Array | float) -> Array:
-    """Return a number for each row of the model, (nv,), from a parameter.
+    """Return a number for each row of the model, (nv,), from those of a parameter.
 
-    Parameters
-    ----------
-    robot : RobotContext
-    parameter : str
-        Its name, for the error message.
-    numbers : sequence of float
-        For each published row, or one for all; empty: the default.
-    default : float or ndarray (nv,)
-        Also for the rows that are not published.
-
-    Raises
-    ------
-    SettingError
-        Another length.
+    These are for each published row, or one for all; other rows and an empty list: the default.
     """
     result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
     if len(numbers) not in (0, 1, len(robot.names)):
@@ -60,15 +47,8 @@ def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
 class Observation(Session):
     """The observer of one robot, fed with its states; compares the results with thresholds.
 
-    It also restarts after a changed payload.
-
-    Parameters
-    ----------
-    robot : RobotContext
-    values : mapping
-        The parameters of the node.
-    notify : callable(str)
-        Called with what to log: why the observer restarts, and what is wrong with efforts.
+    It also restarts after a changed payload. `notify` is called with what to log: why it restarts,
+    and what is wrong with efforts. A ValueError: a parameter does not fit the robot.
 
     Attributes
     ----------
@@ -80,11 +60,6 @@ class Observation(Session):
         Subtracted from the external effort.
     faults : dict
         What is wrong with the efforts of a joint: joint and kind of fault, and a text.
-
-    Raises
-    ------
-    ValueError
-        A parameter does not fit the robot, or it has no joints.
     """
 
     def __init__(self, robot: RobotContext, values: Mapping[str, Any],
@@ -200,11 +175,6 @@ def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresh
     """Return the thresholds that the parameters specify.
 
     Rows that are not published have none, and neither has a base, unless it is specified.
-
-    Raises
-    ------
-    SettingError
-        A parameter does not fit the robot.
     """
     model = robot.model
     listed, per_speed = values["thresholds.fixed"], values["thresholds.per_speed"]
@@ -227,11 +197,6 @@ def deviations(robot: RobotContext, values: Mapping[str, Any]) -> Array | None:
     """Return the standard deviations of external efforts, (nv,); None if they are not specified.
 
     Rows that are not published say nothing: their deviation is `NONE`.
-
-    Raises
-    ------
-    SettingError
-        A parameter does not fit the robot.
     """
     listed = values["noise.external"]
     return positive_rows(robot, "noise.external", listed, NONE) if listed else None
