@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, Field, definition_of
-from .layout import COUNT, PLAIN, STAMP, TIME, Item, items_of
+from .layout import COUNT, PLAIN, STAMP, TIME, Item, Walk
 
 Numbers = npt.NDArray[Any]
 
@@ -95,8 +95,8 @@ class _Part:
             else:
                 writer.message(kind, message)
                 written[phase] = bytes(writer.body[start:])
-                self._items[phase] = items_of(
-                    definition, bytes(phase) + written[phase], kind, phase, path)
+                self._items[phase] = Walk(definition, each_field=True).items(
+                    bytes(phase) + written[phase], kind, phase, path)
             self._starts.append(start)
         if not count:
             del writer.body[self._starts.pop():]
@@ -137,7 +137,7 @@ class Template:
         self._bytes = memoryview(self._buffer)[_ALIGNMENT - len(PLAIN):]
         self._stamps = [
             _ALIGNMENT + start for part in self._parts for k, item in enumerate(part.items())
-            if item.type == TIME and item.path == f"{part.path}header.stamp"
+            if item.type == TIME and item.name == "header.stamp"
             for start in part.starts(k)]
         self._targets: dict[str, tuple[Numbers, npt.NDArray[np.intp]]] = {}
 

@@ -123,12 +123,9 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
         samples = [_samples(path, model, request, cutoff) for path in paths]
         return identify_samples(model, samples, progress=progress, **options)
     _require_no_contacts(paths)
-    processes = open_workers(workers, scheduler)
-    try:
+    with open_workers(workers, scheduler) as processes:
         parts = _all_parts(processes, paths, request)
         return identify_parts(model, parts, processes, cutoff=cutoff, progress=progress, **options)
-    finally:
-        processes.close()
 
 
 def _states(paths: Sequence[Path], model: Model) -> float:
@@ -200,11 +197,11 @@ def identify_parts(model: Model, parts: Sequence[Call], workers: Workers, *,
     known = set(some)
     for n in range(_WEIGHTINGS):
         total = _total(workers, stage, parts, known, _from(1.0 - 0.7 * 0.5 ** n, progress))
-        found = _estimate(first, total)
-        if not _depends(stage, found, total):
+        estimated = _estimate(first, total)
+        if not _depends(stage, estimated, total):
             break
-        stage = dataclasses.replace(stage, estimate=found.parameters)
-    result = _final(first, stage, total, found, len(parts), time.perf_counter() - began)
+        stage = dataclasses.replace(stage, estimate=estimated.parameters)
+    result = _final(first, stage, total, estimated, len(parts), time.perf_counter() - began)
     progress(1.0, "done")
     return result
 
@@ -313,29 +310,29 @@ def _from(start: float, progress: Progress) -> Progress:
 def _estimate(first: Solution, total: Sums) -> Estimate:
     problem, before = first.problem, first.fitted
     noise = problem.noise if problem.huber is None else before.estimate.noise
-    found = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
+    estimated = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
                      before.correlations)
-    return found.moved(problem.base, before.shift)
+    return estimated.moved(problem.base, before.shift)
 
 
-def _depends(stage: Stage, found: Estimate, total: Sums) -> bool:
+def _depends(stage: Stage, estimated: Estimate, total: Sums) -> bool:
     """Whether the estimate depends on the one that decided which residuals are outliers.
 
     An error of that one appears in the next one times the fraction of outliers.
     """
-    deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
-    change = np.abs(found.parameters - stage.estimate)[stage.independent] / deviation
+    deviation = np.sqrt(np.maximum(np.diag(estimated.inverse), 1e-300))
+    change = np.abs(estimated.parameters - stage.estimate)[stage.independent] / deviation
     return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1))
 
 
-def _final(first: Solution, stage: Stage, total: Sums, found: Estimate, count: int,
+def _final(first: Solution, stage: Stage, total: Sums, estimated: Estimate, count: int,
            seconds: float) -> Identification:
     """The result, from the sums of all parts."""
     problem, before = first.problem, first.fitted
-    parameters = physical_parameters(problem.unknowns, total.equations, found.noise,
+    parameters = physical_parameters(problem.unknowns, total.equations, estimated.noise,
                                      before.shift, problem.reference, problem.regularization,
                                      before.parameters)
-    fitted = before._replace(estimate=found, parameters=parameters,
+    fitted = before._replace(estimate=estimated, parameters=parameters,
                              outliers=total.outliers / max(total.rows, 1))
     joints = first.joints
     if total.squares.counts[0].any():
@@ -345,7 +342,7 @@ def _final(first: Solution, stage: Stage, total: Sums, found: Estimate, count: i
     if left_out := sum(total.left_out.values()):
         warnings.append(f"{left_out} of {count} parts of the recordings were not used, most of "
                         f"them because: {total.left_out.most_common(1)[0][0]}")
-    spread = (found.inverse @ total.scatter.centered() @ found.inverse
+    spread = (estimated.inverse @ total.scatter.centered() @ estimated.inverse
               * small_sample(int(total.scatter.blocks), len(problem.base), stage.model.nv))
     return first._replace(fitted=fitted, joints=joints, warnings=tuple(warnings)).identification(
         spread, int(total.scatter.blocks), total.size, seconds)

@@ -37,16 +37,8 @@ class NotWritten(Exception):
 
 @dataclass(frozen=True)
 class Write:
-    """Computes and writes a part of a recording.
-
-    Attributes
-    ----------
-    quantities : tuple of str
-    settings : Settings
-    kind : str
-        "parquet" or "mcap".
-    rate : float or None
-        Rows per second, at most.
+    """Computes and writes a part of a recording, as "parquet" or "mcap", at most so many rows per
+    second.
     """
 
     quantities: tuple[str, ...]
@@ -86,17 +78,10 @@ class Write:
 
 @dataclass
 class Recorded:
-    """A recording, and what became of it.
+    """A recording and the folder of its results, and what became of it.
 
-    Attributes
-    ----------
-    path : Path
-    folder : Folder
-        Of its results.
-    waiting : int
-        Number of parts that are not finished.
-    reasons : dict of str to int
-        What could not be read or computed, and in how many parts.
+    ``waiting`` is the number of parts that are not finished; ``reasons`` are why something could
+    not be read or computed, and in how many parts.
     """
 
     path: Path
@@ -116,35 +101,13 @@ class Recorded:
 
 
 class Log:
-    """Computes quantities of recordings; results that are finished are kept.
+    """Computes quantities of recordings into a folder; results that are finished are kept.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-    request : Request
-    write : Write
-    out : Path
-        The folder of the results.
-    options : dict
-        What the results depend on, as JSON has it.
-    overwrite : bool
-        Replace what is there.
-
-    Attributes
-    ----------
-    recordings : list of Recorded
-    messages : int
-        That were read in this run.
-    states : int
-        Rows of all results.
-    rejected : dict of str to (int, str)
-        Number of messages that were not used, and an example, by reason.
-    notes : dict of str to Path
-        What is unusual about messages, and the first recording in which it is.
-    interval : tuple of two int, optional
-        The first and the last log time of all recordings [ns].
-    summary : Summary
-        Of all results.
+    ``options`` are what the results depend on, as JSON has it; with ``overwrite``, others are
+    replaced. ``messages`` are those read in this run, ``states`` the rows of all results,
+    ``rejected`` the number of messages that were not used and an example, by reason, ``notes`` what
+    is unusual about messages and the first recording in which it is, ``interval`` the first and
+    last log time of all recordings [ns].
     """
 
     def __init__(self, paths: Sequence[Path], request: Request, write: Write, out: Path,
@@ -162,12 +125,8 @@ class Log:
     def run(self, workers: Workers, progress: Progress) -> None:
         """Do everything that is not finished.
 
-        Raises
-        ------
-        ValueError
-            The folder contains results of other options, or another process writes to it.
-        NotWritten
-            Results cannot be written; what is finished remains.
+        A ValueError if the folder contains results of other options, or another process writes to
+        it; `NotWritten` if results cannot be written: what is finished remains.
         """
         with ExitStack() as stack:
             _written(lambda: stack.enter_context(alone(self._out)))

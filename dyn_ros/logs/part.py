@@ -30,23 +30,11 @@ Progress = Callable[[int, int], object]
 
 
 class PartStates(NamedTuple):
-    """The states of a part, and of the time around its interval.
+    """The states of a part and of the time around its interval.
 
-    Attributes
-    ----------
-    states : States
-    warm, after : int
-        How many states at the beginning and at the end belong to other parts.
-    messages : int
-        Messages in the interval.
-    rejected : dict of str to Note
-        Those that could not be used, by reason.
-    problems : tuple of str
-        What could not be read.
-    resets : Note or None
-        Stamps that jumped back.
-    missing, unknown : tuple of str
-        Joints whose position is unknown at the end; names that are not joints of the robot.
+    The first ``warm`` and the last ``after`` belong to other parts. Then, of the interval: number
+    of messages, those rejected by reason, what could not be read, stamps that jumped back; joints
+    whose position is unknown at the end, and names that are not joints of the robot.
     """
 
     states: States

@@ -20,7 +20,7 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
 from ..observer.session import runs
-from .observed import Selection, Settings, is_moving_known, observe, row_values, select
+from .observed import SelectedJoints, Settings, is_moving_known, observe, row_values, select
 from .write import columns
 from .write.columns import Table
 
@@ -76,7 +76,7 @@ class _Maker:
     """Makes the columns of quantities, one method for each of them."""
 
     def __init__(self, model: Model, states: Any, own: slice, settings: Settings,
-                 selected: Selection) -> None:
+                 selected: SelectedJoints) -> None:
         self._model, self._data, self._settings = model, Data(model), settings
         self._states, self._own, self._selected = states, own, selected
         self.stamp = states.stamp[own]
@@ -117,22 +117,22 @@ class _Maker:
         if not names:
             return {}
         v = self._v if self._all_known else np.where(self._is_known[:, None], self._v, 0.0)
-        found: dict[str, Array] = {}
+        results: dict[str, Array] = {}
         for start in range(0, len(self._q), _CHUNK):
             rows = slice(start, start + _CHUNK)
             parts = all_terms(self._model, self._data, self._q[rows], v[rows], only=names)
             for name, part in zip(names, parts if len(names) > 1 else [parts]):
-                if name not in found:
-                    found[name] = np.empty((len(self._q), *part.shape[1:]))
-                found[name][rows] = part
-        if not found:                       # no states
+                if name not in results:
+                    results[name] = np.empty((len(self._q), *part.shape[1:]))
+                results[name][rows] = part
+        if not results:                       # no states
             shapes = {"Ig": (6, 6), "com": (3,), "hg": (6,)}
             return {name: np.empty((0, *((self._model.nv,) if name in ("g", "nle")
                                          else shapes.get(name, ())))) for name in names}
         for name in _NEED_VELOCITY:
-            if name in found:
-                self._unless_unknown(found[name])
-        return found
+            if name in results:
+                self._unless_unknown(results[name])
+        return results
 
     # -- quantities
 
@@ -165,7 +165,7 @@ class _Maker:
         """Inverse dynamics of the filtered acceleration."""
         from ..identification.filtering import derivatives, settling_samples
         states, settings = self._states, self._settings
-        found = np.full(states.v.shape, np.nan)
+        torque = np.full(states.v.shape, np.nan)
         for rows in runs(states.stamp, is_moving_known(states, settings.max_gap),
                          settings.max_gap):
             time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
@@ -178,9 +178,9 @@ class _Maker:
             v = states.v[rows]
             a = np.stack([derivatives(time, np.ascontiguousarray(column), settings.cutoff, 1)[1]
                           for column in v.T], axis=1)
-            found[rows[inner]] = rnea(self._model, self._data, states.q[rows[inner]], v[inner],
+            torque[rows[inner]] = rnea(self._model, self._data, states.q[rows[inner]], v[inner],
                                       a[inner])
-        self.add_rows("torque", found[self._own])
+        self.add_rows("torque", torque[self._own])
 
     def centroidal(self, terms: dict[str, Array]) -> None:
         """The robot as one body: center of mass, momentum and locked inertia."""
@@ -211,7 +211,7 @@ class _Maker:
     def power(self, terms: dict[str, Array]) -> None:
         """Mechanical power of the motors; the total is that of all joints."""
         constant = row_values(self._model, self._settings, "effort_constant", 1.0)
-        found = self._tau * constant * self._v
+        power = self._tau * constant * self._v
         for name, row in zip(self._selected.names, self._selected.rows):
-            self.add(f"power.{name}", found[:, row], "W")
-        self.add("power.total", found.sum(axis=1), "W")
+            self.add(f"power.{name}", power[:, row], "W")
+        self.add("power.total", power.sum(axis=1), "W")

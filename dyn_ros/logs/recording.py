@@ -102,8 +102,8 @@ class Recording:
         Recording
         """
         arrays: dict[str, Any] = {
-            each.name: value[rows] for each in fields(self)
-            if isinstance(value := getattr(self, each.name), np.ndarray)}
+            field.name: value[rows] for field in fields(self)
+            if isinstance(value := getattr(self, field.name), np.ndarray)}
         return replace(self, **arrays, gaps=gaps_of(arrays["stamp"]))
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -115,12 +115,12 @@ class Recording:
             ``time`` [s], ``stamp`` [ns], ``position.NAME``, ``velocity.NAME`` and ``effort.NAME``:
             a table that ``Samples.from_table`` reads.
         """
-        found: dict[str, NDArray[Any]] = {"time": self.time, "stamp": self.stamp}
+        columns: dict[str, NDArray[Any]] = {"time": self.time, "stamp": self.stamp}
         for signal, names, values in (("position", self.position_names, self.q),
                                       ("velocity", self.velocity_names, self.v),
                                       ("effort", self.velocity_names, self.effort)):
-            found |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
-        return found
+            columns |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
+        return columns
 
     def to_arrow(self) -> pyarrow.Table:
         """Return the columns as a table of Arrow.
@@ -199,23 +199,8 @@ def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
 def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
     """Whether each state is kept, at most so many a second: the first in each period of the clock.
 
-    What is kept depends on the stamps alone, and on the state before the first one.
-
-    Parameters
-    ----------
-    stamp : (n,) ndarray of int64
-        [ns].
-    rate : float or None
-        States a second, more than 0; None keeps all.
-
-    Returns
-    -------
-    (n,) ndarray of bool
-
-    Raises
-    ------
-    ValueError
-        The rate is not positive.
+    What is kept depends on the stamps [ns] alone, and on the state before the first one; None keeps
+    all.
     """
     if rate is None:
         return np.ones(len(stamp), bool)
@@ -237,15 +222,15 @@ def recording_of(part: PartStates, selection: Selection, path: str = "", *, whol
         rows[:part.warm] = False
         rows[len(rows) - part.after:] = False
     kept = rows & thinned(part.states.stamp, rate)
-    found = part.states if kept.all() else part.states.take(
+    states = part.states if kept.all() else part.states.take(
         kept if rate is not None else slice(part.warm, len(rows) - part.after))
     positions, velocities = selection.columns()
     return Recording(
         selection.name, path,
         tuple(selection.position_names[k] for k in positions),
         tuple(selection.velocity_names[k] for k in velocities),
-        found.stamp, _columns(found.q, positions), _columns(found.v, velocities),
-        _columns(found.tau, velocities), selection.model, gaps_of(found.stamp),
+        states.stamp, _columns(states.q, positions), _columns(states.v, velocities),
+        _columns(states.tau, velocities), selection.model, gaps_of(states.stamp),
         (*warnings, *warnings_of(part)))
 
 
@@ -255,20 +240,20 @@ def _columns(values: Array, chosen: list[int]) -> Array:
 
 def warnings_of(part: PartStates) -> list[str]:
     """What is wrong with a part, for a person."""
-    found = list(part.problems)
-    found += [_text(f"rejected because of {reason}", note)
+    warnings = list(part.problems)
+    warnings += [_text(f"rejected because of {reason}", note)
               for reason, note in part.rejected.items()]
-    return [*found, *notes_of(part), *filter(None, [incomplete_of(part)])]
+    return [*warnings, *notes_of(part), *filter(None, [incomplete_of(part)])]
 
 
 def notes_of(part: PartStates) -> list[str]:
     """What is unusual about the messages of a part."""
-    found = []
+    notes = []
     if part.resets:
-        found.append(_text("with stamps that jumped back", part.resets))
+        notes.append(_text("with stamps that jumped back", part.resets))
     if part.unknown:
-        found.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
-    return found
+        notes.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
+    return notes
 
 
 def incomplete_of(part: PartStates) -> str:

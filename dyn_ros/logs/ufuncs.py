@@ -88,12 +88,12 @@ class GeneralizedUfunc:
         result = self._call([model.neutral() if shape == ("nq",) else np.zeros(size)
                              for shape, size in zip(shapes, self._ins)])
         self._is_single = not isinstance(result, tuple)
-        self._outs = [np.shape(each) for each in _several(result)]
+        self._outs = [np.shape(array) for array in _several(result)]
         axes = _result_axes(model, self.__name__, self._outs)
         self.signature = f"{','.join(map(_core, shapes))}->{','.join(map(_core, axes))}"
         known = {axis for shape in shapes for axis in shape}
-        self.output_sizes = {_short(axis): size for each, shape in zip(axes, self._outs)
-                             for axis, size in zip(each, shape) if axis not in known}
+        self.output_sizes = {_short(axis): size for names, shape in zip(axes, self._outs)
+                             for axis, size in zip(names, shape) if axis not in known}
         self.output_dtypes = (float,) * len(self._outs)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -128,14 +128,14 @@ class GeneralizedUfunc:
         leading = np.broadcast_shapes(*(array.shape[:max(array.ndim - len(core), 0)]
                                         for array, core in zip(given, self._ins)))
         if 0 in leading:
-            found = [np.empty(leading + shape) for shape in self._outs]
+            results = [np.empty(leading + shape) for shape in self._outs]
         elif leading:
             rows = [_rows(array, leading, len(core)) for array, core in zip(given, self._ins)]
-            found = [np.reshape(each, leading + shape)
-                     for each, shape in zip(_several(self._call(rows)), self._outs)]
+            results = [np.reshape(result, leading + shape)
+                     for result, shape in zip(_several(self._call(rows)), self._outs)]
         else:
-            found = [np.array(each) for each in _several(self._call(given))]
-        return found[0] if self._is_single else tuple(found)
+            results = [np.array(result) for result in _several(self._call(given))]
+        return results[0] if self._is_single else tuple(results)
 
     def _call(self, arrays: Sequence[Array]) -> Any:
         if not hasattr(self._local, "data"):
@@ -164,14 +164,14 @@ def _input_names(name: str, function: Callable[..., Any], inputs: Sequence[str] 
         raise ValueError(f"function: expected a function of the engine, such as dyn_ros.rnea, got "
                          f"{name}")
     others = list(parameters.values())[2:]
-    unknown = [each for each in (*options, *(inputs or ())) if each not in list(parameters)[2:]]
+    unknown = [key for key in (*options, *(inputs or ())) if key not in list(parameters)[2:]]
     if unknown:
         raise ValueError(f"{name}: has no argument {unknown[0]!r}; it has "
-                         f"{', '.join(each.name for each in others)}")
+                         f"{', '.join(parameter.name for parameter in others)}")
     if inputs is not None:
         return tuple(inputs)
-    return tuple(each.name for each in others
-                 if each.default is each.empty and each.name not in options)
+    return tuple(parameter.name for parameter in others
+                 if parameter.default is parameter.empty and parameter.name not in options)
 
 
 def _input_shape(name: str, argument: str) -> Shape:
@@ -197,10 +197,10 @@ def _result_axes(model: Model, name: str, shapes: Sequence[tuple[int, ...]]) -> 
 def _size(model: Model, axis: str | int) -> int:
     if isinstance(axis, int):
         return axis
-    found = {"rows": model.njoints + 1, "nframes": len(model.frame_names),
+    sizes = {"rows": model.njoints + 1, "nframes": len(model.frame_names),
              "parameters": 10 * model.njoints, "moments": 4 * model.njoints,
              "placements": 6 * model.njoints}
-    return found.get(axis) or int(getattr(model, axis, -1))
+    return sizes.get(axis) or int(getattr(model, axis, -1))
 
 
 def _short(axis: str | int) -> str:

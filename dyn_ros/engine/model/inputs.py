@@ -15,30 +15,11 @@ _UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
 
 
 def as_array(model, name, axes, value):
-    """Convert an argument to a float64 array for one state or a batch.
+    """A contiguous float64 array for one state or a batch, and whether it has a leading axis.
 
-    Parameters
-    ----------
-    model : Model
-    name : str
-        Name of the argument, for error messages.
-    axes : tuple
-        Shape for one state, as ints and "nq", "nv", "njoints". "constraints" as the last axis
-        allows any length up to ``MAX_CONSTRAINTS``.
-    value : array_like
-        With this shape, or with an additional leading axis.
-
-    Returns
-    -------
-    array : ndarray
-        Contiguous, float64.
-    batched : bool
-        Whether it has a leading axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape, or a dtype that is not real.
+    ``axes`` is the shape for one state, as ints and "nq", "nv", "njoints"; "constraints" as the
+    last axis allows any length up to ``MAX_CONSTRAINTS``. Raises a ValueError for another shape,
+    or a dtype that is not real.
     """
     shape = tuple(["m" if axis == "constraints" else getattr(model, axis)
                    if isinstance(axis, str) else axis for axis in axes])
@@ -53,10 +34,10 @@ def as_array(model, name, axes, value):
     if _is_masked(value):
         raise ValueError(f"{_expected(name, shape)}, got masked numbers, {value!r:.80}; fill them")
     batched = array.ndim == len(shape) + 1
-    found = array.shape[batched:]
-    if "m" in shape and found and found[-1] <= MAX_CONSTRAINTS:
-        found = (*found[:-1], "m")
-    if found != shape:
+    actual = array.shape[batched:]
+    if "m" in shape and actual and actual[-1] <= MAX_CONSTRAINTS:
+        actual = (*actual[:-1], "m")
+    if actual != shape:
         raise ValueError(f"{_expected(name, shape)}, got {array.shape}")
     if array.dtype is not _FLOAT64 or not array.flags.carray:
         array = np.require(array, np.float64, ("C", "A"))
@@ -86,6 +67,14 @@ def require_model(model):
         raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
                         f"{model!r:.80}")
     return model
+
+
+def flag(name, value):
+    """Whether something is true, or a TypeError: an array of several numbers is neither."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected True or False, got {value!r:.80}") from None
 
 
 def finite_array(name, value, shape):

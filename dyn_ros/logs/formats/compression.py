@@ -39,22 +39,10 @@ def _require(name: str) -> Any:
 
 
 def decompress(kind: str, packed: bytes, size: int, is_cut: bool = False) -> bytes:
-    """Decompress a chunk.
+    """Decompress a chunk of a kind: zstd, lz4, bz2, none or empty; ``size`` is that of the result.
 
-    Parameters
-    ----------
-    kind : str
-        "", "none", "zstd", "lz4" or "bz2".
-    packed : bytes
-    size : int
-        Of the result.
-    is_cut : bool
-        The end of the data is missing: return what precedes it.
-
-    Raises
-    ------
-    Damaged
-        It cannot be decompressed, or not to this size.
+    With ``is_cut``, the end of the data is missing, and what precedes it is returned. `Damaged` if
+    it cannot be decompressed, or not to this size.
     """
     if size > MAX_CHUNK:
         raise Damaged(f"claims to contain {size:,} bytes, more than {MAX_CHUNK:,}")
@@ -117,31 +105,16 @@ def _decompressor(zstandard: Any) -> Any:
 
 
 def decompressed_file(path: Path) -> tuple[Path, str]:
-    """Return a temporary file with the content of a file that ends with ``.zstd``.
+    """A temporary file with the content of a file that ends with ``.zstd``, and what is wrong with
+    it.
 
-    Returns
-    -------
-    path : Path
-        Valid until two others have been made.
-    damage : str
-        What is wrong with the compressed file, or "".
-
-    Raises
-    ------
-    OSError
-        The file cannot be read, or no space is left for temporary files.
+    It is valid until two others have been made. The OSError of a full disk names the remedy.
     """
     return _temporary(path, path.with_suffix("").suffix, _decompress_file)
 
 
 def beginning_of_file(path: Path, size: int) -> Path:
-    """Return a temporary file with so many bytes of the beginning of another one.
-
-    Raises
-    ------
-    OSError
-        As ``decompressed_file``.
-    """
+    """A temporary file with so many bytes of the beginning of another one."""
     def copy(source: BinaryIO, target: BinaryIO) -> str:
         left = size
         while left and (block := source.read(min(_BLOCK, left))):

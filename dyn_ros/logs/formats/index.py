@@ -13,17 +13,10 @@ from .index_kernel import INDEX_MCAP, MIN_MCAP_RECORD, MIN_ROS1_RECORD
 
 def index_of(entry: Entry, content: NDArray[np.uint8], codes: dict[int, int] | None
              ) -> tuple[NDArray[np.int64], int]:
-    """Index of the messages in a chunk, and the size of its whole records.
+    """Index of the messages in an uncompressed chunk, and the size of its whole records.
 
-    Parameters
-    ----------
-    entry : Entry
-        ``INDEX_MCAP`` or ``INDEX_ROS1``.
-    content : (n,) ndarray of uint8
-        The uncompressed chunk.
-    codes : dict of int to int, or None
-        Codes of channels by their numbers. None: all messages, with the number of their channel
-        as code, and negative codes for what defines channels.
+    ``codes`` are those of channels by their numbers. None: all messages, with the number of their
+    channel as code, and negative codes for what defines channels.
     """
     least = MIN_MCAP_RECORD if entry is INDEX_MCAP else MIN_ROS1_RECORD
     channels = np.array(sorted((codes or {}).items()), np.int64).reshape(-1, 2)

@@ -42,8 +42,8 @@ def serialized(scan: Callable[[Path], Scan],
     """
     def scan_any(path: Path) -> Scan:
         plain, damage = decompressed_file(path) if _is_packed(path) else (path, "")
-        found = scan(plain)
-        return found._replace(damage="; ".join(filter(None, (damage, found.damage))))
+        scanned = scan(plain)
+        return scanned._replace(damage="; ".join(filter(None, (damage, scanned.damage))))
 
     def load_any(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
         return _unpacked(load(decompressed_file(path)[0] if _is_packed(path) else path, place,

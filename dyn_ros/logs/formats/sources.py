@@ -26,8 +26,8 @@ def format_of(path: Path) -> Format:
         raise ValueError(f"{str(path)!r}: expected a file that ends with {', '.join(SUFFIXES)}, or "
                          "the folder of a rosbag2")
     module = next(name for name, suffixes in SUFFIXES_OF.items() if suffix in suffixes)
-    found: Format = importlib.import_module(f".{module}", __package__).FORMAT
-    return found
+    reader: Format = importlib.import_module(f".{module}", __package__).FORMAT
+    return reader
 
 
 @dataclass(frozen=True)
@@ -72,26 +72,27 @@ def discover(paths: Iterable[str | PathLike[str]]) -> list[Path]:
     """
     if isinstance(paths, (str, PathLike)):
         paths = [paths]
-    found: set[Path] = set()
+    recordings: set[Path] = set()
     for path in paths:
-        found.update(_discover(str(path)))
-    return sorted(found)
+        recordings.update(_discover(str(path)))
+    return sorted(recordings)
 
 
 def _discover(text: str) -> list[Path]:
     path = Path(text).expanduser()
     expected = f"expected a file that ends with {', '.join(SUFFIXES)}, or a folder with recordings"
     if path.exists():
-        found = list(_below(path))
-        if not found:
+        recordings = list(_below(path))
+        if not recordings:
             raise ValueError(f"{text!r} is no recording: {expected}")
-        return found
+        return recordings
     if not glob.has_magic(text):
         raise ValueError(f"{text!r} does not exist: {expected}, or a pattern")
-    found = [each for match in glob.glob(str(path), recursive=True) for each in _below(Path(match))]
-    if not found:
+    recordings = [recording for match in glob.glob(str(path), recursive=True)
+                  for recording in _below(Path(match))]
+    if not recordings:
         raise ValueError(f"no recording matches the pattern {text!r}: {expected}")
-    return found
+    return recordings
 
 
 def _below(path: Path) -> Iterator[Path]:
@@ -102,9 +103,9 @@ def _below(path: Path) -> Iterator[Path]:
         if (path / _METADATA).is_file():
             yield path
         elif not (path / _MANIFEST).exists():
-            for each in sorted(path.iterdir()):
-                if not each.name.startswith((".", "_")):
-                    yield from _below(each)
+            for entry in sorted(path.iterdir()):
+                if not entry.name.startswith((".", "_")):
+                    yield from _below(entry)
     elif suffix_of(path.name):
         yield path
 
@@ -156,14 +157,14 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
     names, damage = [], []
     for line in listed[1].splitlines() if listed else ():
         name = line.strip()[1:].strip().strip("'\"")
-        existing = [each for each in (name, Path(name).name) if (path / each).is_file()]
+        existing = [place for place in (name, Path(name).name) if (path / place).is_file()]
         if not existing:
             damage.append(f"{name} is missing, which its {_METADATA} lists")
         elif suffix_of(existing[0]):
             names.append(existing[0])
     if not names:
-        names = sorted(each.name for each in path.iterdir()
-                       if each.is_file() and suffix_of(each.name) in IN_ROSBAG2)
+        names = sorted(entry.name for entry in path.iterdir()
+                       if entry.is_file() and suffix_of(entry.name) in IN_ROSBAG2)
         if len(names) > 1 and not metadata.is_file():
             raise ValueError(f"{str(path)!r}: contains {len(names)} recordings and no {_METADATA}, "
                              "which joins the files of a rosbag2; pass one of them, such as "

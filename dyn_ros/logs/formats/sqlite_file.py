@@ -66,15 +66,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def scan(path: Path) -> Scan:
-    """Find the topics and spans of a database.
-
-    Raises
-    ------
-    ValueError
-        It is no database of rosbag2.
-    OSError
-        It cannot be read.
-    """
+    """Find the topics and spans of a database; a ValueError if it is none of rosbag2."""
     with open(path, "rb") as file:
         if empty := sp.require_start(file, MAGIC, path, "database of sqlite3"):
             return Scan((), (), empty)
@@ -112,22 +104,23 @@ def _scan_messages(connection: sqlite3.Connection, path: Path, channels: Channel
     start, failures = first, 0
     while start <= last:
         stop = min(start + rows, sp.LATEST)
-        found, problem = _examine(connection, start, stop)
-        for number, messages, *_ in found:
+        of_topics, problem = _examine(connection, start, stop)
+        for number, messages, *_ in of_topics:
             total[number] += messages
-        if found:
-            numbers = {number for number, *_ in found}
+        if of_topics:
+            numbers = {number for number, *_ in of_topics}
             subset = tuple(channel for channel in channels if channel[0] in numbers)
-            spans.append(Span(sp.limited(min(each[2] for each in found)),
-                              sp.limited(max(each[3] for each in found)),
-                              mean * sum(each[1] for each in found),
+            spans.append(Span(sp.limited(min(row[2] for row in of_topics)),
+                              sp.limited(max(row[3] for row in of_topics)),
+                              mean * sum(row[1] for row in of_topics),
                               (subset, start, stop)))
         damage = damage or problem
-        failures += bool(problem) or not found
+        failures += bool(problem) or not of_topics
         if sum(total.values()) > count and is_end_known:
             damage = damage or "is damaged: the same rows are found several times"
             break
-        if failures > _FAILURES or not is_end_known and (problem or not found) or stop == sp.LATEST:
+        if (failures > _FAILURES or not is_end_known and (problem or not of_topics)
+                or stop == sp.LATEST):
             break
         start = _next_row(connection, stop)
     topics = sp.merged([Topic(*channel[1:], total[channel[0]]) for channel in channels])
@@ -142,11 +135,11 @@ def _next_row(connection: sqlite3.Connection, start: int) -> int:
     """Number of the first row from a number on; a damaged database may have large gaps."""
     try:
         _limit(connection, _MOST)
-        found, = connection.execute("SELECT min(id) FROM messages WHERE id >= ?", (start,)
+        number, = connection.execute("SELECT min(id) FROM messages WHERE id >= ?", (start,)
                                     ).fetchone()
     except sqlite3.Error:
         return start
-    return max(found, start) if isinstance(found, int) else sp.LATEST
+    return max(number, start) if isinstance(number, int) else sp.LATEST
 
 
 def _limit(connection: sqlite3.Connection, rows: int) -> None:
@@ -174,10 +167,10 @@ def _examine(connection: sqlite3.Connection, start: int, stop: int
             "GROUP BY topic_id", (start, stop)).fetchall(), ""
     except sqlite3.Error:
         rows, error = _whole_rows(connection, start, stop)
-    found: dict[int, list[int]] = {}
+    times: dict[int, list[int]] = {}
     for number, time, _ in rows:
-        found.setdefault(number, []).append(time)
-    return [(number, len(times), min(times), max(times)) for number, times in found.items()], error
+        times.setdefault(number, []).append(time)
+    return [(number, len(times), min(times), max(times)) for number, times in times.items()], error
 
 
 def _whole_rows(connection: sqlite3.Connection, start: int, stop: int
@@ -201,13 +194,7 @@ def _blocks(connection: sqlite3.Connection, start: int, stop: int, size: int
 
 
 def load(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
-    """Read the messages of a span.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
+    """Read the messages of a span."""
     channels, start, stop = place
     codes = ser.codes_of(channels, code_of)
     rows: list[tuple[int, int, bytes]] = []

@@ -52,21 +52,21 @@ class _Columns:
     def __init__(self, names: Sequence[str], path: Path) -> None:
         tables.require_unique(names, repr(str(path)))
         self.time = next((name for name in (tables.STAMP, *tables.TIMES) if name in names), "")
-        found: dict[str, dict[str, dict[str, str]]] = {}
+        topics: dict[str, dict[str, dict[str, str]]] = {}
         for name in names:
             signal, owner = tables.parsed(name)
             if signal in _SIGNALS:
-                signals = found.setdefault(_topic(name), {each: {} for each in _SIGNALS})
+                signals = topics.setdefault(_topic(name), {kind: {} for kind in _SIGNALS})
                 signals[signal][owner] = name
-        if not self.time or not any(signals["position"] for signals in found.values()):
+        if not self.time or not any(signals["position"] for signals in topics.values()):
             times = " or ".join(map(repr, tables.TIMES))
             raise ValueError(f"{str(path)!r}: expected a column {times}, in s, and columns such as "
                              "'position.elbow' or "
                              f"'/joint_states/elbow/position', got {', '.join(names[:20])}")
-        self.bases = [base for topic, signals in found.items()
+        self.bases = [base for topic, signals in topics.items()
                       for base in _bases(topic, signals)]
         used = {name for base in self.bases for name in (*base.pose, *base.twist)}
-        self.joints = [joints for topic, signals in found.items()
+        self.joints = [joints for topic, signals in topics.items()
                        if (joints := _joints(topic, signals, used)).names]
 
     def topics(self, count: int) -> tuple[Topic, ...]:
@@ -84,8 +84,8 @@ class _Columns:
 
 def _topic(name: str) -> str:
     """The topic that a column of PlotJuggler names, or the usual one."""
-    before, found, _ = name.rpartition("joint_states/")
-    return f"/{(before + found).strip('/')}" if found else _TOPIC
+    before, middle, _ = name.rpartition("joint_states/")
+    return f"/{(before + middle).strip('/')}" if middle else _TOPIC
 
 
 def _joints(topic: str, signals: dict[str, dict[str, str]], used: set[str]) -> _Joints:
@@ -122,8 +122,8 @@ def scan(path: Path) -> Scan:
     time: int | None = None
     log_time = count = 0
     for place, size in table.blocks():
-        values, found = _read(table, place, [columns.time])
-        problems.update(dict.fromkeys(found))
+        values, more = _read(table, place, [columns.time])
+        problems.update(dict.fromkeys(more))
         stamps = _stamps(values, columns.time)[1]
         if not len(stamps):
             continue

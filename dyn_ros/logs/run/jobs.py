@@ -65,27 +65,11 @@ class Done(NamedTuple):
 class Jobs:
     """Plans recordings and works on their parts.
 
-    Parameters
-    ----------
-    workers : Workers
-    plan : callable
-        ``plan(recording)`` is called in a worker.
-    calls : callable
-        ``calls(index, planned)`` is called here and returns the calls for the parts, and the size
-        of those that need no work. An exception of it ends everything.
-    recordings : sequence
-        Arguments of ``plan``.
-    sizes : sequence of float
-        Of the recordings in any unit, for the progress.
-    reduce : callable, optional
-        Combines two values, see `Total`.
-    progress : callable, optional
-        Called with the fraction that is done and the recording.
-
-    Attributes
-    ----------
-    total : Job or None
-        The combined value, once all is done.
+    ``plan(recording)`` is called in a worker. ``calls(index, planned)`` is called here and returns
+    the calls for the parts, and the size of those that need no work; an exception of it ends
+    everything. The sizes of recordings, in any unit, are for the progress, which is called with the
+    fraction that is done and the recording. ``reduce`` combines two values, see `Total`: ``total``
+    is the job with the combined value, once all is done.
     """
 
     def __init__(self, workers: Workers, plan: Callable[[Any], Any],

@@ -11,9 +11,9 @@ import decimal
 import itertools
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ..formats.sources import Source
 from ..formats.spans import Span
 
 Moment: TypeAlias = "float | str | datetime.datetime"
@@ -26,33 +26,12 @@ WARM_UP = 1.0
 """By how much a part starts before its interval [s], or twice the staleness if that is more."""
 
 
-class Planned(Protocol):
-    """What a plan reads of a `Source`."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def spans(self) -> Sequence[Span]: ...
-
-
 class Part(NamedTuple):
     """A part of a recording: the states whose last message was recorded in an interval.
 
-    Attributes
-    ----------
-    path : str
-        Of the recording.
-    number : int
-        Its place among the parts, from 0.
-    start, stop : int
-        Half-open interval of log times [ns].
-    spans : tuple of Span
-        Those that contain messages of the interval, and of the time before and after it that is
-        read as well.
-    size : int
-        Uncompressed size of those that start in the interval [bytes].
-    begin, end : int
-        Half-open interval of the log times that are read [ns].
+    ``start`` and ``stop`` bound it, half-open; ``begin`` and ``end`` what is read, which is more
+    [ns, log time]. The number is its place among the parts, from 0; the spans are those that are
+    read; the size is that of those that start in the interval [bytes, uncompressed].
     """
 
     path: str
@@ -69,7 +48,7 @@ class Part(NamedTuple):
         return self.start <= span.start < self.stop
 
 
-def plan(source: Planned, staleness: float, since: Moment | None = None,
+def plan(source: Source, staleness: float, since: Moment | None = None,
          until: Moment | None = None, size: float = SIZE,
          overlap: tuple[float, float] = (0.0, 0.0)) -> list[Part]:
     """Divide a recording, or a half-open interval of it, into parts; none if it is empty.
@@ -83,7 +62,7 @@ def plan(source: Planned, staleness: float, since: Moment | None = None,
             for number, (start, stop) in enumerate(itertools.pairwise(cuts))]
 
 
-def interval(source: Planned, since: Moment | None, until: Moment | None) -> tuple[int, int]:
+def interval(source: Source, since: Moment | None, until: Moment | None) -> tuple[int, int]:
     """The half-open interval of log times of a recording, or a part of it [ns]."""
     spans = source.spans
     first = min((span.start for span in spans), default=0)
@@ -110,7 +89,7 @@ def _cuts(spans: Sequence[Span], first: int, last: int, size: float) -> list[int
     return [*cuts, last]
 
 
-def _part(source: Planned, number: int, bounds: tuple[int, int], before: int, after: int) -> Part:
+def _part(source: Source, number: int, bounds: tuple[int, int], before: int, after: int) -> Part:
     start, stop = bounds
     begin, end = start - before, stop + after
     spans = tuple(span for span in source.spans if span.stop >= begin and span.start < end)
@@ -128,11 +107,11 @@ def moment(value: Moment, start: int, name: str = "time") -> int:
 
     A ValueError names the argument if it is none.
     """
-    found = _nanoseconds(value, start)
-    if found is None:
+    nanoseconds = _nanoseconds(value, start)
+    if nanoseconds is None:
         raise ValueError(f"{name}: expected seconds since the epoch, a date in ISO format such as "
                          f"2025-03-01T12:00, or +S, seconds after the start; got {value!r:.80}")
-    return found
+    return nanoseconds
 
 
 def _nanoseconds(value: Moment, start: int) -> int | None:

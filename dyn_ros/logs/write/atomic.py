@@ -16,17 +16,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which appears under its name once it is complete and on the disk.
 
     Until then it is named ``.NAME.xxxxxxxx.tmp``, which readers of a folder ignore. After an error
-    it is removed, and a file that had the name before remains.
-
-    Parameters
-    ----------
-    path : Path
-        Its folder is created if it does not exist.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written, such as on a full disk.
+    it is removed, and a file that had the name before remains. Its folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

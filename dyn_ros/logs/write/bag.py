@@ -45,19 +45,8 @@ class _Sent(NamedTuple):
 def write(table: Table, path: str | Path) -> None:
     """Write an MCAP file, completely or not at all.
 
-    Parameters
-    ----------
-    table : Table
-        With the quantity "state", the file also contains the joint states, and the odometry of a
-        base that moves.
-    path : str or Path
-
-    Raises
-    ------
-    ImportError
-        The package mcap is not installed.
-    OSError
-        The file cannot be written, such as on a full disk.
+    With the quantity "state", it also contains the joint states, and the odometry of a base that
+    moves.
     """
     with whole_file(Path(path)) as file:
         _write(table, file)
@@ -93,9 +82,9 @@ def _write(table: Table, file: IO[bytes]) -> None:
 
 def _in_order(sent: Sequence[_Sent]) -> Iterator[tuple[int, str, bytes]]:
     """Yield row, topic and bytes of messages, row by row."""
-    rows = np.concatenate([each.rows for each in sent]) if sent else np.zeros(0, int)
-    topics = [each.topic for each in sent for _ in each.content]
-    content = [one for each in sent for one in each.content]
+    rows = np.concatenate([one.rows for one in sent]) if sent else np.zeros(0, int)
+    topics = [one.topic for one in sent for _ in one.content]
+    content = [message for one in sent for message in one.content]
     for k in np.argsort(rows, kind="stable").tolist():
         yield int(rows[k]), topics[k], content[k]
 
@@ -191,21 +180,11 @@ class _File(NamedTuple):
 
 
 def write_metadata(folder: str | Path) -> None:
-    """Write the metadata.yaml that makes the MCAP files of a folder one bag of rosbag2.
-
-    Parameters
-    ----------
-    folder : str or Path
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
+    """Write the metadata.yaml that makes the MCAP files of a folder one bag of rosbag2."""
     place = Path(folder)
     files = [_read(path) for path in sorted(place.glob("*.mcap"))]
     with whole_file(place / "metadata.yaml") as file:
-        file.write(_metadata([each for each in files if each.topics]).encode())
+        file.write(_metadata([one for one in files if one.topics]).encode())
 
 
 def _read(path: Path) -> _File:
@@ -216,19 +195,19 @@ def _read(path: Path) -> _File:
     if summary is None or summary.statistics is None:
         raise ValueError(f"{path}: expected a file with a summary, which files written by dyn_ros "
                          "have; remove it, and compute its quantities again")
-    found = summary.statistics
+    statistics = summary.statistics
     topics = {channel.topic: (summary.schemas[channel.schema_id].name,
-                              found.channel_message_counts.get(number, 0))
+                              statistics.channel_message_counts.get(number, 0))
               for number, channel in summary.channels.items()}
-    return _File(path.name, found.message_start_time, found.message_end_time, topics)
+    return _File(path.name, statistics.message_start_time, statistics.message_end_time, topics)
 
 
 def _metadata(files: Sequence[_File]) -> str:
-    start = min((each.start for each in files), default=0)
-    stop = max((each.stop for each in files), default=0)
+    start = min((file.start for file in files), default=0)
+    stop = max((file.stop for file in files), default=0)
     total: dict[str, tuple[str, int]] = {}
-    for each in files:
-        for topic, (kind, count) in each.topics.items():
+    for file in files:
+        for topic, (kind, count) in file.topics.items():
             total[topic] = kind, total.get(topic, (kind, 0))[1] + count
     lines = ["rosbag2_bagfile_information:", "  version: 5", "  storage_identifier: mcap",
              "  duration:", f"    nanoseconds: {stop - start}",
@@ -241,11 +220,11 @@ def _metadata(files: Sequence[_File]) -> str:
                   f"      message_count: {count}"]
     lines += ['  compression_format: ""', '  compression_mode: ""',
               "  relative_file_paths:" + (" []" if not files else "")]
-    lines += [f"    - {json.dumps(each.name)}" for each in files]
+    lines += [f"    - {json.dumps(file.name)}" for file in files]
     lines.append("  files:" + (" []" if not files else ""))
-    for each in files:
-        lines += [f"    - path: {json.dumps(each.name)}", "      starting_time:",
-                  f"        nanoseconds_since_epoch: {each.start}", "      duration:",
-                  f"        nanoseconds: {each.stop - each.start}",
-                  f"      message_count: {sum(count for _, count in each.topics.values())}"]
+    for file in files:
+        lines += [f"    - path: {json.dumps(file.name)}", "      starting_time:",
+                  f"        nanoseconds_since_epoch: {file.start}", "      duration:",
+                  f"        nanoseconds: {file.stop - file.start}",
+                  f"      message_count: {sum(count for _, count in file.topics.values())}"]
     return "\n".join(lines) + "\n"

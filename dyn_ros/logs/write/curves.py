@@ -23,14 +23,7 @@ _PAUSE = 0.004          # of the whole time: between two recordings
 
 
 class Curve(NamedTuple):
-    """Points of a curve; y is NaN where it is interrupted.
-
-    Attributes
-    ----------
-    x : (n,) ndarray
-        Recorded time since the beginning [s].
-    y : (n,) ndarray of float32
-    """
+    """Points of a curve: time since the beginning [s], and y, NaN where it is interrupted."""
 
     x: Array
     y: NDArray[np.float32]
@@ -49,16 +42,7 @@ class Curve(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A recording on the axis of time.
-
-    Attributes
-    ----------
-    name : str
-    start, stop : float
-        [s].
-    stamp : int
-        That of its first state [ns].
-    """
+    """A recording on the axis of time [s], and the stamp of its first state [ns]."""
 
     name: str
     start: float
@@ -67,17 +51,9 @@ class Piece(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """The curves of several recordings, one after the other.
+    """The curves of several recordings, one after the other, and their units by column."""
 
-    Attributes
-    ----------
-    curves : dict of str to Curve
-        By column.
-    units : dict of str to str
-    pieces : list of Piece
-    """
-
-    curves: dict[str, Curve]
+    by_column: dict[str, Curve]
     units: dict[str, str]
     pieces: list[Piece]
 
@@ -85,12 +61,8 @@ class Curves(NamedTuple):
 def peaks(x: Array, y: Array, edges: NDArray[np.int_]) -> tuple[Array, Array]:
     """The lowest and the highest point of each interval, in order.
 
-    Parameters
-    ----------
-    x, y : (n,) ndarray
-        NaN are left out; of an interval without other numbers, its first NaN remains.
-    edges : (m,) ndarray of int
-        Where intervals begin, ascending from 0.
+    Intervals begin at the rows ``edges``, ascending from 0. NaN are left out; of an interval
+    without other numbers, its first NaN remains.
     """
     sizes = np.diff(np.append(edges, len(y)))
     number = np.repeat(np.arange(len(edges)), sizes)
@@ -133,9 +105,9 @@ class _Reader:
         edges = np.union1d(np.arange(0, len(x), self._width), np.flatnonzero(cut))
         for name, values in columns.items():
             mine = self.points.setdefault(name, [])
-            found = peaks(x, values, edges)
-            at = np.searchsorted(found[0], x[cut])
-            mine.append((np.insert(found[0], at, x[cut]), np.insert(found[1], at, np.nan)))
+            points = peaks(x, values, edges)
+            at = np.searchsorted(points[0], x[cut])
+            mine.append((np.insert(points[0], at, x[cut]), np.insert(points[1], at, np.nan)))
         self.time, self._last = float(x[-1]), float(stamp[-1])
 
     def end(self) -> None:
@@ -146,40 +118,23 @@ class _Reader:
 
 def read_curves(files: Mapping[str, Sequence[Path]], points: int,
                 columns: Collection[str] | None = None) -> Curves:
-    """Read columns of Parquet files as curves.
+    """Read columns of Parquet files as curves of about so many intervals.
 
-    Parameters
-    ----------
-    files : mapping of str to sequence of Path
-        The files of each recording in order, by its name.
-    points : int
-        Of a curve, about as many intervals.
-    columns : collection of str, optional
-        Default: all but time and stamp.
-
-    Returns
-    -------
-    Curves
-
-    Raises
-    ------
-    ImportError
-        pyarrow is not installed.
-    ValueError
-        There are no rows.
+    The files of each recording are in order, by its name; the default are all columns but time and
+    stamp. A ValueError if there are no rows.
     """
     pyarrow_module()
     from pyarrow import parquet
     known = {name: [parquet.read_metadata(path) for path in paths]
              for name, paths in files.items()}
-    rows = sum(one.num_rows for each in known.values() for one in each)
+    rows = sum(one.num_rows for files_ in known.values() for one in files_)
     if not rows:
         raise ValueError("plot: expected results with at least one state, got none")
-    schemas = [one.schema.to_arrow_schema() for each in known.values() for one in each]
+    schemas = [one.schema.to_arrow_schema() for files_ in known.values() for one in files_]
     units = {field.name: (field.metadata or {}).get(b"unit", b"").decode()
              for schema in schemas for field in schema if field.name not in ("time", "stamp")
              and (columns is None or field.name in columns)}
-    span = sum(_seconds(each) for each in known.values())
+    span = sum(_seconds(files_) for files_ in known.values())
     reader = _Reader(max(1, rows // points), span / points)
     pieces: list[Piece] = []
     for name, paths in files.items():
@@ -216,9 +171,9 @@ def _seconds(files: Sequence[Any]) -> float:
     for metadata in files:
         for group in range(metadata.num_row_groups):
             row = metadata.row_group(group)
-            found = next((row.column(k).statistics for k in range(row.num_columns)
+            statistics = next((row.column(k).statistics for k in range(row.num_columns)
                           if row.column(k).path_in_schema == "stamp"), None)
-            if found is not None and found.has_min_max:
-                lows.append(found.min)
-                highs.append(found.max)
+            if statistics is not None and statistics.has_min_max:
+                lows.append(statistics.min)
+                highs.append(statistics.max)
     return 1e-9 * (max(highs) - min(lows)) if lows else 0.0

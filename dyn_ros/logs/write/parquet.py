@@ -26,19 +26,6 @@ def to_arrow(table: Table) -> pyarrow.Table:
 
     The metadata of each field contain its unit; those of the table, under "dyn_ros", the names of
     the joints, the frames and the version, as JSON.
-
-    Parameters
-    ----------
-    table : Table
-
-    Returns
-    -------
-    pyarrow.Table
-
-    Raises
-    ------
-    ImportError
-        pyarrow is not installed; the text contains the command that installs it.
     """
     arrow = pyarrow_module()
     fields = [arrow.field(name, arrow.from_numpy_dtype(values.dtype), nullable=False,
@@ -58,20 +45,7 @@ def _column(arrow: Any, values: NDArray[Any]) -> pyarrow.Array:
 
 
 def write(table: Table, path: str | Path) -> None:
-    """Write a Parquet file, completely or not at all.
-
-    Parameters
-    ----------
-    table : Table
-    path : str or Path
-
-    Raises
-    ------
-    ImportError
-        pyarrow is not installed.
-    OSError
-        The file cannot be written, such as on a full disk.
-    """
+    """Write a Parquet file, completely or not at all."""
     content = to_arrow(table)
     from pyarrow import parquet
     with whole_file(Path(path)) as file:

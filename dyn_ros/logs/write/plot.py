@@ -60,16 +60,8 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A panel: its row, and its place from left to right among those of the row.
-
-    Attributes
-    ----------
-    row, place, places : int
-    title : str
-    unit : str
-    lines : list of Line
-    joint : str
-        Empty: of the whole robot.
+    """A panel: its row, its place among those of the row, title, unit, lines, and joint, empty:
+    none.
     """
 
     row: int
@@ -83,25 +75,11 @@ class Panel(NamedTuple):
 
 def plot(files: Mapping[str, Sequence[Path]], path: str | Path,
          columns: Collection[str] | None = None) -> None:
-    """Plot results.
+    """Plot the Parquet files of recordings, in order of time, by the name of the recording.
 
-    Parameters
-    ----------
-    files : mapping of str to sequence of Path
-        The Parquet files of each recording in order of time, by the name of the recording.
-    path : str or Path
-        Ends with .png or .html. A page contains all that it needs; its panels zoom together.
-    columns : collection of str, optional
-        Default: all.
-
-    Raises
-    ------
-    ImportError
-        A package is not installed; the text contains the command that installs it.
-    OSError
-        The file cannot be written.
-    ValueError
-        Another suffix, or nothing to plot.
+    The path ends with .png or .html. A page contains all that it needs; its panels zoom together. A
+    ValueError for another suffix, or nothing to plot; an ImportError names the command that
+    installs a package.
     """
     target = Path(path)
     check_suffix(target)
@@ -155,11 +133,11 @@ def arrange(columns: Collection[str], units: Mapping[str, str]) -> list[Panel]:
                     mine[0].label)
                 panels.append(Panel(row, place, len(kinds), name, units.get(mine[0].column, ""),
                                     mine, joint))
-    whole = [(title, [Line(*each) for each in lines if each[0] in columns])
-             for title, lines in _OF_ROBOT]
-    for number, (title, found) in enumerate(each for each in whole if each[1]):
+    of_robot = [(title, [Line(*line) for line in lines if line[0] in columns])
+                for title, lines in _OF_ROBOT]
+    for number, (title, known) in enumerate(panel for panel in of_robot if panel[1]):
         panels.append(Panel(len(joints) + number, 0, 1, title,
-                            units.get(found[0].column, ""), found, ""))
+                            units.get(known[0].column, ""), known, ""))
     return panels
 
 
@@ -190,23 +168,23 @@ def _date(stamp: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _layout(found: Curves, low: float, high: float) -> tuple[list[Panel], int, list[float]]:
+def _layout(curves: Curves, low: float, high: float) -> tuple[list[Panel], int, list[float]]:
     """The panels, the number of columns, and the heights of rows: high for the whole robot."""
-    panels = arrange(list(found.units), found.units)
+    panels = arrange(list(curves.units), curves.units)
     of_robot = {panel.row for panel in panels if not panel.joint}
     rows = 1 + max(panel.row for panel in panels)
     return (panels, max(panel.places for panel in panels),
             [high if row in of_robot else low for row in range(rows)])
 
 
-def _is_known(panel: Panel, found: Curves) -> bool:
+def _is_known(panel: Panel, curves: Curves) -> bool:
     """Whether there is anything to show."""
-    return any(found.curves[line.column].is_known for line in panel.lines)
+    return any(curves.by_column[line.column].is_known for line in panel.lines)
 
 
 # --- picture
 
-def _picture(found: Curves) -> bytes:
+def _picture(curves: Curves) -> bytes:
     """The plot as PNG."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -215,7 +193,7 @@ def _picture(found: Curves) -> bytes:
         raise ImportError("pictures require matplotlib: pip install dyn_ros[logs]; a page, "
                           ".html, requires plotly") from None
     import io
-    panels, places, heights = _layout(found, 1.05, 1.6)
+    panels, places, heights = _layout(curves, 1.05, 1.6)
     rows = len(heights)
     last_of_joints = max((panel.row for panel in panels if panel.joint), default=-1)
     heights.insert(last_of_joints + 1, 0.05)        # a space above those of the whole robot
@@ -226,41 +204,41 @@ def _picture(found: Curves) -> bytes:
         rows + 1, count, height_ratios=heights, hspace=0.42, wspace=0.16, left=0.75 / width,
         right=1.0 - 0.2 / width, top=1.0 - 0.85 / height, bottom=0.5 / height)
         for count in {panel.places for panel in panels}}
-    seconds, label, title = _axis_of_time(found.pieces)
+    seconds, label, title = _axis_of_time(curves.pieces)
     figure.text(0.2 / width, 1.0 - 0.12 / height, title, va="top", fontsize=12, weight="bold",
                 color=_TEXT)
     for panel in panels:
         row = panel.row + (0 if panel.joint else 1)
         axes = figure.add_subplot(grids[panel.places][row, panel.place])
-        _draw(axes, panel, found, seconds)
+        _draw(axes, panel, curves, seconds)
         if panel.row not in (last_of_joints, rows - 1):
             axes.tick_params(labelbottom=False)
         if panel.row == rows - 1:
             axes.set_xlabel(label, fontsize=8.5, color=_QUIET)
-        _add_titles(axes, panel, panels, found.pieces, seconds)
+        _add_titles(axes, panel, panels, curves.pieces, seconds)
     made = io.BytesIO()
     figure.savefig(made, format="png")
     return made.getvalue()
 
 
-def _draw(axes: Any, panel: Panel, found: Curves, seconds: float) -> None:
+def _draw(axes: Any, panel: Panel, curves: Curves, seconds: float) -> None:
     """Draw the curves of a panel, and its axes."""
     from matplotlib.ticker import MaxNLocator
     axes.yaxis.set_major_locator(MaxNLocator(3, min_n_ticks=2))
     for line in panel.lines:
-        curve = found.curves[line.column]
+        curve = curves.by_column[line.column]
         is_behind = line.color == _GRAY and len(panel.lines) > 1
         axes.plot(curve.x / seconds, curve.y, color=line.color, linewidth=1.8 if is_behind else 0.8,
                   solid_joinstyle="round")
         alone = curve.alone
         axes.plot(alone.x / seconds, alone.y, ".", color=line.color, markersize=4.0)
-    if not _is_known(panel, found):
+    if not _is_known(panel, curves):
         axes.set_yticks([])
         axes.annotate(_UNKNOWN, (0.5, 0.5), xycoords="axes fraction", fontsize=8.5, color=_QUIET,
                       ha="center", va="center")
-    for piece in found.pieces[1:]:
+    for piece in curves.pieces[1:]:
         axes.axvline(piece.start / seconds, color=_LINE, linewidth=0.8, linestyle=(0, (2, 2)))
-    end = _span(found.pieces) / seconds
+    end = _span(curves.pieces) / seconds
     axes.set_xlim(-0.005 * end, 1.005 * end)
     axes.grid(color=_GRID, linewidth=0.7)
     axes.set_axisbelow(True)
@@ -273,8 +251,8 @@ def _draw(axes: Any, panel: Panel, found: Curves, seconds: float) -> None:
 def _add_titles(axes: Any, panel: Panel, panels: Sequence[Panel], pieces: Sequence[Piece],
                 seconds: float) -> None:
     """Name the joint, and above the first panel of a column what is in it."""
-    above = [each for each in panels if bool(each.joint) == bool(panel.joint)
-             and each.place == panel.place]
+    above = [other for other in panels if bool(other.joint) == bool(panel.joint)
+             and other.place == panel.place]
     is_first = not panel.joint or panel is above[0]
     unit = f" [{panel.unit}]" if panel.unit else ""
     if panel.joint:
@@ -302,14 +280,14 @@ def _add_titles(axes: Any, panel: Panel, panels: Sequence[Panel], pieces: Sequen
 
 # --- page
 
-def _page(found: Curves) -> bytes:
+def _page(curves: Curves) -> bytes:
     """The plot as a page."""
     try:
         from plotly import subplots
     except ImportError:
         raise ImportError("pages require plotly: pip install dyn_ros[logs]; a picture, .png, "
                           "requires matplotlib") from None
-    panels, places, heights = _layout(found, 105, 150)
+    panels, places, heights = _layout(curves, 105, 150)
     rows = len(heights)
     height = round(sum(heights)) + 130
     at = {(panel.row, panel.place): panel for panel in panels}
@@ -319,35 +297,35 @@ def _page(found: Curves) -> bytes:
         rows=rows, cols=places, specs=specs, row_heights=heights, horizontal_spacing=0.05,
         vertical_spacing=min(0.22 / rows, 26.0 / height),
         subplot_titles=[_title(panel, panels) for panel in panels])
-    x_of, label = _times(found)
-    for trace, panel in _traces(panels, found, x_of):
+    x_of, label = _times(curves)
+    for trace, panel in _traces(panels, curves, x_of):
         figure.add_trace(trace, panel.row + 1, panel.place + 1)
     for panel in panels:
-        if not _is_known(panel, found):
+        if not _is_known(panel, curves):
             _show_unknown(figure, panel)
     titled = [panel for panel in panels if _title(panel, panels)]
     for panel, title in zip(titled, figure.layout.annotations):
         domain = figure.get_subplot(panel.row + 1, panel.place + 1).xaxis.domain
         title.update(x=domain[0], xanchor="left", align="left", font_size=11.5)
-    _style(figure, found, height, rows, label)
+    _style(figure, curves, height, rows, label)
     page: str = figure.to_html(include_plotlyjs=True, full_html=True, config={
         "displaylogo": False, "responsive": True, "scrollZoom": True,
         "modeBarButtonsToRemove": ["select2d", "lasso2d"]})
-    title = html.escape(_axis_of_time(found.pieces)[2])
+    title = html.escape(_axis_of_time(curves.pieces)[2])
     return page.replace("<head>", f'<head><title>{title}</title><link rel="icon" href="data:,">',
                         1).encode()
 
 
-def _traces(panels: Sequence[Panel], found: Curves, x_of: Callable[[Curve], Array]
+def _traces(panels: Sequence[Panel], curves: Curves, x_of: Callable[[Curve], Array]
             ) -> Iterator[tuple[Any, Panel]]:
     """The curves of all panels, and marks where a line would not be seen."""
     from plotly import graph_objects
-    total = sum(len(found.curves[line.column].x) for panel in panels for line in panel.lines)
+    total = sum(len(curves.by_column[line.column].x) for panel in panels for line in panel.lines)
     # thousands of points are drawn by the graphics processor
     scatter = graph_objects.Scattergl if total > 60_000 else graph_objects.Scatter
     for panel in panels:
         for line in panel.lines:
-            curve, name = found.curves[line.column], html.escape(line.label)
+            curve, name = curves.by_column[line.column], html.escape(line.label)
             is_behind = line.color == _GRAY and len(panel.lines) > 1
             yield scatter(
                 x=x_of(curve), y=curve.y, name=name, mode="lines",
@@ -371,7 +349,7 @@ def _show_unknown(figure: Any, panel: Panel) -> None:
 def _title(panel: Panel, panels: Sequence[Panel]) -> str:
     """The title of a panel as plotly shows it."""
     unit = f" [{panel.unit}]" if panel.unit else ""
-    above = [each for each in panels if each.joint and each.place == panel.place]
+    above = [other for other in panels if other.joint and other.place == panel.place]
     joint = html.escape(panel.joint) if panel.place == 0 else ""
     if panel.joint and panel is not above[0]:
         return joint + (unit if panel.unit != above[0].unit else "")
@@ -383,20 +361,20 @@ def _title(panel: Panel, panels: Sequence[Panel]) -> str:
     return "  ".join([title, *labels]) + (f"<br>{joint}" if joint else "")
 
 
-def _times(found: Curves) -> tuple[Callable[[Curve], Array], str]:
+def _times(curves: Curves) -> tuple[Callable[[Curve], Array], str]:
     """A function from a curve to its times, and the label of the axis: dates or seconds."""
-    first, label = found.pieces[0], _axis_of_time(found.pieces)[1]
-    if len(found.pieces) == 1 and _has_date(first.stamp):
+    first, label = curves.pieces[0], _axis_of_time(curves.pieces)[1]
+    if len(curves.pieces) == 1 and _has_date(first.stamp):
         return (lambda curve: 1e3 * (curve.x - first.start) + 1e-6 * first.stamp), "UTC"
     return (lambda curve: curve.x), label.split(" [")[0] + " [s]"
 
 
-def _style(figure: Any, found: Curves, height: int, rows: int, label: str) -> None:
+def _style(figure: Any, curves: Curves, height: int, rows: int, label: str) -> None:
     figure.update_layout(
         height=height, paper_bgcolor="white", plot_bgcolor="white", dragmode="zoom",
         hovermode="x", margin={"l": 64, "r": 20, "t": 90, "b": 48},
         font={"family": "system-ui, sans-serif", "size": 12, "color": _TEXT},
-        title={"text": html.escape(_axis_of_time(found.pieces)[2]), "x": 0.01, "y": 1.0,
+        title={"text": html.escape(_axis_of_time(curves.pieces)[2]), "x": 0.01, "y": 1.0,
                "yanchor": "top", "pad": {"t": 12}, "font": {"size": 17}},
         showlegend=False)
     axis = {"gridcolor": _GRID, "zerolinecolor": _LINE, "zerolinewidth": 1, "linecolor": _LINE}
@@ -405,10 +383,10 @@ def _style(figure: Any, found: Curves, height: int, rows: int, label: str) -> No
     figure.layout.xaxis.matches = None
     figure.update_xaxes(row=rows, showticklabels=True, title_text=label, title_font_size=12)
     figure.update_yaxes(nticks=4, **axis)
-    for piece in found.pieces[1:]:
+    for piece in curves.pieces[1:]:
         figure.add_vline(piece.start, line={"color": _LINE, "width": 1, "dash": "dot"})
-    if len(found.pieces) > 1:
-        for piece in found.pieces:
+    if len(curves.pieces) > 1:
+        for piece in curves.pieces:
             figure.add_annotation(
                 x=piece.start, y=1.0, xref="x", yref="y domain", xanchor="left", yanchor="top",
                 text=html.escape(piece.name), showarrow=False, font={"size": 10, "color": _QUIET},

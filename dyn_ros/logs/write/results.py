@@ -28,16 +28,8 @@ PREFIXES = {"parquet": "recording=", "mcap": ""}
 
 
 class Origin(NamedTuple):
-    """A recording as a file or folder, and when it changed.
-
-    Attributes
-    ----------
-    path : str
-        Absolute.
-    size : int
-        Of all files [bytes].
-    modified : int
-        When the newest one was changed [ns].
+    """A recording as an absolute path, the size of all its files [bytes], and when one changed
+    [ns].
     """
 
     path: str
@@ -48,24 +40,16 @@ class Origin(NamedTuple):
     def of(cls, path: Path) -> Origin:
         """Look at a file, or at the files of a folder; one that cannot be seen has no size."""
         try:
-            files = [each for each in path.iterdir() if each.is_file()] if path.is_dir() else [path]
-            found = [each.stat() for each in files]
+            files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
+            states = [file.stat() for file in files]
         except OSError:
-            found = []
-        return cls(os.path.abspath(path), sum(each.st_size for each in found),
-                   max((each.st_mtime_ns for each in found), default=0))
+            states = []
+        return cls(os.path.abspath(path), sum(status.st_size for status in states),
+                   max((status.st_mtime_ns for status in states), default=0))
 
 
 class Folder:
-    """The results of one recording.
-
-    Parameters
-    ----------
-    path : Path
-    origin : Origin
-    options : dict
-        What the results depend on, as JSON has it.
-    """
+    """The results of one recording; ``options`` are what they depend on, as JSON has it."""
 
     def __init__(self, path: Path, origin: Origin, options: Mapping[str, Any]) -> None:
         self.path, self.origin = path, origin
@@ -75,14 +59,8 @@ class Folder:
         """Prepare the folder; return the numbers of finished parts, and what is known of them.
 
         Results of a recording that has changed since, and with ``overwrite`` all of them, are
-        removed.
-
-        Raises
-        ------
-        ValueError
-            The folder contains results of other options, or files of something else; names them.
-        OSError
-            The folder cannot be written.
+        removed. A ValueError if the folder contains results of other options, or files of something
+        else.
         """
         self.sweep()
         known = _read(self.path / _MANIFEST)
@@ -135,14 +113,15 @@ def _shown(value: Any) -> str:
 def _read(path: Path) -> dict[str, Any] | None:
     """Read a manifest; None if there is none, or none that was finished."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     try:
-        is_one = set(found["source"]) == set(Origin._fields) and isinstance(found["options"], dict)
+        is_one = (set(manifest["source"]) == set(Origin._fields)
+                  and isinstance(manifest["options"], dict))
     except (KeyError, TypeError):
         return None
-    return found if is_one else None
+    return manifest if is_one else None
 
 
 def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]]:
@@ -150,12 +129,12 @@ def _read_parts(path: Path, folder: Path) -> Iterable[tuple[int, dict[str, Any]]
     if not path.exists():
         return ()
     _remove_cut_line(path)
-    found = {}
+    parts = {}
     for line in path.read_bytes().splitlines():
         facts = _line(line)
         if facts is not None and (facts["file"] is None or (folder / facts["file"]).exists()):
-            found[facts.pop("part")] = facts
-    return found.items()
+            parts[facts.pop("part")] = facts
+    return parts.items()
 
 
 def _line(line: bytes) -> dict[str, Any] | None:
@@ -178,12 +157,7 @@ def _remove_cut_line(path: Path) -> None:
 def alone(out: Path) -> Iterator[None]:
     """Keep other processes of this machine from writing to a folder until the block ends.
 
-    Raises
-    ------
-    ValueError
-        Another process writes to it.
-    OSError
-        The folder cannot be written.
+    A ValueError if another process does.
     """
     out.mkdir(parents=True, exist_ok=True)
     with (out / _LOCK).open("w") as file:
@@ -202,19 +176,6 @@ def folders(paths: Sequence[Path], out: Path, kind: str) -> list[Path]:
 
     It has the name of the recording; where another recording has this name, the folders above it
     come first. A recording keeps the folder that it has.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Of the recordings.
-    out : Path
-        The folder above those of the recordings.
-    kind : str
-        "parquet" or "mcap".
-
-    Returns
-    -------
-    list of Path
     """
     prefix = PREFIXES[kind]
     known: dict[str, Path] = {}
@@ -224,15 +185,15 @@ def folders(paths: Sequence[Path], out: Path, kind: str) -> list[Path]:
             if manifest is not None and folder.name.startswith(prefix):
                 known[manifest["source"]["path"]] = folder
     taken = {folder.name for folder in known.values()}
-    found = []
+    chosen = []
     for path in paths:
         whole = os.path.abspath(path)
         if whole not in known:
             name = next(name for name in _names(Path(whole)) if prefix + name not in taken)
             known[whole] = out / (prefix + name)
             taken.add(prefix + name)
-        found.append(known[whole])
-    return found
+        chosen.append(known[whole])
+    return chosen
 
 
 def _names(path: Path) -> Iterable[str]:

@@ -14,9 +14,9 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.states.joint_states import duplicates
 
-from ..base.robot import RobotContext
+from ..messages import arrays
+from ..robot.context import RobotContext
 from ..state import LARGEST, Rejected, State, abbreviated
-from .service import set_matrix
 
 
 def needs_state(robot: RobotContext, request: Any) -> bool:
@@ -33,7 +33,7 @@ def get_trajectory_efforts(robot: RobotContext, request: Any, response: Any, sta
     response.friction_included = robot.includes_friction
     limits = robot.model.effort_limit[robot.rows]
     response.name = robot.names
-    set_matrix(response.effort, tau)
+    arrays.set_matrix(response.effort, tau)
     response.effort_limit = limits.tolist()
     points, columns = np.nonzero(np.abs(tau) > limits)
     response.exceeding_point = points.tolist()

@@ -69,7 +69,7 @@ def test_a_long_recording_has_few_points_and_its_peak(tmp_path):
     y[456_789] = 30.0
     file = write(tmp_path / "a.parquet", time, **{"residual.a": y})
     found = read_curves({"a": [file]}, 3000)
-    curve = found.curves["residual.a"]
+    curve = found.by_column["residual.a"]
     assert 3000 <= len(curve.x) <= 2 * 3100
     assert np.nanmax(curve.y) == 30.0
     assert np.isclose(curve.x[np.nanargmax(curve.y)], 456.789)
@@ -84,7 +84,7 @@ def test_gaps_interrupt_curves_and_clocks_that_go_back_do_not_overlap(tmp_path):
     y = np.ones(3000)
     files = [write(tmp_path / f"{k}.parquet", time[part], **{"residual.a": y[part]})
              for k, part in enumerate((slice(0, 1500), slice(1500, 3000)))]
-    curve = read_curves({"a": files}, 500).curves["residual.a"]
+    curve = read_curves({"a": files}, 500).by_column["residual.a"]
     breaks = curve.x[np.isnan(curve.y)]
     assert np.allclose(breaks, [110.0, 119.99, 129.98], atol=0.02)
     assert (np.diff(curve.x) >= 0.0).all()
@@ -95,7 +95,7 @@ def test_recordings_follow_each_other(tmp_path):
     files = {name: [write(tmp_path / name, time + later, **{"residual.a": np.ones(1000)})]
              for name, later in (("one", 0.0), ("two", 1e5))}
     found = read_curves(files, 500)
-    (one, two), curve = found.pieces, found.curves["residual.a"]
+    (one, two), curve = found.pieces, found.by_column["residual.a"]
     assert (one.name, two.name) == ("one", "two")
     assert one.stop < two.start < one.stop + 0.2 and np.isclose(two.stop - two.start, 9.99)
     assert np.isnan(curve.y[(curve.x >= one.stop - 1e-9) & (curve.x < two.start)]).any()

@@ -5,6 +5,8 @@
 Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
 (2021): with the contacts first, U D U' keeps the sparsity of the tree.
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +14,10 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
-from ...kernel.layout import clear, nconstraints, nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.inputs import finite_array
 from ...model.model import Model
@@ -37,16 +39,16 @@ TORQUE_RESIDUAL = field("torque_residual", ("nv",), "Torques less nonlinear effe
 
 @kernel
 def right_side_kernel(r):
-    newton_euler(r, False, offset(r, NLE))
-    for k in range(nv(r)):
-        store(r.work, offset(r, TORQUE_RESIDUAL) + k,
-              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, NLE) + k))
+    newton_euler(r, False, ly.offset(r, NLE))
+    for k in range(ly.nv(r)):
+        store(r.work, ly.offset(r, TORQUE_RESIDUAL) + k,
+              load(r.work, ly.offset(r, TAU_IN) + k) - load(r.work, ly.offset(r, NLE) + k))
     outward_velocities(r)
-    clear(r.work, offset(r, LINK_ACCELERATION), 6)
+    ly.clear(r.work, ly.offset(r, LINK_ACCELERATION), 6)
     propagate_contacts(r, False, True)
-    for k in range(nconstraints(r)):
-        store(r.work, offset(r, PRIMAL_RHS) + k, -load(r.work, offset(r, EXCESS) + k))
-    motions_to_origin(r, offset(r, PRIMAL_RHS), 1)
+    for k in range(ly.nconstraints(r)):
+        store(r.work, ly.offset(r, PRIMAL_RHS) + k, -load(r.work, ly.offset(r, EXCESS) + k))
+    motions_to_origin(r, ly.offset(r, PRIMAL_RHS), 1)
 
 
 _right_side = Algorithm(
@@ -142,17 +144,8 @@ def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     damping : float
         In the axes of each contact [m/s2 per N, rad/s2 per N m], 0 or more.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -208,21 +201,10 @@ def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     v : (nv,) or (B, nv) array_like
         Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
-    tau : (nv,) or (B, nv) array_like
-        Joint torques and forces [N m, N].
-    contacts : sequence of Contact
-        At most 36 rows, 3 or 6 for each contact; of distinct names.
     f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
         External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------

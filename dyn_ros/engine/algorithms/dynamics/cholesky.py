@@ -5,12 +5,14 @@
 M = U D U' with U unit upper triangular and as sparse as the tree: U is L' of factor.py. No product
 computes an entry of a matrix that is not in the tree.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, declare_option, field
 from ...kernel.lanes import load, store
-from ...kernel.layout import clear, increase, nv, offset, option, velocity_parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from .crba import M, crba_kernel
@@ -31,67 +33,67 @@ SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)
 def cholesky_kernel(r):
     crba_kernel(r)
     factor(r)
-    n = nv(r)
+    n = ly.nv(r)
     for k in range(n):
-        column = offset(r, UPPER) + k * n
+        column = ly.offset(r, UPPER) + k * n
         for i in range(k):
-            store(r.work, column + i, load(r.work, offset(r, L) + k * n + i))
+            store(r.work, column + i, load(r.work, ly.offset(r, L) + k * n + i))
         store(r.work, column + k, 1.0)
-        clear(r.work, column + k + 1, n - k - 1)
-        store(r.work, offset(r, D) + k, pivot(r, k))
-        store(r.work, offset(r, D_INVERSE) + k, 1.0 / pivot(r, k))
+        ly.clear(r.work, column + k + 1, n - k - 1)
+        store(r.work, ly.offset(r, D) + k, pivot(r, k))
+        store(r.work, ly.offset(r, D_INVERSE) + k, 1.0 / pivot(r, k))
 
 
 @kernel
 def times_M(r, b, x):
     """x <- M b, for the nv numbers at offsets b and x."""
-    n = nv(r)
+    n = ly.nv(r)
     for k in range(n):
-        row, b_k = offset(r, M) + k * n, load(r.work, b + k)
+        row, b_k = ly.offset(r, M) + k * n, load(r.work, b + k)
         x_k = load(r.work, row + k) * b_k
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
             x_k = x_k + load(r.work, row + j) * load(r.work, b + j)
-            increase(r.work, x + j, load(r.work, row + j) * b_k)
-            j = velocity_parent(r, j)
+            ly.increase(r.work, x + j, load(r.work, row + j) * b_k)
+            j = ly.velocity_parent(r, j)
         store(r.work, x + k, x_k)
 
 
 @kernel
 def times_U(r, x):
     """x <- U x."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for k in range(n):
         x_k = load(r.work, x + k)
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
-            increase(r.work, x + j, load(r.work, L_ + k * n + j) * x_k)
-            j = velocity_parent(r, j)
+            ly.increase(r.work, x + j, load(r.work, L_ + k * n + j) * x_k)
+            j = ly.velocity_parent(r, j)
 
 
 @kernel
 def times_Ut(r, x):
     """x <- U' x."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for k in range(n - 1, -1, -1):
         x_k = load(r.work, x + k)
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
             x_k = x_k + load(r.work, L_ + k * n + j) * load(r.work, x + j)
-            j = velocity_parent(r, j)
+            j = ly.velocity_parent(r, j)
         store(r.work, x + k, x_k)
 
 
 @kernel
 def solve_Ut(r, x):
     """x <- U'^-1 x."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for k in range(n):
         x_k = load(r.work, x + k)
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
             x_k = x_k - load(r.work, L_ + k * n + j) * load(r.work, x + j)
-            j = velocity_parent(r, j)
+            j = ly.velocity_parent(r, j)
         store(r.work, x + k, x_k)
 
 
@@ -113,14 +115,14 @@ def apply_factors(r, operation, x):
 @kernel
 def product_kernel(r):
     crba_kernel(r)
-    b, x = offset(r, VECTOR), offset(r, PRODUCT)
-    if option(r, OPERATION) == M_TIMES:
+    b, x = ly.offset(r, VECTOR), ly.offset(r, PRODUCT)
+    if ly.option(r, OPERATION) == M_TIMES:
         times_M(r, b, x)
     else:
         factor(r)
-        for k in range(nv(r)):
+        for k in range(ly.nv(r)):
             store(r.work, x + k, load(r.work, b + k))
-        apply_factors(r, option(r, OPERATION), x)
+        apply_factors(r, ly.option(r, OPERATION), x)
 
 
 _cholesky = Algorithm("cholesky", cholesky_kernel, (Q,), (UPPER, D, D_INVERSE)).caller()
@@ -139,16 +141,6 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
     tree of depth d. If mimic joints couple branches, each entry above the diagonal can be nonzero.
     M includes ``model.armature``.
 
-    Parameters
-    ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
-    threads : int
-        Number of threads for a batch.
-
     Returns
     -------
     U : (nv, nv) ndarray
@@ -162,9 +154,6 @@ def cholesky(model: Model, data: Data, q: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -186,15 +175,8 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector, such as torques and forces [N m, N].
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -205,9 +187,6 @@ def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -230,15 +209,8 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector, such as accelerations [rad/s2, m/s2].
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -246,12 +218,6 @@ def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
         For accelerations b, torques and forces [N m, N]. For a single state, an array that the next
         call of this function with ``data`` overwrites; for a batch, a new array with a leading
         batch axis.
-
-    Raises
-    ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
 
     Examples
     --------
@@ -271,15 +237,8 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -289,9 +248,6 @@ def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -313,15 +269,8 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -331,9 +280,6 @@ def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -355,15 +301,8 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -373,9 +312,6 @@ def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 
@@ -397,15 +333,8 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Parameters
     ----------
-    model : Model
-    data : Data
-        Created for this model. Holds the result until the next call.
-    q : (nq,) or (B, nq) array_like
-        Configuration [rad, m].
     b : (nv,) or (B, nv) array_like
         The vector.
-    threads : int
-        Number of threads for a batch.
 
     Returns
     -------
@@ -415,9 +344,6 @@ def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
 
     Raises
     ------
-    ValueError
-        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
-        the argument, the expected and the actual value.
     numpy.linalg.LinAlgError
         The inertia matrix is singular; names the first joint from the tips that moves no inertia.
 

@@ -14,8 +14,8 @@ from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
 
-from .base.robot import RobotContext, SettingError
-from .state import Rejected, State, abbreviated
+from ..state import Rejected, State, abbreviated
+from .context import RobotContext, SettingError
 
 NONE = 1e12         # threshold of rows that have none
 _LEAST = 1e-6       # threshold and standard deviation [N m, N]
@@ -23,9 +23,9 @@ _LEAST = 1e-6       # threshold and standard deviation [N m, N]
 
 def row_values(robot: RobotContext, parameter: str, numbers: Sequence[float],
                default: Array | float) -> Array:
-    """Return a number for each row of the model, (nv,), from those of a parameter.
+    """Return a number for each row of the model, (nv,), from a parameter.
 
-    These are for each published row, or one for all; other rows and an empty list: the default.
+    It has one for each published row, or one for all; without, and for other rows: the default.
     """
     result = np.broadcast_to(np.array(default, float), robot.model.nv).copy()
     if len(numbers) not in (0, 1, len(robot.names)):
@@ -47,19 +47,10 @@ def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
 class Observation(Session):
     """The observer of one robot, fed with its states; compares the results with thresholds.
 
-    It also restarts after a changed payload. `notify` is called with what to log: why it restarts,
-    and what is wrong with efforts. A ValueError: a parameter does not fit the robot.
-
-    Attributes
-    ----------
-    exceeded : ndarray (nv,) of bool
-        The rows whose external effort exceeds its threshold; updated with `external`.
-    collision : bool
-        Whether there are any.
-    tare : ndarray (nv,)
-        Subtracted from the external effort.
-    faults : dict
-        What is wrong with the efforts of a joint: joint and kind of fault, and a text.
+    It also restarts after a changed payload. `notify(text)` is called with what to log: why the
+    observer restarts, and what is wrong with efforts. `exceeded` (nv,) are the rows whose external
+    effort exceeds its threshold, and `collision` whether there are any; `tare` (nv,) is subtracted
+    from the external effort. `faults` has texts by joint and kind of fault.
     """
 
     def __init__(self, robot: RobotContext, values: Mapping[str, Any],
@@ -94,7 +85,8 @@ class Observation(Session):
         if self._noise is not None:
             return np.diag(self._noise ** 2)
         if self.setup.method == "kalman":
-            covariance: Array = self.filter("external").observer.covariance
+            covariance = self.filter("external").observer.covariance
+            assert covariance is not None
             return covariance
         return np.diag((self.limits() / 3.0) ** 2)
 

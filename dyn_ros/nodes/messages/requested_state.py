@@ -11,7 +11,6 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import RobotState
 
-from ..messages import conversions
 from ..state import (
     Rejected,
     abbreviated,
@@ -21,6 +20,7 @@ from ..state import (
     check_usable,
     set_base,
 )
+from . import conversions
 
 
 def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
