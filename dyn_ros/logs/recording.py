@@ -187,12 +187,12 @@ class Recording:
 
 def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
     """Times before and after each gap or jump back [s]."""
-    from ..identification.filtering import parts_of
+    from ..identification.filtering import segments_of
     from ..identification.preparation import GAP
     if len(stamp) < 2:
         return ()
-    parts, _ = parts_of(1e-9 * (stamp - stamp[0]), GAP)
-    starts = np.array([part.start for part in parts[1:]], np.intp)
+    segments, _ = segments_of(1e-9 * (stamp - stamp[0]), GAP)
+    starts = np.array([segment.start for segment in segments[1:]], np.intp)
     return tuple(zip((1e-9 * stamp[starts - 1]).tolist(), (1e-9 * stamp[starts]).tolist()))
 
 
