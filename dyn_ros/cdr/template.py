@@ -130,7 +130,7 @@ class Template:
 
     def __init__(self, message: Any, counts: Sequence[int] | None = None,
                  definition: Definition | None = None) -> None:
-        self._definition = definition or definition_of(type(message))
+        self._definition = definition or definition_of(message.__class__)
         writer = _Writer(self._definition)
         self._parts = list(self._write(writer, message, counts))
         self._buffer = bytearray(_ALIGNMENT - len(PLAIN)) + PLAIN + writer.body
