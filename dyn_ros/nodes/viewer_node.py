@@ -24,6 +24,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.engine.spatial import Inertia
 
+from ..cdr.reader import Reader
 from ..msg import ExternalContact
 from .base import description
 from .base.description import parameter_description
@@ -32,7 +33,7 @@ from .base.lifecycle import BaseNode
 from .base.parameters import Spec
 from .base.process import run
 from .cdr import JointStateFields
-from .marker_reader import MarkerArrayReader
+from .marker_reader import marker_array_reader
 from .messages import conversions
 from .services.touch import TouchServices
 
@@ -190,7 +191,7 @@ class ViewerNode(BaseNode):
         for topic in wanted - self._marker_topics:
             # reliable: a deletion is published only once
             self.subscribe(MarkerArray, topic, partial(
-                self._on_markers, topic, MarkerArrayReader()), QoSProfile(depth=10), raw=True)
+                self._on_markers, topic, marker_array_reader()), QoSProfile(depth=10), raw=True)
         self._marker_topics = wanted
 
     def on_joint_states(self, fields: JointStateFields) -> None:
@@ -208,7 +209,7 @@ class ViewerNode(BaseNode):
             self.session.place(conversions.pose_numbers(message.pose.pose), header.frame_id,
                                conversions.nanoseconds(header.stamp))
 
-    def _on_markers(self, topic: str, reader: MarkerArrayReader, data: bytes) -> None:
+    def _on_markers(self, topic: str, reader: Reader[Any], data: bytes) -> None:
         if self.session is not None:
             self.session.receive_markers(topic, reader.read(data))
 

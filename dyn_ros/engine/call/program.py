@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """A kernel with the fields that it refers to, and its compiled calls."""
+from __future__ import annotations
+
 import functools
 
 from ..kernel.compiler import Entry

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The configuration space: integration, difference, their derivatives, and interpolation."""
+from __future__ import annotations
+
 import numpy as np
 
 from ..kernel import lie

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What can be set: gravity, inertias and payloads, armature, damping and friction."""
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

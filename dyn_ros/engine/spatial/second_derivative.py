@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The value type for second derivatives of placements."""
+from __future__ import annotations
+
 from typing import overload
 
 import numpy as np
@@ -63,7 +65,7 @@ class TransformSecondDerivative(Derivative):
 
     @classmethod
     def from_body_twist(cls, X: SE3, twist: Motion,
-                        acceleration: Motion) -> "TransformSecondDerivative":
+                        acceleration: Motion) -> TransformSecondDerivative:
         """Create from velocity and acceleration of b expressed in b: X ([v] [v] + [a]).
 
         Parameters
@@ -82,7 +84,7 @@ class TransformSecondDerivative(Derivative):
 
     @classmethod
     def from_world_twist(cls, X: SE3, twist: Motion,
-                         acceleration: Motion) -> "TransformSecondDerivative":
+                         acceleration: Motion) -> TransformSecondDerivative:
         """Create from velocity and acceleration of b expressed in a: ([v] [v] + [a]) X.
 
         Parameters
@@ -100,9 +102,9 @@ class TransformSecondDerivative(Derivative):
         return cls._of(al.compose(_total(_after(v, v), _hat(acceleration)), _placement(X)))
 
     @classmethod
-    def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: "TransformSecondDerivative",
+    def of_composition(cls, X: SE3, dX: TransformDerivative, ddX: TransformSecondDerivative,
                        Y: SE3, dY: TransformDerivative,
-                       ddY: "TransformSecondDerivative") -> "TransformSecondDerivative":
+                       ddY: TransformSecondDerivative) -> TransformSecondDerivative:
         """The second derivative of X Y if both vary: ddX Y + 2 dX dY + X ddY.
 
         Parameters
@@ -158,7 +160,7 @@ class TransformSecondDerivative(Derivative):
         return _adjoint_wrench(self._tuple, self._moment(X, dX))
 
     def derivative_of_inverse(self, X: SE3,
-                              dX: TransformDerivative) -> "TransformSecondDerivative":
+                              dX: TransformDerivative) -> TransformSecondDerivative:
         """Second derivative of X^-1: 2 X^-1 dX X^-1 dX X^-1 - X^-1 ddX X^-1.
 
         Parameters

@@ -7,6 +7,8 @@ the composite quantities of Singh, Russell and Wensing (2022): derivatives of th
 subtree and of its rate (rnea_derivatives.py, without gravity), shifted to the moving center of
 mass.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -5,6 +5,8 @@
 Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
 (2021): with the contacts first, U D U' keeps the sparsity of the tree.
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """Contacts: what a caller declares, and the forces by name."""
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 

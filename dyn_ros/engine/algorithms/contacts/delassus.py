@@ -1,6 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The Jacobian of contacts, the Delassus matrix J M^-1 J', its inverse and its factor."""
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from ...call.algorithm import Algorithm

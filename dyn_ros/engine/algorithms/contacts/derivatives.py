@@ -9,6 +9,8 @@ Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constraine
 
 with the derivatives dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -7,6 +7,8 @@ principle), by the sweeps of Popov and Vereshchagin (1989), which ``vereshchagin
 
     M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

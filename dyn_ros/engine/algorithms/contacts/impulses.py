@@ -5,6 +5,8 @@
 M (v_after - v) = J' impulse and J v_after = -e J v, with the coefficient of restitution e: Newton's
 law of impact for contacts that take hold at the same time (Featherstone 2008, section 11.7).
 """
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -6,6 +6,8 @@ Both solve J' lambda = rnea(q, v, a) - tau: the rows of a floating or planar bas
 motor, for the forces that carry the robot; all rows for those that measured torques reveal
 (Righetti et al., "Optimal distribution of contact forces with inverse-dynamics control", 2013).
 """
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

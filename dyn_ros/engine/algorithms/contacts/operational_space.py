@@ -9,6 +9,8 @@ space formulation" (1987): with x' = J v, forces f at the frame and torques J' f
 
 The frame is treated as a contact, by the same elimination along the tree.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

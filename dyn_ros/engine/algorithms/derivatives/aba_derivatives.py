@@ -6,6 +6,8 @@ Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithm
 constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, with the
 derivatives of rnea at ddq.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import layout as ly

@@ -9,6 +9,8 @@ an ancestor of i,
 
     C_ij = S_i (Y dS_j/dt + B/2 S_j),  C_ji = S_j (Y dS_i/dt + B/2 S_i)
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -14,6 +14,8 @@ inertia B and force f. Each column is combined with those of its own joint and o
     dtau_j/dq_i = S_j (B psid_i + Y psidd_i + S_i x* f)     j is an ancestor of i
     dtau_i/dv_j = S_i (B S_j + Y dAdv_j),  dtau_j/dv_i = S_j (B S_i + Y dAdv_i)
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

@@ -29,6 +29,8 @@ Columns of the same joint are used in both roles, e before f and f before e. Ent
 between the roles are valid for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f if e
 and f are columns of the same joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f if d and e are.
 """
+from __future__ import annotations
+
 from collections import namedtuple
 
 from ...call.algorithm import Algorithm

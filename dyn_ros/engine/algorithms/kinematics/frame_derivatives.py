@@ -12,6 +12,8 @@ joint changes by v_p x u, a_p x u, so
 and with respect to velocity, da = (v_p + v_j - v) x u, with v_j the velocity of joint j's body.
 The classical acceleration, a + (w x v, 0), follows by the product rule.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al

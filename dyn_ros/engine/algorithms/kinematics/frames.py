@@ -7,6 +7,8 @@ of the Jacobian are the motion subspaces expressed in the frame, and their rates
 velocity of the frame relative to each joint. Other joints are not visited. A joint is treated as
 its own frame.
 """
+from __future__ import annotations
+
 from ...call.algorithm import Algorithm
 from ...call.data import Data
 from ...kernel import algebra as al
