@@ -149,7 +149,7 @@ clean:
 
 # pip's output, reduced to one line per wheel. Python compiles modules when they are first imported.
 pip_install = $(VENV)/bin/python -m pip install --disable-pip-version-check --no-compile \
-  $(patsubst %,-r %,$(filter requirements%,$^)) | \
+  $(patsubst %,-r %,$(filter requirements/%,$^)) | \
   sed -un 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  installing .../p'
 
 $(VENV)/.made-for:
@@ -161,29 +161,32 @@ $(VENV)/.made-for:
 	$(PYTHON) -m venv $(VENV)
 	echo "$(CURDIR) $(PYTHON)" >$@
 
-$(VENV)/.view-wheels: requirements.txt requirements-viewer.txt $(VENV)/.made-for pyproject.toml
+$(VENV)/.view-wheels: requirements/engine.txt requirements/viewer.txt $(VENV)/.made-for \
+    pyproject.toml setup.cfg setup.py
 	@echo "== Fetching the dependencies of dyn_ros and of its page"
 	$(pip_install)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.docs-wheels: requirements.txt requirements-docs.txt $(VENV)/.made-for
+$(VENV)/.docs-wheels: requirements/engine.txt requirements/docs.txt $(VENV)/.made-for
 	@echo "== Fetching the dependencies of the documentation"
 	$(pip_install)
 	touch $@
 
-$(VENV)/.wheels: requirements.txt requirements-build.txt requirements-$(ROS).txt $(VENV)/.made-for
+$(VENV)/.wheels: requirements/engine.txt requirements/build.txt requirements/$(ROS).txt \
+    $(VENV)/.made-for
 	@echo "== Fetching ROS 2 $(ROS) and the dependencies of the engine"
 	$(pip_install)
 	touch $@
 
-$(VENV)/.more-wheels: requirements-identify.txt requirements-logs.txt requirements-viewer.txt \
-    requirements-command.txt $(VENV)/.wheels
+$(VENV)/.more-wheels: requirements/check.txt requirements/command.txt requirements/identify.txt \
+    requirements/logs.txt requirements/viewer.txt $(VENV)/.wheels
 	@echo "== Fetching the dependencies of the page, of recordings and of the command"
 	$(pip_install)
 	touch $@
 
-$(VENV)/.test-wheels: requirements-test.txt $(VENV)/.more-wheels
+$(VENV)/.test-wheels: requirements/test.txt $(VENV)/.more-wheels
 	@echo "== Fetching the dependencies of the tests"
 	$(pip_install)
 	touch $@
@@ -191,7 +194,7 @@ $(VENV)/.test-wheels: requirements-test.txt $(VENV)/.more-wheels
 # The interfaces are built from scratch, so that nothing remains of an earlier build. The sources are
 # linked, so that changes and new modules require no build. The generated part of the Python package is
 # in a separate folder, where dyn_ros/__init__.py finds it.
-$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml pyproject.toml $(interfaces)
+$(VENV)/.interfaces: $(VENV)/.wheels CMakeLists.txt package.xml setup.cfg $(interfaces)
 	@echo "== Building the messages and services"
 	find $(VENV) -ignore_readdir_race -name '*dyn_ros*' -prune -exec rm -rf {} +
 	rm -rf $(BUILD) $@

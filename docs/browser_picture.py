@@ -4,7 +4,7 @@
 
     python docs/browser_picture.py [browser.png] [push.png]
 
-It requires the Debian package chromium and playwright (requirements-test.txt).
+It requires the Debian package chromium and playwright (requirements/test.txt).
 """
 from __future__ import annotations
 

@@ -38,8 +38,7 @@ def badges() -> dict[str, str]:
     """Return the badges by name."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     first, last = re.findall(r"\((3\.\d+) to (3\.\d+)\)", makefile)[0]
-    distributions = sorted(path.stem.removeprefix("requirements-")
-                           for path in ROOT.glob("requirements-*.txt")
+    distributions = sorted(path.stem for path in (ROOT / "requirements").iterdir()
                            if "ros-rclpy" in path.read_text(encoding="utf-8"))
     license_name = ET.parse(ROOT / "package.xml").findtext("license")
     return {"license": badge("license", str(license_name), "#2a6db3"),

@@ -6,7 +6,7 @@
 
 It starts centroidal_node with a quadruped that accelerates on three feet, receives the MarkerArray
 on its ~/markers, and draws it with the robot by ray casting. It requires Pillow
-(requirements-test.txt).
+(requirements/test.txt).
 """
 import os
 import sys

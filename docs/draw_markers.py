@@ -6,7 +6,7 @@
 
 It starts all nodes with the 7-joint arm, publishes a joint state and a push on the tool, receives
 the MarkerArray messages on their ~/markers, and draws them with the arm by ray casting. It
-requires Pillow (requirements-test.txt). The markers of contacts are in docs/draw_contacts.py.
+requires Pillow (requirements/test.txt). The markers of contacts are in docs/draw_contacts.py.
 """
 import os
 import sys

@@ -6,7 +6,7 @@
 
 It runs `dyn_ros view`, reaches for the grip of the moving arm and pulls it, and writes the pictures
 of the page as an animation in real time. It requires the Debian package chromium, playwright and
-Pillow (requirements-test.txt).
+Pillow (requirements/test.txt).
 """
 from __future__ import annotations
 

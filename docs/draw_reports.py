@@ -5,7 +5,7 @@
     python docs/draw_reports.py         writes docs/images/check.png, docs/images/identification.png
 
 The first one is of the UR5 of example-robot-data, the second one of a simulated recording of the
-arm. It requires the Debian package chromium and playwright (requirements-test.txt).
+arm. It requires the Debian package chromium and playwright (requirements/test.txt).
 """
 import shutil
 import sys

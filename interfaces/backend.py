@@ -7,6 +7,7 @@ its own: the generated modules, libraries and files in share/, the launch files,
 of the nodes.
 """
 import base64
+import configparser
 import hashlib
 import os
 import re
@@ -22,8 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = "dyn_ros_interfaces"
 DISTRIBUTIONS = ("jazzy", "kilted")
 SITE = Path(sysconfig.get_path("purelib", "posix_prefix", {"base": "."}))
-PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-[VERSION] = re.findall(r'^version = "(.*)"$', PROJECT, re.MULTILINE)
+SETUP = configparser.ConfigParser()
+SETUP.read(ROOT / "setup.cfg", encoding="utf-8")
+VERSION = SETUP["metadata"]["version"]
 INFORMATION = f"{NAME}-{VERSION}.dist-info"
 PYTHON = f"cp{sys.version_info.major}{sys.version_info.minor}"
 TAG = f"{PYTHON}-{PYTHON}-{re.sub('[-.]', '_', sysconfig.get_platform())}"
@@ -33,7 +35,7 @@ def pins(distribution):
     """Return the pinned requirements of a build for a distribution."""
     lines = []
     for name in ("build", distribution):
-        text = (ROOT / f"requirements-{name}.txt").read_text(encoding="utf-8")
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
         lines += re.findall(r"^[\w.-]+.*==.*$", text, re.MULTILINE)
     return lines
 
@@ -97,7 +99,8 @@ def contents(prefix):
 
 def metadata():
     """Yield (name, text) of the files that describe the wheel."""
-    nodes = re.findall(r'^(\w+_node) = "(.*)"$', PROJECT, re.MULTILINE)
+    executables = SETUP["options.entry_points"]["ros2_run"]
+    nodes = re.findall(r"^(\w+_node) = (.*)$", executables, re.MULTILINE)
     yield "METADATA", (
         f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"
         "Summary: Messages, services and nodes of dyn_ros for ROS 2\nLicense: Apache-2.0\n"

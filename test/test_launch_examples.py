@@ -12,8 +12,8 @@ SHARE = "$(find-pkg-share dyn_ros)/"
 
 
 def executables():
-    project = (ROOT / "pyproject.toml").read_text()
-    return re.findall(r"^(\w+) = \"dyn_ros\.nodes\.", project, re.MULTILINE)
+    setup = (ROOT / "setup.cfg").read_text()
+    return re.findall(r"^ +(\w+) = dyn_ros\.nodes\.", setup, re.MULTILINE)
 
 
 def check_arguments(arguments, text):

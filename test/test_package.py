@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as it is built and installed: versions, executables, files, imports."""
 import base64
+import configparser
 import csv
 import hashlib
 import importlib
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import xml.etree.ElementTree as ET
 import zipfile
 from importlib.metadata import version
@@ -22,15 +24,14 @@ import pytest
 
 import dyn_ros
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETUP = configparser.ConfigParser()
+SETUP.read(ROOT / "setup.cfg")
+VERSION = SETUP["metadata"]["version"]
+EXTRAS = {name: lines.split("\n")[1:] for name, lines in SETUP["options.extras_require"].items()}
 PACKAGE = ET.parse(ROOT / "package.xml").getroot()
-EXECUTABLES = {**PROJECT["scripts"], **PROJECT["entry-points"]["ros2_run"]}
+EXECUTABLES = dict(line.split(" = ") for lines in SETUP["options.entry_points"].values()
+                   for line in lines.split("\n")[1:])
 FILES = [str(path.relative_to(ROOT)) for folder in ("config", "launch", "msg", "srv")
          for path in sorted((ROOT / folder).rglob("*"))
          if path.is_file() and path.suffix != ".pyc"]
@@ -38,7 +39,8 @@ FILES = [str(path.relative_to(ROOT)) for folder in ("config", "launch", "msg", "
 
 def pins(name):
     """The pinned requirements of a file, as {normalized name: line without its marker}."""
-    lines = re.findall(r"^[\w.-]+.*==.*$", (ROOT / name).read_text(), re.MULTILINE)
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    lines = re.findall(r"^[\w.-]+.*==.*$", text, re.MULTILINE)
     pairs = [line.split(";")[0].strip() for line in lines]
     return {re.split(r"[\[=]", pair)[0].replace("_", "-").lower(): pair for pair in pairs}
 
@@ -54,19 +56,18 @@ def find_ros():
 
 
 def test_one_version():
-    stated = PROJECT["version"]
     sections = re.findall(r"^(\S+)(?: \((.*)\))?\n-+$", (ROOT / "CHANGELOG.rst").read_text(),
                           re.MULTILINE)
     released = [version for version, date in sections if date != "unreleased"]
     assert "unreleased" not in [date for _, date in sections[1:]]
-    assert PACKAGE.findtext("version") == stated
-    assert dyn_ros.__version__ == stated
-    assert released[0] == stated
+    assert PACKAGE.findtext("version") == VERSION
+    assert dyn_ros.__version__ == VERSION
+    assert released[0] == VERSION
 
 
 def test_installed_version():
     find_ros()
-    assert version("dyn_ros") == PROJECT["version"]
+    assert version("dyn_ros") == VERSION
 
 
 @pytest.mark.parametrize("name", EXECUTABLES)
@@ -163,16 +164,21 @@ def test_import_needs_no_ros():
 
 # --- what pip installs
 
-def built(folder, hook, settings=None):
-    """The wheel that pip would build of a folder with pyproject.toml."""
-    code = f"{hook}(sys.argv[1], {settings})"
-    module = hook.rpartition(".")[0]
-    result = subprocess.run(
-        [sys.executable, "-c", f"import sys, {module}; print({code})", folder],
-        capture_output=True, text=True, timeout=600,
-        cwd=ROOT / "interfaces" if module == "backend" else ROOT)
+def built(folder, kind, source=ROOT):
+    """The wheel or the sdist that pip would build of the engine."""
+    code = f"import sys, setuptools.build_meta as b; print(b.build_{kind}(sys.argv[1]))"
+    result = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True,
+                            timeout=600, cwd=source)
     assert result.returncode == 0, result.stderr
-    return zipfile.ZipFile(folder / result.stdout.splitlines()[-1])
+    return folder / result.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    """The wheel of the engine."""
+    pytest.importorskip("setuptools.command.bdist_wheel", reason="no setuptools: run `make test`")
+    with zipfile.ZipFile(built(tmp_path_factory.mktemp("wheel"), "wheel")) as wheel:
+        yield wheel
 
 
 def requirements(wheel):
@@ -185,28 +191,69 @@ def requirements(wheel):
     return found
 
 
-def test_the_engine_is_a_wheel_without_ros_for_every_python(tmp_path):
-    pytest.importorskip("flit_core", reason="no flit_core: run `make test`")
-    wheel = built(tmp_path, "flit_core.buildapi.build_wheel")
-    assert wheel.filename.endswith("-py3-none-any.whl")
-    assert {name for name, extras in requirements(wheel).items() if "" in extras} == {
+def files(*folders):
+    """The files of the repository in some folders, without what Python compiled."""
+    return {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts}
+
+
+def test_the_engine_is_a_wheel_without_ros_for_every_python(engine):
+    assert Path(engine.filename).name == f"dyn_ros-{VERSION}-py3-none-any.whl"
+    assert {name for name, extras in requirements(engine).items() if "" in extras} == {
         "numba", "numpy", "rich", "scipy", "urdfdom-py"}
-    tracked = {str(path.relative_to(ROOT)) for path in (ROOT / "dyn_ros").rglob("*")
-               if path.is_file() and "__pycache__" not in path.parts}
-    contained = {name for name in wheel.namelist() if not name.startswith("dyn_ros-")}
-    assert contained == tracked
+
+
+def test_the_wheel_contains_the_package_its_license_and_no_more(engine):
+    information = f"dyn_ros-{VERSION}.dist-info/"
+    described = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE",
+                 "top_level.txt")
+    assert sorted(engine.namelist()) == sorted(
+        [*files("dyn_ros"), *(information + name for name in described)])
+    metadata = engine.read(information + "METADATA").decode()
+    assert metadata.endswith("\n\n" + (ROOT / "README.md").read_text())
+    for line in (f"Version: {VERSION}", "License-Expression: Apache-2.0", "License-File: LICENSE",
+                 "Summary: " + SETUP["metadata"]["description"], "Requires-Python: >=3.10",
+                 "Description-Content-Type: text/markdown"):
+        assert f"\n{line}\n" in metadata
+    assert set(re.findall(r"^Provides-Extra: (.*)$", metadata, re.MULTILINE)) == set(EXTRAS)
+    installed = configparser.ConfigParser()
+    installed.read_string(engine.read(information + "entry_points.txt").decode())
+    assert {name: dict(installed[name]) for name in installed.sections()} == {
+        "console_scripts": {"dyn_ros": EXECUTABLES["dyn_ros"]},
+        "ros2_run": {name: EXECUTABLES[name] for name in EXECUTABLES if name != "dyn_ros"}}
+
+
+def test_an_sdist_contains_the_sources_of_the_wheel_and_of_the_interfaces(engine, tmp_path):
+    with tarfile.open(built(tmp_path, "sdist")) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    folder = tmp_path / f"dyn_ros-{VERSION}"
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {
+        "CMakeLists.txt", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "package.xml",
+        "pyproject.toml", "setup.cfg", "setup.py", *files(
+            "config", "dyn_ros", "interfaces", "launch", "msg", "requirements", "srv")}
+    with zipfile.ZipFile(built(tmp_path, "wheel", folder)) as wheel:
+        assert sorted(wheel.namelist()) == sorted(engine.namelist())
+
+
+def test_a_build_leaves_nothing_behind_that_the_next_one_would_pack(engine):
+    assert not [*ROOT.glob("*.egg-info"), *ROOT.glob("build/lib*"), *ROOT.glob("build/bdist*")]
+
+
+def test_the_top_of_the_repository():
+    """Where a user of ROS looks for the parts of a package."""
+    expected = "package.xml setup.py setup.cfg dyn_ros/ launch/ config/ msg/ srv/ test/"
+    present = {path.name + "/" * path.is_dir() for path in ROOT.iterdir()}
+    assert set(expected.split()) <= present
 
 
 def test_building_the_engine_downloads_nothing_of_ros():
-    text = (ROOT / "pyproject.toml").read_text()
-    assert tomllib.loads(text)["build-system"]["requires"] == ["flit_core >= 3.11, < 5"]
+    assert '\nrequires = ["setuptools >= 68"]\n' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_extras():
-    extras = PROJECT["optional-dependencies"]
-    assert {"ros-jazzy", "ros-kilted", "viewer", "logs", "identify", "cluster", "xacro",
-            "completion", "docs", "test"} < set(extras)
-    assert extras["identification"] == ["dyn_ros[identify]"]        # its former name
+    assert {"ros-jazzy", "ros-kilted", "viewer", "check", "logs", "identify", "cluster", "xacro",
+            "completion", "docs", "test"} < set(EXTRAS)
+    assert EXTRAS["identification"] == ["dyn_ros[identify]"]        # its former name
 
 
 def test_messages_name_extras_that_exist():
@@ -214,14 +261,14 @@ def test_messages_name_extras_that_exist():
     named = {name for names in re.findall(r"dyn_ros\[([\w,-]+)\]", sources)
              for name in names.split(",")}
     assert {"viewer", "logs", "identify"} < named
-    assert named < set(PROJECT["optional-dependencies"]) - {"identification"}
+    assert named < set(EXTRAS) - {"identification"}
 
 
 @pytest.mark.parametrize("distribution", ["jazzy", "kilted"])
 def test_extras_of_ros_agree_with_the_pinned_wheels(distribution):
     """The pins are the wheels that CI tests; the extra allows those compatible with them."""
-    pinned = pins(f"requirements-{distribution}.txt")
-    for line in PROJECT["optional-dependencies"][f"ros-{distribution}"]:
+    pinned = pins(distribution)
+    for line in EXTRAS[f"ros-{distribution}"]:
         name, series = re.fullmatch(r"(.+) == ([\d.]+)\.\*", line).groups()
         assert re.fullmatch(rf"{re.escape(name)}=={re.escape(series)}\.\d+",
                             pinned[name.partition("[")[0]]), line
@@ -230,7 +277,7 @@ def test_extras_of_ros_agree_with_the_pinned_wheels(distribution):
               for element in PACKAGE.iter(tag)}
     direct = {name for name in wheels if name.removeprefix("ros-") in stated}
     assert direct <= {re.match(r"[\w-]+", line)[0]
-                      for line in PROJECT["optional-dependencies"][f"ros-{distribution}"]}
+                      for line in EXTRAS[f"ros-{distribution}"]}
 
 
 @pytest.fixture
@@ -243,8 +290,8 @@ def test_the_interfaces_are_built_with_the_pinned_wheels(backend):
     for distribution in ("jazzy", "kilted"):
         needed = backend.get_requires_for_build_wheel({"ros": distribution})
         assert {line.split(";")[0].strip() for line in needed} == {
-            *pins("requirements-build.txt").values(),
-            *pins(f"requirements-{distribution}.txt").values(),
+            *pins("build").values(),
+            *pins(distribution).values(),
             *(line.split(";")[0].strip() for line in needed if line.startswith("numpy"))}
     assert backend.get_requires_for_build_wheel() == backend.get_requires_for_build_wheel(
         {"ros": "jazzy"})
@@ -273,10 +320,10 @@ def test_the_wheel_of_the_interfaces_completes_the_engine(tmp_path, backend, mon
             assert digest == "sha256=" + hashed.rstrip("=") and int(size) == len(data)
         distribution = backend.installed_distribution()
         assert requirements(wheel) == {"dyn-ros": [""]}
-        text = wheel.read(f"dyn_ros_interfaces-{PROJECT['version']}.dist-info/METADATA").decode()
-        assert f"Requires-Dist: dyn_ros[ros-{distribution}] == {PROJECT['version']}\n" in text
+        text = wheel.read(f"dyn_ros_interfaces-{VERSION}.dist-info/METADATA").decode()
+        assert f"Requires-Dist: dyn_ros[ros-{distribution}] == {VERSION}\n" in text
         nodes = wheel.read(names[-2]).decode()
-        script = wheel.getinfo(f"dyn_ros_interfaces-{PROJECT['version']}.data/data/lib/dyn_ros/"
+        script = wheel.getinfo(f"dyn_ros_interfaces-{VERSION}.data/data/lib/dyn_ros/"
                                "dynamics_node")
         folder = tmp_path / backend.prepare_metadata_for_build_wheel(tmp_path)
         for path in folder.iterdir():               # the same, before a build
@@ -296,15 +343,15 @@ def test_the_wheel_of_the_interfaces_completes_the_engine(tmp_path, backend, mon
 
 @pytest.mark.parametrize("distribution", ["jazzy", "kilted"])
 def test_everything_is_pinned(distribution):
-    names = [path.name for path in ROOT.glob("requirements*.txt")
-             if path.stem.partition("-")[2] not in {"jazzy", "kilted"} - {distribution}]
-    assert len(names) > 6
-    lines = [line for name in names for line in (ROOT / name).read_text().splitlines()
+    files = [path for path in (ROOT / "requirements").iterdir()
+             if path.stem not in {"jazzy", "kilted"} - {distribution}]
+    assert len(files) > 6
+    lines = [line for path in files for line in path.read_text().splitlines()
              if line and not line.startswith("#")]
     assert [line for line in lines if "==" not in line] == []
-    assert "ros-rclpy" in pins(f"requirements-{distribution}.txt")
+    assert "ros-rclpy" in pins(distribution)
     versions = {}                   # one for each package, except in the venv of the documentation
-    docs = (ROOT / "requirements-docs.txt").read_text().splitlines()
+    docs = (ROOT / "requirements" / "docs.txt").read_text().splitlines()
     for line in set(lines) - set(docs):
         package, marker = line.partition("==")[0].lower(), line.partition(";")[2]
         versions.setdefault((package, marker), set()).add(line)
@@ -323,7 +370,7 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "logs",
+LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "cdr", "logs",
           "viewer", "nodes", "demo")  # upward
 
 
@@ -337,9 +384,9 @@ def test_imports_point_to_lower_layers(layer):
 
 
 FOLDERS = (".ci", "benchmarks", "config", "docs", "dyn_ros", "interfaces", "launch", "msg",
-           "srv", "test", "tools")
+           "requirements", "srv", "test", "tools")
 SOURCE = re.compile(
-    r".*\.(py|msg|srv|yaml|xml|urdf|cpp|toml|cfg|txt)|CMakeLists\.txt|Makefile|run", re.DOTALL)
+    r".*\.(py|msg|srv|yaml|xml|urdf|cpp|toml|cfg|txt|in)|CMakeLists\.txt|Makefile|run", re.DOTALL)
 NOTICE = re.compile(
     r"(?:<\?.*\?>\n)*(?:#!.*\n)?"             # XML declarations, or the interpreter of a script
     r"(?:# |// |<!-- )Copyright dyn_ros contributors\n"
@@ -357,7 +404,7 @@ def sources():
 def test_every_source_file_states_copyright_and_license():
     found = list(sources())
     assert {path.suffix for path in found} == {
-        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".txt", ""}
+        ".py", ".msg", ".srv", ".yaml", ".xml", ".urdf", ".cpp", ".toml", ".cfg", ".in", ".txt", ""}
     assert [str(path.relative_to(ROOT)) for path in found
             if not NOTICE.match(path.read_text(encoding="utf-8"))] == []
 
@@ -464,7 +511,7 @@ def test_preflight_of_the_engine_needs_neither_a_compiler_nor_linux(preflight, m
 
 def test_the_oldest_versions_are_those_of_the_project(capsys):
     tool("oldest").main()
-    names = [re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]]
+    names = re.findall(r"^[\w-]+", SETUP["options"]["install_requires"], re.MULTILINE)
     assert [word.partition("==")[0] for word in capsys.readouterr().out.split()] == names
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import mcap_file, ros1_file, sqlite_file, table_file
+from . import mcap_file, ros1_file, sqlite_file
 from .compression import ZSTD_MAGIC, Damaged, decompress_message, decompressed_file
 from .decode import Decoder, Messages
 from .source import (
@@ -264,6 +264,7 @@ def _files_of(path: Path) -> tuple[list[str], list[str]]:
 def _scan(path: Path) -> Scan:
     suffix = _suffix(path) or ""
     if suffix in _TABLES:
+        from . import table_file  # needs SciPy
         return table_file.scan(path)
     if not suffix.endswith(_PACKED):
         return _FORMATS[suffix].scan(path)
@@ -317,6 +318,7 @@ def read_span(path: Path, span: Span, topics: Collection[str], decoder: Decoder)
     """
     name, place = span.place
     if (_suffix(path / name) or "") in _TABLES:
+        from . import table_file
         return table_file.read(path / name, place, topics, decoder)
 
     def code_of(name: str, kind: str, encoding: str) -> int | None:

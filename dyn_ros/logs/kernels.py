@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What recordings need compiled, besides algorithms."""
 from ..algorithms.algorithm import compiled
+from ..cdr.decode_kernel import DECODE
 from .collect_kernel import COLLECT
-from .decode_kernel import DECODE, INDEX_MCAP, INDEX_ROS1
+from .decode_kernel import INDEX_MCAP, INDEX_ROS1
 from .runs_kernel import RUNS
 
 KERNELS = COLLECT, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS

@@ -7,12 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from ..cdr.decode import CDR, JOINT_STATE, ODOMETRY, ROS1, Raw  # noqa: F401
 
-JOINT_STATE, ODOMETRY, STRING = (
-    "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "std_msgs/msg/String")
-CDR, ROS1, TABLE = "cdr", "ros1", "table"
+STRING, TABLE = "std_msgs/msg/String", "table"
 MAX_CHUNK = 1 << 31
 """Largest size of an uncompressed chunk that is read [bytes]."""
 
@@ -65,24 +62,6 @@ class Scan(NamedTuple):
     topics: tuple[Topic, ...]
     spans: tuple[Span, ...]
     damage: str = ""
-
-
-class Raw(NamedTuple):
-    """Serialized messages.
-
-    Attributes
-    ----------
-    content : ndarray of uint8
-        In which the messages are.
-    rows : (n, 4) ndarray of int64
-        Code of the channel (see ``CodeOf``), log time [ns], offset and length in content.
-    problems : tuple of str
-        What could not be read.
-    """
-
-    content: NDArray[np.uint8]
-    rows: NDArray[np.int64]
-    problems: tuple[str, ...] = ()
 
 
 CodeOf = Callable[[str, str, str], "int | None"]

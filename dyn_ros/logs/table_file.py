@@ -8,9 +8,7 @@ as PlotJuggler names it, where what precedes the joint is the topic. Positions o
 """
 from __future__ import annotations
 
-import csv
-import io
-import re
+import functools
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,24 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..identification import tables
 from ..model.types import Array
 from .decode import Decoder, Messages
 from .source import JOINT_STATE, ODOMETRY, TABLE, Scan, Span, Topic
 
-_STAMP = "stamp"                # [ns], as in results; more accurate than a time in s
 _TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
 _SIGNALS = ("position", "velocity", "effort")
 _POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
 _TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
 _PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
-_BLOCK = 1 << 22                # bytes of a CSV file, at most, in a span
-_UNKNOWN = (None, "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "N/A",
-            "NA", "NULL", "n/a", "null")        # cells that pyarrow reads as empty
 _LAST_TIME = 2 ** 62            # ns
-_NO_TIME = -2 ** 63
-_SECTOR = 512                   # bytes: a file that was cut by a full disk or a stop is a multiple
-_BEGUN = re.compile(r"[-+]?(\d*\.?\d*[eE][-+]?)?")
-_ROWS = 32768                   # rows of a Parquet file, at most, in a span
 
 
 class _Joints(NamedTuple):
@@ -59,21 +50,18 @@ class _Columns:
     """What the columns of a table contain."""
 
     def __init__(self, names: Sequence[str], path: Path) -> None:
-        from ..identification.columns import TIMES, parsed
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ValueError(f"{str(path)!r} has several columns of the name {repeated[0]!r}; "
-                             "rename or remove all but one")
-        self.time = next((name for name in (_STAMP, *TIMES) if name in names), "")
+        tables.require_unique(names, repr(str(path)))
+        self.time = next((name for name in (tables.STAMP, *tables.TIMES) if name in names), "")
         found: dict[str, dict[str, dict[str, str]]] = {}
         for name in names:
-            signal, owner = parsed(name)
+            signal, owner = tables.parsed(name)
             if signal in _SIGNALS:
                 signals = found.setdefault(_topic(name), {each: {} for each in _SIGNALS})
                 signals[signal][owner] = name
         if not self.time or not any(signals["position"] for signals in found.values()):
-            raise ValueError(f"{str(path)!r}: expected a column {' or '.join(map(repr, TIMES))}, "
-                             "in s, and columns such as 'position.elbow' or "
+            times = " or ".join(map(repr, tables.TIMES))
+            raise ValueError(f"{str(path)!r}: expected a column {times}, in s, and columns such as "
+                             "'position.elbow' or "
                              f"'/joint_states/elbow/position', got {', '.join(names[:20])}")
         self.bases = [base for topic, signals in found.items()
                       for base in _bases(topic, signals)]
@@ -122,231 +110,52 @@ def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
 
 # --- files
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("tables require pyarrow: pip install dyn_ros[logs]") from None
-    return pyarrow
-
-
 def scan(path: Path) -> Scan:
-    """Find the topics and spans of a table.
-
-    Raises
-    ------
-    ValueError
-        It is no table, or has no columns of times and positions.
-    OSError
-        It cannot be read.
-    ImportError
-        Without pyarrow.
-    """
+    """Find the topics and spans of a table; an error as ``files.open_source`` raises it."""
     if path.stat().st_size == 0:
         return Scan((), (), "is empty: 0 bytes")
-    find_blocks = _csv_blocks if path.suffix.lower() == ".csv" else _parquet_blocks
-    names, blocks, damage = find_blocks(path)
-    columns = _Columns(names, path)
+    tables.pyarrow()
+    table = _opened(path)
+    columns = _Columns(table.names, path)
     spans: list[Span] = []
+    problems: dict[str, None] = {}
     time: int | None = None
     log_time = count = 0
-    for place, size in blocks:
-        table, problems = _read(path, names, place, [columns.time])
-        stamps = _stamps(table, columns.time)[1]
-        damage.extend(problem for problem in problems if problem not in damage)
+    for place, size in table.blocks():
+        values, found = _read(table, place, [columns.time])
+        problems.update(dict.fromkeys(found))
+        stamps = _stamps(values, columns.time)[1]
         if not len(stamps):
             continue
         first = int(stamps[0])
         log_time = first if time is None else log_time + max(first - time, 0)
         stop = int(_log_times(stamps, log_time)[-1])
-        spans.append(Span(log_time, stop, size, (tuple(names), place, log_time)))
+        spans.append(Span(log_time, stop, size, (place, log_time)))
         time, log_time = int(stamps[-1]), stop
         count += len(stamps)
-    return Scan(columns.topics(count), tuple(spans), "; ".join(damage))
+    return Scan(columns.topics(count), tuple(spans), "; ".join((*problems, *table.damage)))
 
 
-def _csv_blocks(path: Path) -> tuple[list[str], Iterator[tuple[tuple[int, ...], int]], list[str]]:
-    """Names of the columns, blocks of lines, and damage."""
-    from ..identification.columns import names_of
-    with open(path, "rb") as file:
-        head = file.readline()
-    try:
-        names = names_of(path, head.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{str(path)!r}: expected text in UTF-8: {error}; save the table as CSV "
-                         "in UTF-8, or as Parquet") from None
-
-    damage: list[str] = []
-
-    def blocks() -> Iterator[tuple[tuple[int, ...], int]]:
-        start = len(head)
-        with open(path, "rb") as file:
-            while True:
-                file.seek(start)
-                block = file.read(_BLOCK)
-                length = block.rfind(b"\n") + 1
-                if not length:
-                    break
-                yield (start, length), length
-                start += length
-        if _is_row(block, len(names)) and (start + len(block)) % _SECTOR:
-            yield (start, len(block)), len(block)
-        elif block or not head.endswith(b"\n"):
-            damage.append("ends without a line break: its last line may be cut, and is ignored")
-
-    return names, blocks(), damage
+def _opened(path: Path) -> tables.Csv | tables.Parquet:
+    """The table; the latest one stays open, as its blocks are read one after the other."""
+    return _open(path, path.stat().st_mtime_ns)
 
 
-def _is_row(line: bytes, count: int) -> bool:
-    """Whether a line has so many cells, and the last one is not the beginning of a number."""
-    try:
-        rows = list(csv.reader([line.decode()], strict=True))
-    except (csv.Error, UnicodeDecodeError):
-        return False
-    return (len(rows) == 1 and len(rows[0]) == count
-            and not _BEGUN.fullmatch(rows[0][-1].strip()))
+@functools.lru_cache(1)
+def _open(path: Path, modified: int) -> tables.Csv | tables.Parquet:
+    return tables.open_table(path)
 
 
-def _parquet_blocks(path: Path
-                    ) -> tuple[list[str], Iterator[tuple[tuple[int, ...], int]], list[str]]:
-    """Names of the columns, ranges of rows in row groups, and damage."""
-    file = _parquet(path)
-    names = list(file.schema_arrow.names)
-
-    def blocks() -> Iterator[tuple[tuple[int, ...], int]]:
-        for group in range(file.metadata.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            for start in range(0, rows, _ROWS):
-                count = min(_ROWS, rows - start)
-                yield (group, start, count), count * len(names) * 8
-
-    return names, blocks(), []
-
-
-def _parquet(path: Path) -> Any:
-    arrow = _pyarrow()
-    try:
-        return arrow.parquet.ParquetFile(path, pre_buffer=False)
-    except (arrow.ArrowException, OSError) as error:
-        if getattr(error, "errno", None):       # such as a file that is not there
-            raise
-        raise ValueError(f"{str(path)!r} is cut, or no Parquet file: {error}") from None
-
-
-def _read(path: Path, names: Sequence[str], place: tuple[int, ...], columns: list[str]
+def _read(table: tables.Csv | tables.Parquet, place: tables.Place, columns: Sequence[str]
           ) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Columns of a block by name, and problems."""
-    arrow = _pyarrow()
-    problems: list[str] = []
+    """Columns of a block by name, the first one the time, and problems."""
     try:
-        if path.suffix.lower() == ".csv":
-            table = _read_csv(arrow, path, names, place, columns, problems)
-        else:
-            table = _groups.read(path, place, columns)
-        return {name: _numbers(arrow, name, table.column(name)) for name in columns}, problems
-    except (arrow.ArrowException, OSError) as error:
+        return table.read(place, columns)
+    except (tables.pyarrow().ArrowException, ValueError, OSError) as error:
         if getattr(error, "errno", None):
             raise
         return ({name: np.zeros(0) for name in columns},
-                [*problems, f"the rows of a part cannot be read: {error}"])
-
-
-def _read_csv(arrow: Any, path: Path, names: Sequence[str], place: tuple[int, ...],
-              columns: list[str], problems: list[str]) -> Any:
-    start, length = place
-    with open(path, "rb") as file:
-        file.seek(start)
-        block = file.read(length)
-    if not block.isascii():         # of text, which is not read
-        block = block.decode("ascii", "replace").encode("ascii", "replace")
-    skipped: list[int] = []
-
-    def skip(row: Any) -> str:
-        skipped.append(row.actual_columns)
-        return "skip"
-
-    def convert(types: dict[str, Any]) -> Any:
-        skipped.clear()
-        return arrow.csv.read_csv(
-            io.BytesIO(block), arrow.csv.ReadOptions(
-                use_threads=False, column_names=list(names), block_size=len(block)),
-            arrow.csv.ParseOptions(invalid_row_handler=skip),
-            arrow.csv.ConvertOptions(include_columns=columns, column_types=types))
-
-    types = {name: arrow.int64() if name == _STAMP else arrow.float64() for name in columns}
-    try:
-        table = convert(types)
-    except arrow.ArrowInvalid:
-        table = _with_words(arrow, convert(dict.fromkeys(columns, arrow.string())), types, problems)
-    if skipped:
-        problems.append(f"skipped {len(skipped)} lines that have {skipped[0]} instead of "
-                        f"{len(names)} columns")
-    return table
-
-
-def _with_words(arrow: Any, table: Any, types: dict[str, Any], problems: list[str]) -> Any:
-    """The numbers of a table of texts; a row in which something else is has only its time.
-
-    The first column is the time.
-    """
-    made: dict[str, list[float | None]] = {}
-    bad: dict[int, str] = {}
-    for name, kind in types.items():
-        read: Any = int if arrow.types.is_integer(kind) else float
-        made[name] = []
-        for row, text in enumerate(table.column(name).to_pylist()):
-            try:
-                made[name].append(None if text in _UNKNOWN else read(text))
-            except ValueError:
-                made[name].append(None)
-                bad.setdefault(row, f"{text[:20]!r} in the column {name!r}")
-    if bad:
-        problems.append(f"skipped {len(bad)} lines with something else than numbers, the first: "
-                        f"{bad[min(bad)]}")
-    for values in list(made.values())[1:]:
-        for row in bad:
-            values[row] = None
-    return arrow.table({name: arrow.array(values, types[name]) for name, values in made.items()})
-
-
-class _Groups:
-    """Reads ranges of rows; those of one row group, in order, are decoded once."""
-
-    def __init__(self) -> None:
-        self._key: tuple[Any, ...] = ()
-        self._batches: Iterator[Any] = iter(())
-        self._next = 0
-
-    def read(self, path: Path, place: tuple[int, ...], columns: list[str]) -> Any:
-        arrow = _pyarrow()
-        group, start, _ = place
-        key = path, path.stat().st_mtime_ns, group, tuple(columns)
-        if key != self._key or start != self._next:
-            self._batches = _parquet(path).iter_batches(
-                _ROWS, row_groups=[group], columns=columns, use_threads=False)
-            self._key, self._next = key, 0
-        batch = None
-        while self._next <= start:
-            batch = next(self._batches, None)
-            if batch is None:
-                raise arrow.ArrowInvalid(f"row group {group} has fewer rows than the file states")
-            self._next += len(batch)
-        return arrow.Table.from_batches([batch])
-
-
-_groups = _Groups()
-
-
-def _numbers(arrow: Any, name: str, column: Any) -> NDArray[Any]:
-    """A column as numbers; empty cells are NaN, or no time."""
-    if not (arrow.types.is_integer(column.type) or arrow.types.is_floating(column.type)):
-        raise arrow.ArrowInvalid(f"the column {name!r} has the type {column.type}, expected "
-                                 "numbers")
-    if name == _STAMP and arrow.types.is_integer(column.type):      # exact, where NaN is a float
-        column = column.cast(arrow.int64(), safe=False).fill_null(_NO_TIME)
-    return np.asarray(column.to_numpy())
+                [f"the rows of a part cannot be read: {error}"])
 
 
 # --- rows
@@ -355,11 +164,11 @@ def _stamps(table: dict[str, NDArray[Any]], name: str
             ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which rows have a time, and their times [ns]."""
     values = table[name]
-    if values.dtype == np.int64 and name == _STAMP:
+    if values.dtype == np.int64 and name == tables.STAMP:
         known = (values > -_LAST_TIME) & (values < _LAST_TIME)
         return known, values[known]
     with np.errstate(over="ignore"):
-        scaled = np.round(values.astype(float) * (1.0 if name == _STAMP else 1e9))
+        scaled = np.round(values.astype(float) * (1.0 if name == tables.STAMP else 1e9))
     usable = np.abs(scaled) < _LAST_TIME
     return usable, scaled[usable].astype(np.int64)
 
@@ -379,9 +188,10 @@ def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: D
     OSError
         The file cannot be read.
     """
-    names, block, first = place
-    columns = _Columns(names, path)
-    table, problems = _read(path, names, block, columns.names(topics))
+    block, first = place
+    source = _opened(path)
+    columns = _Columns(source.names, path)
+    table, problems = _read(source, block, columns.names(topics))
     for problem in problems:
         decoder.report(problem)
     usable, stamps = _stamps(table, columns.time)

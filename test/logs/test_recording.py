@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dyn_ros
+from dyn_ros.cdr.decode import Messages
 from dyn_ros.logs import mcap_file, part
 from dyn_ros.logs import plan as plans
-from dyn_ros.logs.decode import Messages
 from dyn_ros.logs.files import open_source
 from dyn_ros.logs.part import states, tasks
 from dyn_ros.logs.recording import read, recording_of, thinned

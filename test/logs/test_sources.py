@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from mcap.writer import Writer as McapWriter
 
+from dyn_ros.cdr import decode, decode_kernel
 from dyn_ros.identification import columns as identification_columns
-from dyn_ros.logs import compression, decode, decode_kernel, files, mcap_file, table_file
+from dyn_ros.identification import tables
+from dyn_ros.logs import compression, files, mcap_file
 from dyn_ros.logs.source import Raw
 
 from .recorded import (
@@ -559,8 +561,8 @@ def table(count: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_tables(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr(table_file, "_BLOCK", 20_000)
-    monkeypatch.setattr(table_file, "_ROWS", 70)
+    monkeypatch.setattr(tables, "_BLOCK", 20_000)
+    monkeypatch.setattr(tables, "_ROWS", 70)
     columns = table(1000)
     columns["velocity.a"][3] = np.nan           # one of two: as received
     columns["velocity.a"][4] = columns["velocity.b"][4] = np.nan
@@ -612,7 +614,7 @@ def test_tables_of_plotjuggler(tmp_path):
 @pytest.mark.parametrize("block", [60, 1 << 20])
 def test_times_of_tables_that_go_back(tmp_path, monkeypatch, block):
     """Log times keep the order of the rows; stamps are as they are."""
-    monkeypatch.setattr(table_file, "_BLOCK", block)
+    monkeypatch.setattr(tables, "_BLOCK", block)
     path = tmp_path / "a.csv"
     times = [0.5, 0.6, 0.6, 0.55, 0.7, 0.1, 0.2, 0.3]
     path.write_text("time,position.a\n" + "".join(f"{time},{k}\n" for k, time in enumerate(times)))

@@ -240,7 +240,8 @@ def test_namespaces_prefixes_and_references():
     prefixed = prefixed.replace("<u:robot ", '<u:robot xmlns:u="http://example.org/u" ')
     foreign = body.replace("<link\n", '<x:link xmlns:x="http://example.org/x"/><link\n').replace(
         "<!-- é -->", '<x:inertial xmlns:x="http://example.org/x"><x:mass value="9"/></x:inertial>')
-    for xml in (default, prefixed, foreign, "\ufeff \n" + body):
+    spaced = prefixed.replace("http://example.org/u", "not a URI")
+    for xml in (default, prefixed, spaced, foreign, "\ufeff \n" + body):
         model = other(model_of(xml))
         model.damping = [1.0, 2.0]
         written = dyn_ros.write_urdf(xml, model)

@@ -291,7 +291,7 @@ def _of_ros(graph, words):
 @kind("ros2 run dyn_ros")
 def _executable(graph, words):
     name, *rest = words
-    assert re.search(rf"^{name} = ", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert re.search(rf"^ +{name} = ", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
     if rest:
         ros, *pairs = rest
         assert ros == "--ros-args"
@@ -361,12 +361,12 @@ def _installed(graph, words):
     """The files and extras exist; test_package.py builds the package."""
     for word in itertools.takewhile(lambda word: word != "dyn_ros", words):
         if word.startswith("--config-settings=ros="):
-            assert (ROOT / f"requirements-{word.rpartition('=')[2]}.txt").exists()
+            assert (ROOT / "requirements" / f"{word.rpartition('=')[2]}.txt").exists()
             continue
         path, _, extras = word.rstrip("]").partition("[")
         assert (ROOT / path / "pyproject.toml").exists()
         for extra in filter(None, extras.split(",")):
-            assert re.search(rf"^{extra} = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+            assert re.search(rf"^{extra} =$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
     if "dyn_ros" in words:
         cli._parser().parse_args(words[words.index("dyn_ros") + 1:])
 
@@ -389,7 +389,7 @@ def _made(graph, words):
             assert all((ROOT / path).exists() for path in shlex.split(value)
                        if not path.startswith("-"))
         elif name == "ROS":
-            assert (ROOT / f"requirements-{value}.txt").exists()
+            assert (ROOT / "requirements" / f"{value}.txt").exists()
 
 
 @kind("python", "python3", ".venv-jazzy/bin/python")
@@ -435,6 +435,6 @@ def test_every_fence_has_a_language_that_is_tested():
     """Python runs in test_docs.py; text is compared if it is the output of a program."""
     for page in PAGES:
         for language, code in FENCE.findall(page.read_text()):
-            assert language in ("python", "bash", "text", "toml", "json"), page
+            assert language in ("python", "bash", "text", "ini", "json"), page
             if language == "json":
                 json.loads(code)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ARM7 = ROOT / "dyn_ros" / "robots" / "arm7.urdf"
 PAGES = [page for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md")
          if page.exists()]
-SNIPPET = re.compile(r"([^\n]+)\n\n```(python|toml)\n(.*?)```", re.DOTALL)
+SNIPPET = re.compile(r"([^\n]+)\n\n```(python|ini)\n(.*?)```", re.DOTALL)
 SNIPPETS = [found.groups() for page in PAGES for found in SNIPPET.finditer(page.read_text())]
 CHECK = """
 import numpy as np, dyn_ros
@@ -66,9 +66,9 @@ def test_the_node_publishes_the_largest_torque(contributed, client, start_proces
                                                monkeypatch):
     from sensor_msgs.msg import JointState
     monkeypatch.chdir(contributed)
-    [line] = [code for _, language, code in SNIPPETS if language == "toml"]
-    name, module, function = re.fullmatch(r'(\w+) = "([\w.]+):(\w+)"\n', line).groups()
-    (contributed / f"{name}.py").write_text(        # the script that pyproject.toml makes
+    [line] = [code for _, language, code in SNIPPETS if language == "ini"]
+    name, module, function = re.fullmatch(r" +(\w+) = ([\w.]+):(\w+)\n", line).groups()
+    (contributed / f"{name}.py").write_text(        # the script that setup.cfg makes
         f"from {module} import {function}\nraise SystemExit({function}())\n")
     node = start_process(module=name)
     largest = client.listen(JointState, node.name + "/largest")
@@ -98,7 +98,7 @@ def test_the_service_answers(arm):
 
 def test_every_snippet_has_a_test():
     tested = [code for before, _, code in SNIPPETS
-              if re.search(r"`(dyn_ros/\S+\.py|pyproject\.toml)`", before)
+              if re.search(r"`(dyn_ros/\S+\.py|setup\.cfg)`", before)
               or "def get_gravity" in code]
     assert len(tested) == len(SNIPPETS) == sum(
-        len(re.findall("^```(?:python|toml)", page.read_text(), re.MULTILINE)) for page in PAGES)
+        len(re.findall("^```(?:python|ini)", page.read_text(), re.MULTILINE)) for page in PAGES)

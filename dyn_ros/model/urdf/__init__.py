@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a robot description (URDF) into a `Tree` of moving joints and bodies.
 
-There are four steps: the text is parsed and reduced to what dynamics requires, so that unusual
-meshes or plugins do no harm (`text`, `values`); the links and joints are checked to form one tree
-(`structure`); the tree is traversed in the order of Pinocchio, with fixed joints lumped into
-their parent joints (`walk`, `joints`, `bodies`); and mimic joints are resolved to the joints that
-drive them (`mimics`).
+There are four steps: the text is parsed and reduced to the values that dynamics requires, so that
+unusual meshes or plugins do no harm (`text`, `values`); the links and joints are checked to form
+one tree (`structure`); the tree is traversed in the order of Pinocchio, with fixed joints lumped
+into their parent joints (`walk`, `joints`, `bodies`); and mimic joints are resolved to the joints
+that drive them (`mimics`).
 
 `write` changes numbers in a text that was read, by their positions (`edit`).
 
@@ -17,17 +17,17 @@ from .bodies import link_inertia, lumped, warn_massless
 from .error import UrdfError
 from .joints import make_joint
 from .mimics import mimic_rules
-from .origin import placement
 from .structure import check_one_tree
-from .text import MAX_CHARACTERS, children, parse_elements, read_description
+from .text import MAX_CHARACTERS, child, children, parse_elements, read_description
 from .tree import MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
-from .values import parse_numbers, parse_values
+from .values import parse_numbers, placement, placement_of, read_values
 from .walk import ROOT_JOINT_NAME, walk
 from .write import write_urdf
 
 __all__ = ["MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED", "Frame", "Joint",
-           "Mimic", "Tree", "UrdfError", "children", "parse_elements", "parse_numbers", "placement",
-           "read_description", "read_urdf", "write_urdf"]
+           "Mimic", "Tree", "UrdfError", "child", "children", "make_tree", "parse_elements",
+           "parse_numbers", "placement", "placement_of", "read_description", "read_urdf",
+           "read_values", "write_urdf"]
 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",
@@ -65,11 +65,9 @@ def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "pro
     _check_choice("root_joint", root_joint, (None, "floating", "planar"))
     _check_choice("mimic", mimic, ("project", "ignore"))
     warnings: list[str] = []
-    robot = parse_values(parse_elements(xml), warnings)
-    root = check_one_tree(robot)
-    tree = _assemble(robot, root, root_joint, mimic, warnings)
-    if strict and warnings:
-        raise UrdfError("rejected because of strict=True: " + "; ".join(warnings))
+    tree = make_tree(read_values(parse_elements(xml), warnings), root_joint, mimic, warnings)
+    if strict and tree.warnings:
+        raise UrdfError("rejected because of strict=True: " + "; ".join(tree.warnings))
     return tree
 
 
@@ -79,7 +77,10 @@ def _check_choice(argument, value, choices):
         raise ValueError(f"{argument} is {value!r}; expected one of {allowed}")
 
 
-def _assemble(robot, root, root_joint, mimic, warnings):
+def make_tree(robot, root_joint, mimic, warnings):
+    """The tree of a robot's record; ``warnings`` are those of its values."""
+    root = check_one_tree(robot)
+    warnings = [*warnings]
     links = {link.name: link_inertia(link, warnings) for link in robot.links}
     moving, placed, frames = walk(robot, root, root_joint, links)
     *inertias, base = lumped(robot.links, placed, len(moving), links)

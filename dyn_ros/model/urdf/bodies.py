@@ -7,8 +7,8 @@ from ...spatial.inertia import Inertia
 from ...spatial.se3 import SE3
 from ..inertia import rotational_fault
 from .error import UrdfError
-from .origin import origin_placement
 from .tree import ONE_DOF
+from .values import placement_of
 
 _ROUNDING = 1e-15                    # relative to the largest number of a vector or matrix
 
@@ -39,11 +39,12 @@ def link_inertia(link, warnings):
         warnings.append(f'link "{link.name}" has no <inertia>: assumed to be a point mass')
         rotational = np.zeros((3, 3))
     else:
-        rotational = np.array(inertial.inertia.to_matrix())
+        I = inertial.inertia
+        rotational = np.array([[I.ixx, I.ixy, I.ixz], [I.ixy, I.iyy, I.iyz], [I.ixz, I.iyz, I.izz]])
         fault = rotational_fault(rotational)
         if fault:
             warnings.append(f'inertia of link "{link.name}" {fault}')
-    X = SE3.from_homogeneous(origin_placement(inertial.origin))
+    X = SE3.from_homogeneous(placement_of(inertial))
     return X.act(Inertia(inertial.mass, np.zeros(3), rotational))
 
 

@@ -44,9 +44,8 @@ def _resolve(joint, joints, rules):
         joint = _master(joint, joints)
     driver, multiplier, offset = rules.setdefault(joint.name, (joint.name, 1.0, 0.0))
     for follower in reversed(chain.values()):
-        factor = 1.0 if follower.mimic.multiplier is None else follower.mimic.multiplier
-        shift = 0.0 if follower.mimic.offset is None else follower.mimic.offset
-        multiplier, offset = factor * multiplier, factor * offset + shift
+        factor = follower.mimic.multiplier
+        multiplier, offset = factor * multiplier, factor * offset + follower.mimic.offset
         for what, value in (("multiplier", multiplier), ("offset", offset)):
             if abs(value) > LARGEST_RATIO:
                 raise UrdfError(

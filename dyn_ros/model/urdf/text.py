@@ -31,25 +31,9 @@ _PYTHON_ENCODINGS = ("idna", "punycode", "raw-unicode-escape", "undefined", "uni
 def read_description(path: str | os.PathLike[str], timeout: float = PIPE_TIMEOUT) -> str:
     """Read the text of a file, or of a pipe such as ``<(xacro robot.xacro)`` in a shell.
 
-    Reads at most the largest description that is supported, regardless of the size of the file.
-
-    Parameters
-    ----------
-    path : str or path-like
-    timeout : float
-        Seconds within which a pipe must be closed.
-
-    Returns
-    -------
-    str
-        Decoded according to its XML declaration.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    UrdfError
-        It is too long, cannot be decoded, or is a pipe that was not closed in time.
+    Reads at most the largest description that is supported, regardless of the size of the file,
+    and decodes it according to its XML declaration. A pipe must be closed within ``timeout``
+    seconds. Raises an OSError, or a UrdfError if the text is too long or cannot be decoded.
     """
     deadline = time.monotonic() + timeout
     data = bytearray()
@@ -119,25 +103,8 @@ def _decode(data):
 
 
 def parse_elements(xml: str | bytes) -> ElementTree.Element:
-    """Parse the XML of a description; only checks that it is a URDF.
-
-    Parameters
-    ----------
-    xml : str or bytes
-
-    Returns
-    -------
-    xml.etree.ElementTree.Element
-
-    Raises
-    ------
-    UrdfError
-        It is not well-formed, too long, or contains a DOCTYPE.
-    """
-    return _parse_xml(_text(xml))
-
-
-def _parse_xml(text):
+    """Parse the XML of a description; only checks that it is a URDF."""
+    text = _text(xml)
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -169,3 +136,8 @@ def namespace(element):
 def local_name(element):
     """The element's name without its namespace."""
     return element.tag.rpartition("}")[2]
+
+
+def child(element: ElementTree.Element, tag: str) -> ElementTree.Element | None:
+    """The first of them, or None."""
+    return next(iter(children(element, tag)), None)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...spatial.inertia import Inertia
 from .error import UrdfError
-from .origin import origin_placement
 from .tree import Frame
+from .values import placement_of
 
 ROOT_JOINT_NAME = "root_joint"
 
@@ -45,7 +45,7 @@ def walk(robot, root, root_joint, inertias):
     frames.append(Frame(root, "body", *placed[root], len(frames) - 1, inertias[root]))
     for joint in _depth_first(robot, root):
         parent, parent_placement = placed[joint.parent]
-        placement = parent_placement @ origin_placement(joint.origin)
+        placement = parent_placement @ placement_of(joint)
         if joint.type == "fixed":
             child, kind = (parent, placement), "fixed_joint"
         else:

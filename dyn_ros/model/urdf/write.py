@@ -10,16 +10,15 @@ import numpy as np
 from ...spatial.se3 import SE3
 from ..inertia import LARGEST, AssignedInertia
 from ..parameters import is_physical
-from ..types import Array, Model
+from ..types import Model
 from .bodies import link_inertia
-from .edit import Editor, Element, New
+from .edit import Editor, New
 from .error import UrdfError
 from .mimics import drivers
-from .origin import placement
 from .structure import check_one_tree
-from .text import encoding_of, parse_elements
+from .text import child, encoding_of, parse_elements
 from .tree import ONE_DOF
-from .values import parse_numbers, parse_values
+from .values import placement_of, read_values
 
 Text = TypeVar("Text", str, bytes)
 
@@ -89,36 +88,32 @@ def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
 
 
 def _written(xml, model, payloads):
-    robot = parse_values(parse_elements(xml), [])
+    root = parse_elements(xml)
+    robot = read_values(root, [])
     check_one_tree(robot)
     text = xml.lstrip("\ufeff \t\r\n")
-    editor = Editor(text)
+    editor = Editor(text, root)
     _write_links(editor, robot, model, payloads)
     _write_losses(editor, robot, model)
     return xml[:len(xml) - len(text)] + editor.text()
 
 
-def _named(editor, tag):
-    return {element.attributes["name"]: element for element in editor.root.all(tag)}
-
-
 # --- inertias
 
 def _write_links(editor, robot, model, payloads):
-    elements = _named(editor, "link")
-    before = {link.name: link_inertia(link, []) for link in robot.links}
+    links = {link.name: link for link in robot.links}
     bodies: dict[int, list[int]] = {}
     for i, frame in enumerate(model.tree.frames):
         if frame.kind == "body":
-            if frame.name not in before:
+            if frame.name not in links:
                 raise ValueError(f"model: its link {frame.name!r} is not in the description; pass "
                                  "the URDF that the model was read from")
             bodies.setdefault(frame.parent, []).append(i)
     for joint, frames in bodies.items():
         names = [model.tree.frames[i].name for i in frames]
-        old = [before[name].dynamic_parameters() for name in names]
+        old = [link_inertia(links[name], []).dynamic_parameters() for name in names]
         for name, new in _changed(model, joint, frames, old, payloads):
-            _write_inertial(editor, elements[name], new)
+            _write_inertial(editor, links[name], new)
 
 
 def _changed(model, joint, frames, old, payloads):
@@ -172,40 +167,34 @@ def _moved(X, parameters):
     return X.act(AssignedInertia.from_array(parameters)).dynamic_parameters()
 
 
-def _write_inertial(editor: Editor, link: Element, parameters: Array) -> None:
+def _write_inertial(editor, link, parameters):
     body = AssignedInertia.from_array(parameters)
     m, com, about_com = body.mass, body.com, body.rotational
     size = max(np.abs(parameters[4:]).max(), np.abs(about_com).max())
-    inertial = link.first("inertial")
-    if inertial is None:
-        editor.insert(link, New("inertial", {}, (
+    if link.inertial is None:
+        editor.insert(link.element, New("inertial", {}, (
             New("origin", {"xyz": _list(com), "rpy": "0 0 0"}),
             New("mass", {"value": _number(m, m)}),
             New("inertia", _attributes(about_com, size)))))
         return
-    mass, inertia = inertial.first("mass"), inertial.first("inertia")
-    assert mass is not None
-    _set(editor, mass, {"value": [m]}, m)
-    if m or inertial.first("origin") is not None:
-        R = _write_origin(editor, inertial, com)
+    inertial = link.inertial.element
+    _set(editor, child(inertial, "mass"), {"value": [m]}, m)
+    if m or link.inertial.origin is not None:
+        _write_origin(editor, link.inertial, com)
+        R = placement_of(link.inertial)[:3, :3]
         about_com = R.T @ about_com @ R
-    if inertia is not None:
-        _set(editor, inertia, {name: [value] for name, value in zip(_AXES, about_com[_MOMENTS])},
-             size)
+    if link.inertial.inertia is not None:
+        _set(editor, link.inertial.inertia.element,
+             {name: [value] for name, value in zip(_AXES, about_com[_MOMENTS])}, size)
     elif np.abs(about_com).max() > _ROUNDING * size:
         editor.insert(inertial, New("inertia", _attributes(about_com, size)), last=True)
 
 
 def _write_origin(editor, inertial, com):
-    """Write the center of mass; return the orientation of the inertia's axes."""
-    origin = inertial.first("origin")
-    if origin is None:
-        if com.any():
-            editor.insert(inertial, New("origin", {"xyz": _list(com), "rpy": "0 0 0"}))
-        return np.eye(3)
-    _set(editor, origin, {"xyz": com}, np.abs(com).max())
-    rpy = origin.attributes.get("rpy")
-    return np.eye(3) if rpy is None else placement((0.0, 0.0, 0.0), parse_numbers(rpy, 3))[:3, :3]
+    if inertial.origin is not None:
+        _set(editor, inertial.origin.element, {"xyz": com}, np.abs(com).max())
+    elif com.any():
+        editor.insert(inertial.element, New("origin", {"xyz": _list(com), "rpy": "0 0 0"}))
 
 
 def _attributes(matrix, size):
@@ -215,7 +204,6 @@ def _attributes(matrix, size):
 # --- damping and friction
 
 def _write_losses(editor, robot, model):
-    elements = _named(editor, "joint")
     joints = {joint.name: joint for joint in robot.joints}
     followers = _followers(robot, model)
     for i, joint in enumerate(model.tree.joints):
@@ -226,26 +214,39 @@ def _write_losses(editor, robot, model):
             raise ValueError(f"model: its joint {joint.name!r} is not in the description; pass "
                              "the URDF that the model was read from")
         if joint.mimic is None and joint.kind in ONE_DOF:
-            names = [joint.name, *(name for name, _ in followers.get(joint.name, ()))]
-            ratios = np.array([1.0, *(ratio for _, ratio in followers.get(joint.name, ()))])
-            losses = [_losses(joints[name]) for name in names]
-            for attribute, values, weights in (("damping", model.damping, ratios ** 2),
-                                               ("friction", model.friction, np.abs(ratios))):
-                value = float(values[model.idx_v[i]])
-                if not 0.0 <= value <= LARGEST:
-                    raise ValueError(f"model: joint {joint.name!r} has the {attribute} {value:g}, "
-                                     "which a URDF cannot express; assign a number from 0 to "
-                                     f"{LARGEST:g} to model.{attribute}")
-                old = np.array([each[attribute] for each in losses])
-                new = _shared(old, weights, value)
-                for each, number in zip(losses, new):
-                    each[attribute] = number
-            for name, new in zip(names, losses):
-                _write_dynamics(editor, elements[name], _losses(joints[name]), new)
+            driven = {joint.name: 1.0, **followers.get(joint.name, {})}
+            _write_driven(editor, [joints[name] for name in driven], np.array([*driven.values()]),
+                          {"damping": float(model.damping[model.idx_v[i]]),
+                           "friction": float(model.friction[model.idx_v[i]])})
+
+
+def _write_driven(editor, joints, ratios, losses):
+    """Write the losses of a joint to it and to those that follow it with these ratios."""
+    changes = [{} for _ in joints]
+    for attribute, weights in (("damping", ratios ** 2), ("friction", np.abs(ratios))):
+        value = losses[attribute]
+        if not 0.0 <= value <= LARGEST:
+            raise ValueError(f"model: joint {joints[0].name!r} has the {attribute} {value:g}, "
+                             "which a URDF cannot express; assign a number from 0 to "
+                             f"{LARGEST:g} to model.{attribute}")
+        old = np.array([_loss(joint, attribute) for joint in joints])
+        for change, before, new in zip(changes, old, _shared(old, weights, value)):
+            if new != before:
+                change[attribute] = _number(new)
+    for joint, change in zip(joints, changes):
+        if change and joint.dynamics is None:
+            editor.insert(joint.element, New("dynamics", change), last=True)
+        elif change:
+            for attribute, text in change.items():
+                editor.set(joint.dynamics.element, attribute, text)
+
+
+def _loss(joint, attribute):
+    return 0.0 if joint.dynamics is None else getattr(joint.dynamics, attribute)
 
 
 def _followers(robot, model):
-    """For each joint that others mimic, their names and multipliers; none if mimics are ignored."""
+    """The multipliers of the joints that follow each joint, by name; none if mimics are ignored."""
     try:
         rules = drivers(robot)
     except UrdfError:                               # of a model that ignores them
@@ -254,9 +255,9 @@ def _followers(robot, model):
     if any(name in names and names[name].mimic is None and driver in names
            for name, (driver, _) in rules.items()):
         return {}
-    followers: dict[str, list[tuple[str, float]]] = {}
+    followers: dict[str, dict[str, float]] = {}
     for name, (driver, multiplier) in rules.items():
-        followers.setdefault(driver, []).append((name, multiplier))
+        followers.setdefault(driver, {})[name] = multiplier
     return followers
 
 
@@ -272,28 +273,12 @@ def _shared(old, weights, value):
     return np.array([first, *old[1:]]) if first >= 0.0 else old * (value / total)
 
 
-def _losses(joint):
-    dynamics = joint.dynamics
-    return {attribute: (dynamics is not None and getattr(dynamics, attribute)) or 0.0
-            for attribute in ("damping", "friction")}
-
-
-def _write_dynamics(editor, joint, old, new):
-    changes = {name: _number(new[name]) for name in old if new[name] != old[name]}
-    dynamics = joint.first("dynamics")
-    if changes and dynamics is None:
-        editor.insert(joint, New("dynamics", changes), last=True)
-    elif dynamics is not None:
-        for name, text in changes.items():
-            editor.set(dynamics, name, text)
-
-
 # --- numbers
 
 def _set(editor, element, values, size):
     """Set numbers that differ from those in the text by more than rounding errors of their size."""
     for attribute, numbers in values.items():
-        text = element.attributes.get(attribute)
+        text = element.get(attribute)
         words = ["0"] * len(numbers) if text is None else text.split()
         new = [word if abs(float(word) - number) <= _LAST_DIGIT * size else _number(number, size)
                for word, number in zip(words, numbers)]

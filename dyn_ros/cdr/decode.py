@@ -1,0 +1,215 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Joint states and odometry of serialized messages, as arrays."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms.algorithm import compiled
+from .decode_kernel import DECODE, KIND_COUNT, MAX_LISTS, REASONS, ROW, STATE
+
+JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
+CDR, ROS1 = "cdr", "ros1"
+_KINDS = {(JOINT_STATE, CDR): 0, (ODOMETRY, CDR): 1, (JOINT_STATE, ROS1): 2, (ODOMETRY, ROS1): 3}
+
+
+class Raw(NamedTuple):
+    """Serialized messages.
+
+    Attributes
+    ----------
+    content : ndarray of uint8
+        In which the messages are.
+    rows : (n, 4) ndarray of int64
+        Code of the channel (see ``Decoder.code``), log time [ns], offset and length in content.
+    problems : tuple of str
+        What could not be read.
+    """
+
+    content: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Decoded messages, in order of log time.
+
+    Attributes
+    ----------
+    layout : (n,) ndarray of int32
+        Index of the joint names in ``decoder.layouts``; -1 - k for an odometry whose child frame
+        is ``decoder.children[k]``.
+    topic : (n,) ndarray of int32
+        Index in ``decoder.topics``.
+    log_time, stamp : (n,) ndarray of int64
+        [ns]. A stamp of zero in the message is replaced by the log time.
+    counts : (n, 3) ndarray of int32
+        Numbers of positions, velocities and efforts; 7, 6 and 0 for an odometry.
+    start : (n,) ndarray of int64
+        Where the numbers of a message start in ``numbers``: positions, velocities, efforts. An
+        odometry has x y z qx qy qz qw, then the linear and the angular velocity.
+    numbers : (m,) ndarray of float64
+    bad : int
+        Messages that could not be decoded; see ``decoder.problems``.
+    """
+
+    layout: NDArray[np.int32]
+    topic: NDArray[np.int32]
+    log_time: NDArray[np.int64]
+    stamp: NDArray[np.int64]
+    counts: NDArray[np.int32]
+    start: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    bad: int = 0
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+    def take(self, rows: slice | NDArray[Any]) -> Messages:
+        """Return some of the messages; their numbers stay in place."""
+        return Messages(self.layout[rows], self.topic[rows], self.log_time[rows],
+                        self.stamp[rows], self.counts[rows], self.start[rows], self.numbers,
+                        self.bad)
+
+    @classmethod
+    def none(cls, bad: int = 0) -> Messages:
+        """Return no messages."""
+        i32, i64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return cls(i32, i32, i64, i64, np.zeros((0, 3), np.int32), i64, np.zeros(0), bad)
+
+
+class Decoder:
+    """Decodes messages, and numbers what they have in common.
+
+    Attributes
+    ----------
+    layouts : list of tuple of str
+        Lists of joint names, in the order in which they were found.
+    children : list of str
+        Child frames of odometries.
+    topics : list of str
+    problems : dict of str to int
+        Why messages could not be decoded, or parts of a file not be read, and how many.
+    """
+
+    def __init__(self) -> None:
+        self.layouts: list[tuple[str, ...]] = []
+        self.children: list[str] = []
+        self.topics: list[str] = []
+        self.problems: dict[str, int] = {}
+        self._slots: dict[str, int] = {}
+        self._layouts: dict[tuple[str, ...], int] = {}
+        self._children: dict[str, int] = {}
+        self._known = bytearray()
+        self._lists = np.zeros((MAX_LISTS, 4), np.int64)
+        self._list_count = 0
+        self._latest = np.zeros(0, np.int64)
+
+    def topic(self, name: str) -> int:
+        """Return the number of a topic."""
+        if name not in self._slots:
+            self._slots[name] = len(self.topics)
+            self.topics.append(name)
+            self._latest = np.append(self._latest, np.full(KIND_COUNT, -1))
+        return self._slots[name]
+
+    def layout(self, names: tuple[str, ...]) -> int:
+        """Return the number of a list of joint names."""
+        if names not in self._layouts:
+            self._layouts[names] = len(self.layouts)
+            self.layouts.append(names)
+        return self._layouts[names]
+
+    def child(self, frame: str) -> int:
+        """Return the number, from -1 downward, of a child frame."""
+        if frame not in self._children:
+            self._children[frame] = len(self.children)
+            self.children.append(frame)
+        return -1 - self._children[frame]
+
+    def code(self, name: str, kind: str, encoding: str) -> int | None:
+        """Return the code of a channel, or None if its messages cannot be decoded."""
+        number = _KINDS.get((kind, encoding))
+        return None if number is None else self.topic(name) * KIND_COUNT + number
+
+    def report(self, problem: str, count: int = 1) -> None:
+        """Count a problem."""
+        self.problems[problem] = self.problems.get(problem, 0) + count
+
+    def decode(self, raw: Raw) -> Messages:
+        """Decode serialized messages.
+
+        Parameters
+        ----------
+        raw : Raw
+            With codes from ``code``.
+
+        Returns
+        -------
+        Messages
+        """
+        for problem in raw.problems:
+            self.report(problem)
+        content, index = raw.content, np.ascontiguousarray(raw.rows)
+        rows = np.empty((len(index), ROW), np.int64)
+        numbers = np.empty(int(index[:, 3].sum()) // 8 + 1)
+        bad = np.zeros((len(self._latest), len(REASONS)), np.int64)
+        state, head = np.zeros(STATE, np.int64), np.zeros(ROW, np.int64)
+        call = compiled(DECODE)
+        while True:
+            known = np.frombuffer(bytes(self._known) + b"\0", np.uint8)
+            if not call(content.ctypes.data, index.ctypes.data, len(index), known.ctypes.data,
+                        self._lists.ctypes.data, self._list_count, self._latest.ctypes.data,
+                        bad.ctypes.data, rows.ctypes.data, numbers.ctypes.data,
+                        state.ctypes.data, head.ctypes.data):
+                break
+            self._add_list(content, index[state[0]], int(state[3]), head)
+        for code, reason in np.argwhere(bad).tolist():
+            self.report(f"{self.topics[code // KIND_COUNT]}: {REASONS[reason]}",
+                        int(bad[code, reason]))
+        return _in_order(rows[:state[1]], numbers[:state[2]], int(bad.sum()))
+
+    def _add_list(self, content: NDArray[np.uint8], row: NDArray[np.int64], code: int,
+                  head: NDArray[np.int64]) -> None:
+        """Read the strings of a message and store them; their bounds have been checked."""
+        position, count, width, big = (int(number) for number in head[4:8])
+        origin = int(row[2]) + (4 if code & KIND_COUNT - 1 < 2 else 0)
+        strings = list(_strings(content, origin, position, count, width, "big" if big else
+                                "little"))
+        kind = code & 1
+        names = tuple(string.split(b"\0")[0].decode("utf-8", "replace") for string in strings)
+        number = self.child(names[0]) if kind else self.layout(names)
+        self._lists[self._list_count] = kind, count, len(self._known), number
+        self._list_count += 1
+        for string in strings:
+            self._known += len(string).to_bytes(8, "little") + string
+
+
+def _strings(content: NDArray[np.uint8], origin: int, position: int, count: int, width: int,
+             order: Any) -> Sequence[bytes]:
+    """Strings that begin at a position behind the origin, without the zero at the end."""
+    found = []
+    for _ in range(count):
+        position += -position % width
+        length = int.from_bytes(content[origin + position:origin + position + 4].tobytes(), order)
+        position += 4
+        string = content[origin + position:origin + position + length].tobytes()
+        found.append(string[:-1] if width > 1 and string.endswith(b"\0") else string)
+        position += length
+    return found
+
+
+def _in_order(rows: NDArray[np.int64], numbers: NDArray[np.float64], bad: int) -> Messages:
+    """Messages in order of log time."""
+    log_time = rows[:, 2]
+    if (log_time[1:] < log_time[:-1]).any():
+        rows = rows[np.argsort(log_time, kind="stable")]
+    return Messages(
+        rows[:, 0].astype(np.int32), rows[:, 1].astype(np.int32), rows[:, 2].copy(),
+        rows[:, 3].copy(), rows[:, 4:7].astype(np.int32), rows[:, 7].copy(), numbers, bad)
