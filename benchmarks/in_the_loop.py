@@ -25,9 +25,9 @@ import numba
 import numpy as np
 
 import dyn_ros
-from dyn_ros.algorithms import native
-from dyn_ros.algorithms.algorithm import ALGORITHMS
-from dyn_ros.model.fields import Q
+from dyn_ros.engine.call import native
+from dyn_ros.engine.call.algorithm import ALGORITHMS
+from dyn_ros.engine.kernel.fields import Q
 
 ARM = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 CALLS = 20_000

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from draw_observer import ARM, DAMPING, FRICTION, IMAGES, arm, record
 
-from dyn_ros import cli
+from dyn_ros.command import main as cli
 from dyn_ros.identification.columns import write
 
 DURATION = 6.0      # s

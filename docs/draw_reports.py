@@ -19,7 +19,7 @@ from identification import recordings
 
 import dyn_ros
 import peer
-from dyn_ros import cli
+from dyn_ros.command import main as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -1,7 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """dyn_ros: rigid-body dynamics of a moving robot."""
-from . import ctrl_c  # noqa: F401, I001    # first: the other imports take a second
+from .command import ctrl_c  # noqa: F401, I001    # first: the other imports take a second
 import gc
 import importlib
 import pkgutil
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 _collects = gc.isenabled()
 gc.disable()    # an import leaves no garbage; searching it would take a sixth of the time
 try:
-    from .algorithms import *  # noqa: F403
-    from .model import *  # noqa: F403
+    from .engine.algorithms import *  # noqa: F403
+    from .engine.model import *  # noqa: F403
+    from .engine.spatial import *  # noqa: F403
     from .observer import *  # noqa: F403
-    from .spatial import *  # noqa: F403
 finally:
     if _collects:
         gc.enable()
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from . import logs as logs
     from .identification import *  # noqa: F403
 else:                               # a type checker reads the lines above
-    from .algorithms import __all__ as _algorithms
-    from .model import __all__ as _model
+    from .engine.algorithms import __all__ as _algorithms
+    from .engine.model import __all__ as _model
+    from .engine.spatial import __all__ as _values
     from .observer import __all__ as _observer
-    from .spatial import __all__ as _values
     __all__ = [*_model, *_algorithms, *_observer, *_values, *_ON_FIRST_USE]
 
     def __getattr__(name: str) -> Any:

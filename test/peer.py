@@ -29,7 +29,7 @@ import pinocchio
 import pytest
 
 import dyn_ros
-from dyn_ros.model.urdf import read_urdf
+from dyn_ros.engine.model.urdf import read_urdf
 
 OWN_ROBOTS = Path(__file__).parent / "robots"
 EXAMPLE_ROBOTS = Path(importlib.metadata.distribution("example-robot-data").locate_file(

@@ -9,15 +9,21 @@ import numpy as np
 from rclpy.parameter import Parameter
 
 from dyn_ros.msg import RobotState
-from dyn_ros.nodes import (
-    centroidal_services,
-    contact_services,
-    derivative_services,
-    dynamics_services,
+from dyn_ros.nodes.base.robot_node.robot import RobotContext
+from dyn_ros.nodes.base.robot_node.robot_node import SPECS
+from dyn_ros.nodes.services.service import (
+    centroidal as centroidal_services,
 )
-from dyn_ros.nodes.base import SPECS
-from dyn_ros.nodes.robot import RobotContext
-from dyn_ros.nodes.services import service_callback
+from dyn_ros.nodes.services.service import (
+    contact as contact_services,
+)
+from dyn_ros.nodes.services.service import (
+    derivative as derivative_services,
+)
+from dyn_ros.nodes.services.service import (
+    dynamics as dynamics_services,
+)
+from dyn_ros.nodes.services.service.service import service_callback
 
 NS = 1_000_000_000
 SERVICES = {each.name.removeprefix("~/"): each for each in (

@@ -11,7 +11,7 @@ import pytest
 
 import dyn_ros
 import peer
-from dyn_ros.algorithms.algorithm import ALGORITHMS
+from dyn_ros.engine.call.algorithm import ALGORITHMS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "data.md").read_text()
 VERSION = "4.1"                         # of Pinocchio, whose fields the page lists

@@ -12,7 +12,7 @@ import pytest
 
 import dyn_ros
 import peer
-from dyn_ros.algorithms.algorithm import ALGORITHMS
+from dyn_ros.engine.call.algorithm import ALGORITHMS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "migration.md").read_text()
 TABLES = dict(re.findall(r"^##+ (.*?)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))

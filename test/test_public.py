@@ -20,7 +20,7 @@ def test_an_algorithm_without_its_import_line_is_reported(tmp_path):
                             text=True, timeout=300, cwd=tmp_path)
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == (
-        "ImportError: dyn_ros/algorithms/__init__.py does not import joint_forces; add an "
+        "ImportError: dyn_ros/engine/algorithms/__init__.py does not import joint_forces; add an "
         "import for each public function")
 
 

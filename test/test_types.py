@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dyn_ros
-from dyn_ros.algorithms.algorithm import ALGORITHMS
+from dyn_ros.engine.call.algorithm import ALGORITHMS
 
 ROOT = Path(__file__).resolve().parents[1]
 USER = ROOT / "test" / "typed_user.py"

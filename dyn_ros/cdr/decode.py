@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.algorithm import compiled
+from ..engine.call.algorithm import compiled
 from .decode_kernel import DECODE, KIND_COUNT, MAX_LISTS, REASONS, ROW, STATE
 
 JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"

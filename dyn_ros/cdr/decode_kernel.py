@@ -8,9 +8,9 @@ calls again. Every offset is checked: the bytes may contain anything.
 """
 from numba import types
 
-from ..spatial.compiler import Entry, kernel
-from ..spatial.lanes import integers_at
-from ..spatial.raw import bytes_at, load8, load32, load64
+from ..engine.kernel.compiler import Entry, kernel
+from ..engine.kernel.lanes import integers_at
+from ..engine.kernel.raw import bytes_at, load8, load32, load64
 
 MAX_LISTS = 1000        # bounds memory and time if a publisher never repeats its list of names
 KIND_COUNT = 4          # joint states and odometry of CDR, then of ROS 1; see decode_message

@@ -26,9 +26,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
-from ..model import Model
-from ..model.urdf import read_description
-from ..nodes.conversions import from_inertia, wrench_numbers
+from ..engine.model import Model
+from ..engine.model.urdf import read_description
+from ..nodes.messages.conversions import from_inertia, wrench_numbers
 from ..srv import ClearPayload, SetPayload
 from ..viewer.motion import Motion, Steering
 from ..viewer.simulation import LONGEST_STEP, CompliantRobot

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from ..model.urdf import ONE_DOF, Tree, read_description, read_urdf
+from ..engine.model.urdf import ONE_DOF, Tree, read_description, read_urdf
 from ..viewer.simulation import AT_REST
 from .screens import Screen, save_picture, screen_on
 

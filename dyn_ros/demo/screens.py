@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from ..model.urdf import Tree
+from ..engine.model.urdf import Tree
 from .table import OTHER_LINES, joint_table, rows_of, view
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..algorithms import joint_torque_regressor
-from ..model import Data, Model
-from ..spatial.types import Array
+from ..engine.algorithms import joint_torque_regressor
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 from .base_parameters import BaseParameters
 from .result import BaseEstimate
 from .samples import Samples

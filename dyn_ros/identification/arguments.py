@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model.inputs import finite_array
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import finite_array
 
 
 def row_numbers(name: str, value: ArrayLike, count: int) -> Array:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from ..algorithms import joint_torque_regressor
-from ..model import Data, Model
-from ..spatial.types import Array
+from ..engine.algorithms import joint_torque_regressor
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 from .unknowns import FEATURES, Unknowns, in_columns
 
 _DEPENDENT = 1e-8       # of a column's length: what remains of a dependent column is rounding

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..model.types import Array
+from ..engine.kernel.types import Array
 from . import tables
 
 Table: TypeAlias = str | PathLike[str] | Mapping[str, Any]

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..model.types import Array, Model
-from ..spatial import lie
+from ..engine.kernel import lie
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
 
 _QUATERNION = {"floating": 3, "spherical": 0}   # kind -> its index among the numbers in q
 _ANGLE = {"continuous": 0, "planar": 2}         # kind -> index of an angle without limits

@@ -14,16 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..algorithms import (
+from ..engine.algorithms import (
     frame_jacobian,
     joint_torque_regressor,
     joint_torque_regressor_product,
     normal_equations,
     rnea,
 )
-from ..model import Data, ReferenceFrame
-from ..model.payload import parameters as inertias
-from ..spatial.types import Array
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import ReferenceFrame
+from ..engine.model.payload import parameters as inertias
 from .motion_noise import with_noise
 from .reversals import FEWEST, distances, settled
 from .samples import Samples, is_measured

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from ..algorithms import frame_placements, joint_friction, joint_torque_regressor, rnea
-from ..model import Data, Model
-from ..model.frames import frame_number
-from ..model.inputs import finite_array, require_model
-from ..model.types import Array, ArrayLike
+from ..engine.algorithms import frame_placements, joint_friction, joint_torque_regressor, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model
+from ..engine.model.frames import frame_number
+from ..engine.model.inputs import finite_array, require_model
 from . import trajectory_file
 from .fourier import Limits, Series, joint_limits
 from .samples import Samples

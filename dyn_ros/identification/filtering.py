@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.types import Array
+from ..engine.kernel.types import Array
 
 ORDER = 4
 """Order of the filter, which is applied twice."""

@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
-from ..model.parameters import is_physical, pseudo_inertia
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
+from ..engine.model.parameters import is_physical, pseudo_inertia
 
 _STEPS = 200
 _CONVERGED = 1e-10      # squared Newton decrement

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
 
-from ..model.inputs import finite_array
-from ..model.types import Array, ArrayLike, Model
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import finite_array
+from ..engine.model.model import Model
 
 # Limits where there are none: of revolute joints [rad] and of prismatic joints [m]
 _REACH = 3.0, 0.5

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from ..algorithms import rnea
-from ..model import Data, Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.algorithms import rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model
 from .advice import undetermined
 from .arguments import row_numbers
 from .base_parameters import BaseParameters, structure

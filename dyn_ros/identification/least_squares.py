@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 from .base_parameters import BaseParameters
 from .equations import Equations, Recording
 from .unknowns import Unknowns

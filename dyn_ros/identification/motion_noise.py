@@ -7,8 +7,8 @@ import dataclasses
 
 import numpy as np
 
-from ..model import Model
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 from .samples import Samples
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import stdtrit
 
-from ..algorithms import joint_friction, joint_torque_regressor, rnea
-from ..model import Data, Model
-from ..model.parameters import from_pseudo_inertia, pseudo_inertia
-from ..model.types import ArrayLike
-from ..spatial.inertia import Inertia
-from ..spatial.types import Array
+from ..engine.algorithms import joint_friction, joint_torque_regressor, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model
+from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
+from ..engine.spatial.inertia import Inertia
 from .arguments import row_numbers
 from .fit import fit
 from .samples import Samples

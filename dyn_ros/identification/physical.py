@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model import Model
-from ..model.parameters import from_pseudo_inertia, pseudo_inertia
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.parameters import from_pseudo_inertia, pseudo_inertia
 from .equations import Equations
 from .fit import Bodies, fit
 from .least_squares import assembled

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.inputs import coordinate, finite_array, require_valid
-from ..model.types import Array, Model
+from ..engine.kernel.types import Array
+from ..engine.model.inputs import coordinate, finite_array, require_valid
+from ..engine.model.model import Model
 from .coordinates import Coordinates, coordinates, make_continuous, velocities, velocity_noise
 from .filtering import (
     HIGHEST,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 from . import report_figures as figures
 from .report_page import (
     combination,

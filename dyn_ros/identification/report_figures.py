@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms import frame_jacobian, frame_placements, rnea
-from ..model import Data, Model, ReferenceFrame
-from ..model.parameters import pseudo_inertia
-from ..spatial.types import Array
+from ..engine.algorithms import frame_jacobian, frame_placements, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model, ReferenceFrame
+from ..engine.model.parameters import pseudo_inertia
 from .result import Identification
 from .samples import Samples
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..algorithms import joint_friction, rnea
-from ..model import Data, Model
-from ..model.urdf import write_urdf
-from ..spatial.types import Array
+from ..engine.algorithms import joint_friction, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.urdf import write_urdf
 from .samples import Samples
 
 

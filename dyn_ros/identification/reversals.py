@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 
 FEWEST = 30             # residuals for a mean
 _FAR = 32767            # samples: a reversal farther away does not matter

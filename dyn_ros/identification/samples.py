@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.inputs import as_array, require_model
-from ..model.types import Array, ArrayLike, Model
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import as_array, require_model
+from ..engine.model.model import Model
 from . import columns
 from .coordinates import coordinates
 from .preparation import prepare

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.types import Array
+from ..engine.kernel.types import Array
 
 SIGNALS = ("position", "velocity", "acceleration", "effort", "in_contact")
 TIMES = ("time", "__time")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from ..model.types import Array
+from ..engine.kernel.types import Array
 
 _DIGITS = 6
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..model import Model
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 
 NUMBERS = ("m", "m cx", "m cy", "m cz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 FEATURES = ("armature", "damping", "friction", "offset", "stribeck")

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.algorithm import compiled
-from ..model.joint_states import (
+from ..engine.call.algorithm import compiled
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from ..states.joint_states import (
     LARGEST,
     MAX_LAYOUTS,
     NEVER,
@@ -28,7 +30,6 @@ from ..model.joint_states import (
     late,
     set_base,
 )
-from ..model.types import Array, Model
 from .collect_kernel import (
     ALLOWED,
     BASE_PART,

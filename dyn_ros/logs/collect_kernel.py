@@ -9,8 +9,8 @@ import math
 
 from numba import types
 
-from ..model.joint_states import LARGEST, NEVER
-from ..spatial.compiler import Entry, kernel
+from ..engine.kernel.compiler import Entry, kernel
+from ..states.joint_states import LARGEST, NEVER
 
 # columns of a layout: its part, number of names, first of its entries, number of entries
 PART, SIZE, FIRST, COUNT = range(4)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.kernel.types import Array
 from ..observer.constants import LOST, SHORTEST_GAP
-from ..spatial.types import Array
 from .write_parquet import pyarrow_module
 
 _BATCH = 1 << 17        # rows

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.algorithm import compiled
 from ..cdr.decode import Decoder, Messages  # noqa: F401
-from ..spatial.compiler import Entry
+from ..engine.call.algorithm import compiled
+from ..engine.kernel.compiler import Entry
 from .decode_kernel import INDEX_MCAP, MIN_MCAP_RECORD, MIN_ROS1_RECORD
 
 

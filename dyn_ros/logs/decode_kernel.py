@@ -8,9 +8,9 @@ anything.
 from numba import types
 
 from ..cdr.decode_kernel import add_row, decode_message  # noqa: F401
-from ..spatial.compiler import Entry, kernel
-from ..spatial.lanes import integers_at
-from ..spatial.raw import bytes_at, load8, load16, load32, load64
+from ..engine.kernel.compiler import Entry, kernel
+from ..engine.kernel.lanes import integers_at
+from ..engine.kernel.raw import bytes_at, load8, load16, load32, load64
 
 # Rows of an index: code, log time, offset, length
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..algorithms.algorithm import ALGORITHMS
-from ..model import Data, Model
-from ..spatial.types import Array
+from ..engine.call.algorithm import ALGORITHMS
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 
 _SHORT = {"nq": "q", "nv": "v"}
 

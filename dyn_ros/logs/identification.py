@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.kernel.types import ArrayLike
+from ..engine.model import Model
 from ..identification import Identification, Samples
 from ..identification import identify as identify_samples
 from ..identification.columns import Columns
 from ..identification.identify import Solution, joint_results, solution
 from ..identification.least_squares import Estimate, block_length, estimate, small_sample
 from ..identification.physical import physical_parameters
-from ..model import Model
-from ..model.joint_states import STALENESS
-from ..model.types import ArrayLike
+from ..states.joint_states import STALENESS
 from .files import discover, open_source
 from .jobs import Done, Jobs, Part, Progress
 from .parallel import open_workers

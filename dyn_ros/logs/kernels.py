@@ -1,8 +1,8 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What recordings need compiled, besides algorithms."""
-from ..algorithms.algorithm import compiled
 from ..cdr.decode_kernel import DECODE
+from ..engine.call.algorithm import compiled
 from .collect_kernel import COLLECT
 from .decode_kernel import INDEX_MCAP, INDEX_ROS1
 from .runs_kernel import RUNS

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 
 JOINT_STATE, ODOMETRY, CENTROIDAL, NUMBER = (
     "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "dyn_ros/msg/CentroidalState",

@@ -16,15 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms import joint_friction, nonlinear_effects
-from ..algorithms.algorithm import compiled
-from ..model import Data, Model
+from ..engine.algorithms import joint_friction, nonlinear_effects
+from ..engine.call.algorithm import compiled
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 from ..observer import LowPass, MomentumObserver
 from ..observer.constants import KALMAN_NOISE, SETTLED
 from ..observer.delay import Blend
 from ..observer.momentum_observer import METHODS
 from ..observer.plausible import largest_efforts, largest_speeds
-from ..spatial.types import Array
 from .runs_kernel import BEGINS, RUNS
 
 _FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows

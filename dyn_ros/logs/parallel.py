@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..model.joint_states import STALENESS
-from ..model.model import RootJoint
+from ..engine.model.model import RootJoint
+from ..states.joint_states import STALENESS
 from . import kernels
 from .files import discover
 from .jobs import Jobs, Part, Progress

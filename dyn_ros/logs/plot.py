@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 from .atomic import whole_file
 from .curves import Curve, Curves, Piece, read_curves
 

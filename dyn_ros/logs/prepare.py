@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..model import Model
-from ..model.joint_states import STALENESS
-from ..model.model import RootJoint
+from ..engine.model import Model
+from ..engine.model.model import RootJoint
+from ..states.joint_states import STALENESS
 from .files import open_source
 from .part import tasks
 from .plan import SIZE, Moment, Task

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms import all_terms, rnea
-from ..model import Data, Model
-from ..model.bodies import Body, joined, moved
-from ..spatial.types import Array
+from ..engine.algorithms import all_terms, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.bodies import Body, joined, moved
 from .observed import (
     Index,
     Selection,

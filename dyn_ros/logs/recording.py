@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.joint_states import STALENESS, abbreviated
-from ..model.model import Model, RootJoint
-from ..model.types import Array
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model, RootJoint
+from ..states.joint_states import STALENESS, abbreviated
 from .files import open_source
 from .part import Part, Progress, states, tasks
 from .plan import Moment

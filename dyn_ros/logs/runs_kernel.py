@@ -4,8 +4,8 @@
 import numpy as np
 from numba import types
 
+from ..engine.kernel.compiler import Entry
 from ..observer.constants import ADAPTION, LOST, SHORTEST_GAP
-from ..spatial.compiler import Entry
 
 NO_RUN, CONTINUES, BEGINS = 0, 1, 2
 

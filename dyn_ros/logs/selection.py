@@ -10,8 +10,8 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from ..model.joint_states import STALENESS, abbreviated, base_kind, check_base
-from ..model.model import Model, RootJoint
+from ..engine.model.model import Model, RootJoint
+from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
 from .collect import Collector
 from .decode import Decoder, Messages
 from .source import CDR, JOINT_STATE, ODOMETRY, ROS1, TABLE, Span, Topic

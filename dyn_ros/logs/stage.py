@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.kernel.types import Array
+from ..engine.model import Model
 from ..identification import Samples
 from ..identification.equations import Conditions, Equations, columns
 from ..identification.equations import Recording as Rows
 from ..identification.identify import Squares
 from ..identification.unknowns import Unknowns
-from ..model import Model
-from ..spatial.types import Array
 
 Load = Callable[..., tuple[Samples, float, float]]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.types import Array
+from ..engine.kernel.types import Array
 
 Integers = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 from .quantities import Table
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine.kernel.types import Array
 from ..identification import tables
-from ..model.types import Array
 from .decode import Decoder, Messages
 from .source import JOINT_STATE, ODOMETRY, TABLE, Scan, Span, Topic
 

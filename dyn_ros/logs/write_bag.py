@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 from . import messages
 from .atomic import whole_file
 from .messages import CENTROIDAL, JOINT_STATE, NO_RATES, NUMBER, ODOMETRY

@@ -11,23 +11,24 @@ import numpy as np
 from geometry_msgs.msg import PointStamped
 
 import dyn_ros
-from dyn_ros.model.bodies import moved
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.bodies import moved
 from dyn_ros.msg import CentroidalState
 
-from . import conversions, feet
-from .base import Output, RobotNode, run
+from . import feet
+from .base.dispatch import Compute, Terms
+from .base.parameters import Spec
+from .base.robot import RobotContext
+from .base.robot_node import Output, RobotNode, run
 from .cdr import Template
-from .centroidal_markers import CENTROIDAL
-from .centroidal_services import KERNELS, SERVICES
-from .contact_markers import CONTACT
-from .derivative_services import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
-from .derivative_services import SPEC as DERIVATIVES
-from .dispatch import Compute, Terms
 from .feet import Feet, rate_reads
-from .parameters import Spec
-from .robot import RobotContext
-from .services import Service
+from .markers.centroidal import CENTROIDAL
+from .markers.contact import CONTACT
+from .messages import conversions
+from .services.centroidal import KERNELS, SERVICES
+from .services.derivative import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
+from .services.derivative import SPEC as DERIVATIVES
+from .services.service import Service
 from .state import Rejected, State, abbreviated
 from .whole import TOO_LARGE, Whole, whole_robot
 

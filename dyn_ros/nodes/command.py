@@ -10,17 +10,17 @@ import numpy as np
 from rclpy.parameter import Parameter
 from std_msgs.msg import Float64MultiArray
 
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
 
-from . import conversions
+from .base.dispatch import Compute, Output, Terms
+from .base.parameters import Spec
+from .base.robot import RobotContext, SettingError
 from .cdr import Template
-from .dispatch import Compute, Output, Terms
-from .parameters import Spec
-from .robot import RobotContext, SettingError
+from .messages import conversions
 from .state import Rejected, State
 
 if TYPE_CHECKING:
-    from .base import RobotNode
+    from .base.robot_node import RobotNode
 
 Torques: TypeAlias = Callable[[RobotContext, State, Terms], "Array | None"]
 """Returns the torques of all rows of the model, (nv,), or None if an input is missing."""

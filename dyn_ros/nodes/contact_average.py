@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.observer import IsolatedContact
 
 _LEAST_VARIANCE = 1e-18     # N2, m2

@@ -6,8 +6,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dyn_ros.model.joint_states import NEVER
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.states.joint_states import NEVER
 
 
 class Differences:

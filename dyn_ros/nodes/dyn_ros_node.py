@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .base import RobotNode, run
+from .base.robot_node import RobotNode, run
 from .centroidal_node import CentroidalNode
 from .dynamics_node import DynamicsNode
 from .observer_node import ObserverNode

@@ -15,19 +15,21 @@ from sensor_msgs.msg import JointState
 import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
-from . import command, contact_services, conversions
-from .base import Output, RobotNode, run
+from . import command
+from .base.dispatch import Compute, Terms
+from .base.inputs import wrenches
+from .base.robot import RobotContext
+from .base.robot_node import Output, RobotNode, run
 from .cdr import Template
 from .command import Command
-from .derivative_services import DYNAMICS_KERNELS, DYNAMICS_SERVICES
-from .derivative_services import SPEC as DERIVATIVES
-from .dispatch import Compute, Terms
-from .dynamics_markers import DYNAMICS
-from .dynamics_services import BATCH_KERNELS, KERNELS, SERVICES
-from .frames import coinciding_link
-from .inputs import wrenches
-from .robot import RobotContext
-from .services import Service
+from .markers.dynamics import DYNAMICS
+from .messages import conversions
+from .messages.frames import coinciding_link
+from .services import contact as contact_services
+from .services.derivative import DYNAMICS_KERNELS, DYNAMICS_SERVICES
+from .services.derivative import SPEC as DERIVATIVES
+from .services.dynamics import BATCH_KERNELS, KERNELS, SERVICES
+from .services.service import Service
 from .state import State
 
 

@@ -12,18 +12,18 @@ from rclpy.parameter import Parameter
 
 import dyn_ros
 from dyn_ros import Contact, ReferenceFrame
-from dyn_ros.algorithms.contacts import Dimension, contact_table
-from dyn_ros.model.joint_states import duplicates
-from dyn_ros.model.types import Array
+from dyn_ros.engine.algorithms.contacts.contacts import Dimension, contact_table
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ContactForce, ContactForces, ContactStates
+from dyn_ros.states.joint_states import duplicates
 
-from ..viewer import shapes
-from . import conversions
-from .dispatch import Compute, Output, Terms
+from ..viewer.scene import shapes
+from .base.dispatch import Compute, Output, Terms
+from .base.inputs import SENSOR_QOS
+from .base.parameters import Spec
+from .base.robot import RobotContext
 from .ground import moment_about_origin, zero_moment_point
-from .inputs import SENSOR_QOS
-from .parameters import Spec
-from .robot import RobotContext
+from .messages import conversions
 from .state import Rejected, State, abbreviated
 from .whole import TOO_LARGE, WHOLE
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
 
 from .state import Rejected
 

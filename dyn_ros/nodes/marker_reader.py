@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from visualization_msgs.msg import MarkerArray
 
-from ..spatial.types import Array
-from ..viewer.groups import PlainMarker, plain_marker
+from ..engine.kernel.types import Array
+from ..viewer.scene.groups import PlainMarker, plain_marker
 from .cdr_parser import HEADER, MAX_LAYOUTS, PLAIN, Parser, deserialized
 
 _INTEGERS, _FLOATS, _DOUBLES = np.dtype("<i4"), np.dtype("<f4"), np.dtype("<f8")

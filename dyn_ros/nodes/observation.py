@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dyn_ros
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.observer.constants import ADAPTION, KALMAN_NOISE, LOST, SETTLED, SHORTEST_GAP
 from dyn_ros.observer.delay import DelayLine, Sample
 from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.plausible import largest_efforts, largest_speeds
 
-from .robot import RobotContext, SettingError
+from .base.robot import RobotContext, SettingError
 from .state import Rejected, State, abbreviated
 
 NONE = 1e12         # threshold of rows that have none

@@ -14,24 +14,25 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 import dyn_ros
-from dyn_ros.model.types import Array
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
 from dyn_ros.srv import ClearPayload, GetModel, SetPayload
 
-from . import conversions, observer_services
-from .base import Output, RobotNode, run
+from .base.dispatch import Compute, Terms
+from .base.parameters import Spec
+from .base.robot import RobotContext, SettingError
+from .base.robot_node import Output, RobotNode, run
 from .cdr import Template
 from .contact_average import ContactAverage
-from .dispatch import Compute, Terms
-from .dynamics_services import clear_payload, set_payload
-from .frames import axes_link, coinciding_link, rotation
-from .model_service import get_model
+from .markers.observer import OBSERVER
+from .messages import conversions
+from .messages.frames import axes_link, coinciding_link, rotation
 from .observation import Observation, deviations, thresholds
-from .observer_markers import OBSERVER
-from .observer_services import Requests
-from .parameters import Spec
-from .robot import RobotContext, SettingError
-from .services import Service
+from .services import observer as observer_services
+from .services.dynamics import clear_payload, set_payload
+from .services.model import get_model
+from .services.observer import Requests
+from .services.service import Service
 from .state import State, abbreviated
 
 POSITIVE = (1e-12, 1e12)

@@ -3,10 +3,10 @@
 """The compiled function that takes joint states of a known layout into a robot's state."""
 from numba import types
 
-from ..model.joint_states import LARGEST
-from ..spatial.compiler import Entry, kernel
-from ..spatial.lanes import floats_at, integers_at
-from ..spatial.raw import bytes_at, bytes_of, load8, load32, load64, load_float
+from ..engine.kernel.compiler import Entry, kernel
+from ..engine.kernel.lanes import floats_at, integers_at
+from ..engine.kernel.raw import bytes_at, bytes_of, load8, load32, load64, load_float
+from ..states.joint_states import LARGEST
 
 REFUSED = -1
 # The table: the size of a message, the address of one, and of the rows (start, stop) of its bytes

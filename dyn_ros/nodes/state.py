@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyn_ros import Model
-from dyn_ros.model.joint_states import (
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.states.joint_states import (
     LARGEST,
     MAX_LAYOUTS,
     NEVER,
@@ -27,7 +28,6 @@ from dyn_ros.model.joint_states import (
     late,
     set_base,
 )
-from dyn_ros.model.types import Array
 
 from .differences import Differences
 

@@ -11,16 +11,22 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 import dyn_ros
-from dyn_ros.algorithms.constraints import ConstrainedMotion
-from dyn_ros.model.types import Array
+from dyn_ros.engine.algorithms.constrained.constraints import ConstrainedMotion
+from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
-from . import command, conversions
-from .base import Output, RobotNode, run
+from . import command
+from .base.dispatch import Compute, Terms
+from .base.inputs import COMMAND_QOS, wrenches
+from .base.parameters import Spec
+from .base.robot import RobotContext
+from .base.robot_node import Output, RobotNode, run
 from .cdr import Template
 from .command import Command
-from .constraints import (
+from .markers.vereshchagin import VERESHCHAGIN, solution_reads
+from .messages import conversions
+from .messages.constraints import (
     Constraints,
     achieved_acceleration,
     from_message,
@@ -28,14 +34,9 @@ from .constraints import (
     moved_links,
     solve,
 )
-from .dispatch import Compute, Terms
-from .inputs import COMMAND_QOS, wrenches
-from .parameters import Spec
-from .robot import RobotContext
-from .services import Service, vector
+from .messages.wrenches import Wrench, external_forces, requested_forces
+from .services.service import Service, vector
 from .state import Rejected, State
-from .vereshchagin_markers import VERESHCHAGIN, solution_reads
-from .wrenches import Wrench, external_forces, requested_forces
 
 PRESETS = (
     Spec("constraints", "topic",

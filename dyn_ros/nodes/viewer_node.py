@@ -20,25 +20,26 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 from visualization_msgs.msg import MarkerArray
 
-from dyn_ros.model.types import Array
-from dyn_ros.model.urdf import read_urdf
-from dyn_ros.spatial import Inertia
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.urdf import read_urdf
+from dyn_ros.engine.spatial import Inertia
 
 from ..msg import ExternalContact
-from . import conversions, description
+from .base import description
+from .base.description import parameter_description
+from .base.diagnostics import THROTTLE
+from .base.lifecycle import BaseNode
+from .base.parameters import Spec
+from .base.process import run
 from .cdr import JointStateFields
-from .description import parameter_description
-from .diagnostics import THROTTLE
-from .lifecycle import BaseNode
 from .marker_reader import MarkerArrayReader
-from .parameters import Spec
-from .process import run
-from .viewer_touch import TouchServices
+from .messages import conversions
+from .services.touch import TouchServices
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.actor import Settings
+    from dyn_ros.viewer.scene.scene.touch import Touch
     from dyn_ros.viewer.session import Session
-    from dyn_ros.viewer.touch import Touch
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",
           "constraint": "vereshchagin/constraint_torques"}
@@ -117,7 +118,7 @@ class ViewerNode(BaseNode):
 
     def open(self) -> None:
         """Serve the page; subscribe to torques, markers and contacts."""
-        from dyn_ros.viewer import page
+        from dyn_ros.viewer.page.page import page
         from dyn_ros.viewer.session import Session
         values = self.parameters.values
         if not 0 <= values["port"] <= 65535:

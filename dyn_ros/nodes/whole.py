@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dyn_ros.model.bodies import Body, joined, moved
+from dyn_ros.engine.model.bodies import Body, joined, moved
 
-from .dispatch import Terms
-from .robot import RobotContext
+from .base.dispatch import Terms
+from .base.robot import RobotContext
 from .state import Rejected, State
 
 WHOLE = "com", "Ig", "hg"       # the terms that `whole_robot` reads

@@ -8,10 +8,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..algorithms import joint_jacobians
-from ..model import Data, Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.algorithms import joint_jacobians
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model
 
 _SHORTEST = 0.05                # m: length of a link
 

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.rnea import generalized_gravity, rnea
-from ..model.data import Data
-from ..model.inputs import finite_array, require_model
-from ..model.model import Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.algorithms.dynamics.rnea import generalized_gravity, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import finite_array, require_model
+from ..engine.model.model import Model
 
 if TYPE_CHECKING:
     from ..identification import Samples

@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.regressors import joint_torque_regressor
-from ..model.data import Data
-from ..model.model import Model
-from ..spatial.types import Array
+from ..engine.algorithms.regressors.torque import joint_torque_regressor
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
 from .plausible import typical_efforts
 
 Kind = Literal["missing", "stuck", "saturated", "sign", "scale"]

@@ -13,11 +13,10 @@ import math
 
 import numpy as np
 
-from ..model.data import Data
-from ..model.inputs import require_model
-from ..model.model import Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import require_model
+from ..engine.model.model import Model
 from .fault_checks import PERIOD, EffortFault, Row, check, joined, latest, row_of, table_of
 from .momentum_observer import momentum_observer
 from .plausible import typical_efforts

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spatial.types import Array
+from ..engine.kernel.types import Array
 from .bodies import Places
 
 POSSIBLE = 9.0                  # additional cost of links that are possible: 3 standard deviations

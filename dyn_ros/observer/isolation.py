@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..model import Data, Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model
 from .bodies import bodies_of, jacobian, places_of
 from .hypotheses import POSSIBLE, Hypothesis, hypotheses
 from .noise import external_effort, positive, whitener

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..algorithms import disturbance_filter
-from ..algorithms.algorithm import compiled
-from ..algorithms.crba import crba
-from ..model.data import Data
-from ..model.model import Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.algorithms.dynamics.crba import crba
+from ..engine.algorithms.filters import disturbance_filter
+from ..engine.call.algorithm import compiled
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.model import Model
 
 
 class DisturbanceFilter:

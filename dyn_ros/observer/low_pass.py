@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..algorithms import low_pass
-from ..algorithms.algorithm import compiled
-from ..spatial.types import Array, ArrayLike
+from ..engine.algorithms.filters import low_pass
+from ..engine.call.algorithm import compiled
+from ..engine.kernel.types import Array, ArrayLike
 from .noise import positive
 
 

@@ -8,16 +8,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..algorithms import momentum_observer as algorithm
-from ..algorithms.algorithm import compiled
-from ..algorithms.crba import crba
-from ..algorithms.momentum_terms import momentum_terms
-from ..algorithms.rnea import nonlinear_effects
-from ..model.data import Data
-from ..model.inputs import finite_array, require_model
-from ..model.model import Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.algorithms.dynamics.crba import crba
+from ..engine.algorithms.dynamics.momentum_terms import momentum_terms
+from ..engine.algorithms.dynamics.rnea import nonlinear_effects
+from ..engine.algorithms.filters import momentum_observer as algorithm
+from ..engine.call.algorithm import compiled
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import finite_array, require_model
+from ..engine.model.model import Model
 from .kalman import DisturbanceFilter
 from .recording import Recording, recording
 

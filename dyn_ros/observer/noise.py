@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model import Model
-from ..model.inputs import as_array, finite_array, require_model, require_valid
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model
+from ..engine.model.inputs import as_array, finite_array, require_model, require_valid
 
 _SYMMETRIC = 1e-6       # of the largest variance
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..algorithms.rnea import rnea
-from ..model.data import Data
-from ..model.model import Model
-from ..spatial.types import Array
+from ..engine.algorithms.dynamics.rnea import rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
 
 IMPLAUSIBLE = 1000.0
 """An effort or a speed of so many times the limit of its joint cannot be a measurement."""

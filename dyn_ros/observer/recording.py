@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..model.inputs import as_array, require_valid
-from ..model.model import Model
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import as_array, require_valid
+from ..engine.model.model import Model
 
 _PART = 1 << 13         # samples: their intermediate results remain in the caches
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.inputs import finite_array
-from ..model.types import Array, ArrayLike
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.inputs import finite_array
 from .noise import positive
 
 SLOW = 0.05

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
-from ..model import Data, Model, ReferenceFrame
-from ..model.frames import frame_number
-from ..model.types import ArrayLike
-from ..spatial.types import Array
+from ..engine.algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model import Model, ReferenceFrame
+from ..engine.model.frames import frame_number
 from .noise import external_effort, positive, whitener
 
 _DAMPING = 0.01         # m: a singular value, for efforts with a standard deviation of 1

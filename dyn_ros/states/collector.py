@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.algorithm import compiled
-from ..model import joint_states as rules
-from ..model.joint_states import NEVER, Rejected
-from ..model.types import Array, Model
+from ..engine.call.algorithm import compiled
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from . import joint_states as rules
 from . import kernel
 from . import memory as mem
+from .joint_states import NEVER, Rejected
 from .states import Integers, Note, States
 
 Base = tuple[Sequence[float], Sequence[float]]

@@ -5,12 +5,12 @@ import math
 
 from numba import types
 
+from ..engine.kernel.compiler import Entry, kernel
+from ..engine.kernel.raw import bytes_of, load32
 from ..logs.decode_kernel import decode_message
-from ..model import joint_states as rules
-from ..model.joint_states import NEVER
-from ..spatial.compiler import Entry, kernel
-from ..spatial.raw import bytes_of, load32
+from . import joint_states as rules
 from . import memory as mem
+from .joint_states import NEVER
 
 REASONS = (
     "no joint names",

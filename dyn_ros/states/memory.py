@@ -7,9 +7,9 @@ one publisher reports, and an *entry* one joint in a list of names.
 """
 from collections import namedtuple
 
-from ..spatial.compiler import kernel
-from ..spatial.lanes import floats_at, integers_at
-from ..spatial.raw import bytes_at
+from ..engine.kernel.compiler import kernel
+from ..engine.kernel.lanes import floats_at, integers_at
+from ..engine.kernel.raw import bytes_at
 
 Memory = namedtuple("Memory", (
     # the block, and the states that it completes

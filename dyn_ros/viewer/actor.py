@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ..spatial import Inertia
-from ..spatial.types import Array
-from .plots import LIVE
+from ..engine.kernel.types import Array
+from ..engine.spatial import Inertia
+from .page.plots import LIVE
 
 if TYPE_CHECKING:
-    from .touch import Touch
+    from .scene.touch import Touch
 
 
 class Actor(Protocol):
@@ -77,7 +77,7 @@ class Settings:
     hangs : bool
         Whether a payload can be hung on the robot.
     allowed_hosts : sequence of str
-        Names under which browsers may open the page, see `dyn_ros.viewer.page.serve`.
+        Names under which browsers may open the page, see `dyn_ros.viewer.page.page.serve`.
     curves : sequence of str
         The torques that are shown, keys of `plots.CURVES`.
     pushes : bool

@@ -3,7 +3,7 @@
 """Joints that follow sliders smoothly, like those of a robot."""
 import numpy as np
 
-from ..spatial.types import Array, ArrayLike
+from ..engine.kernel.types import Array, ArrayLike
 
 STIFFNESS = 8.0     # [1/s]: a joint reaches its slider after about half a second
 

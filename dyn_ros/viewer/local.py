@@ -16,14 +16,15 @@ import numpy as np
 
 import dyn_ros
 
-from ..model import Data, Model
-from ..spatial import Inertia
-from ..spatial.types import Array
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.spatial import Inertia
 from .motion import Motion, Steering
-from .picture import TERMS, Picture
+from .scene.picture import TERMS, Picture
+from .scene.touch import Touch
 from .session import Session
 from .simulation import LONGEST_STEP, CompliantRobot
-from .touch import Touch
 
 KERNELS = ("all_terms", "rnea", "crba")
 CURVES = ("gravity", "nle", "effort", "push")
@@ -60,7 +61,7 @@ class LocalRobot:
 
     def show(self, session: Session, xml: str) -> None:
         """Show the robot on a page; start the engine."""
-        from ..model.urdf import read_urdf
+        from ..engine.model.urdf import read_urdf
         self._session = session
         session.show_robot(read_urdf(xml), xml)
         assert session.panel is not None

@@ -9,8 +9,8 @@ import numpy as np
 
 import dyn_ros
 
-from ..model.urdf import ONE_DOF, Joint
-from ..spatial.types import Array, ArrayLike
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.urdf import ONE_DOF, Joint
 from .follower import SpringFollower
 
 RESUME = 2.0        # [1/s]: how fast a resumed motion converges to the original one
@@ -29,7 +29,7 @@ class Motion:
 
     Parameters
     ----------
-    joints : iterable of dyn_ros.model.urdf.Joint
+    joints : iterable of dyn_ros.engine.model.urdf.Joint
         The robot's joints; those with one degree of freedom move, except mimic joints.
 
     Attributes

@@ -24,6 +24,11 @@ from numpy.typing import NDArray
 
 import dyn_ros
 
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.model import RootJoint
+from ..engine.model.urdf import read_urdf
 from ..logs.files import Source, open_source
 from ..logs.kernels import KERNELS
 from ..logs.observed import Settings
@@ -32,13 +37,9 @@ from ..logs.plan import Task, plan
 from ..logs.quantities import compute, overlap
 from ..logs.recording import warnings_of
 from ..logs.selection import ODOMETRY, Selection, select
-from ..model import Data, Model
-from ..model.model import RootJoint
-from ..model.urdf import read_urdf
-from ..spatial.types import Array
 from .actor import Actor
-from .picture import TERMS, Picture
-from .replay_panel import ReplayPanel
+from .page.replay_panel import ReplayPanel
+from .scene.picture import TERMS, Picture
 from .session import Session
 
 CURVES = ("effort", "gravity", "nle", "residual", "external")

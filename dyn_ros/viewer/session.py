@@ -17,27 +17,27 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ..model.joint_states import abbreviated, check_pose
-from ..model.urdf import Tree
-from ..rate_limiter import RateLimiter
-from ..spatial.types import Array
-from . import page
+from ..engine.kernel.types import Array
+from ..engine.model.urdf import Tree
+from ..states.joint_states import abbreviated, check_pose
+from ..states.rate_limiter import RateLimiter
 from .actor import Actor, Settings
-from .camera import Cameras, above
-from .floor import Floor, light_simply
 from .follower import SpringFollower
-from .handle import PushHandle
-from .markers import Drawing
-from .panel import Panel, show_waiting
-from .scene import RobotScene, rotation_matrix
+from .page import page
+from .page.panel import Panel, show_waiting
+from .scene.camera import Cameras, above
+from .scene.floor import Floor, light_simply
+from .scene.handle import PushHandle
+from .scene.markers import Drawing
+from .scene.scene import RobotScene, rotation_matrix
+from .scene.touch import PAYLOAD, Touch, payload
 from .timeline import Timeline
-from .touch import PAYLOAD, Touch, payload
 
 if TYPE_CHECKING:
     import viser
     from visualization_msgs.msg import MarkerArray
 
-    from .window import Window
+    from .page.window import Window
 
 PLOTS = 10.0        # update rate of the numbers and plots [Hz]
 STALE = 1.0         # age at which a torque that is no longer received becomes unknown [s]
@@ -64,7 +64,7 @@ class Session:
 
     Attributes
     ----------
-    server : dyn_ros.viewer.page.Server
+    server : dyn_ros.viewer.page.page.Server
     address : str
         Address of the page.
     settings : Settings
@@ -80,7 +80,7 @@ class Session:
 
     Raises
     ------
-    dyn_ros.viewer.page.PageError
+    dyn_ros.viewer.page.page.PageError
         The page cannot be served.
     """
 
@@ -132,7 +132,7 @@ class Session:
 
         Parameters
         ----------
-        tree : dyn_ros.model.urdf.Tree
+        tree : dyn_ros.engine.model.urdf.Tree
             As returned by `read_urdf` without a root joint.
         xml : str
             The robot description.

@@ -16,9 +16,9 @@ import numpy as np
 
 import dyn_ros
 
-from ..model.types import Model
-from ..model.urdf import Joint
-from ..spatial.types import Array, ArrayLike
+from ..engine.kernel.types import Array, ArrayLike
+from ..engine.model.model import Model
+from ..engine.model.urdf import Joint
 from .motion import Motion, Motors
 
 LONGEST_STEP = 0.002    # [s]

@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..spatial.types import Array
-from .groups import ADD
+from ..engine.kernel.types import Array
+from .scene.groups import ADD
 
 if TYPE_CHECKING:
     from visualization_msgs.msg import MarkerArray

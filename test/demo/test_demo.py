@@ -47,7 +47,7 @@ def environment(other_domain):
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "dyn_ros.cli", "demo", "--no-browser", *arguments]
+    return [sys.executable, "-m", "dyn_ros.command.main", "demo", "--no-browser", *arguments]
 
 
 def finished(environment, *arguments):
@@ -69,7 +69,7 @@ def alive(pids):
 
 def table_rows(text):
     """The numbers in the row of every joint, in the order printed."""
-    names = [joint.name for joint in dyn_ros.model.urdf.read_urdf(ARM.read_text()).joints]
+    names = [joint.name for joint in dyn_ros.engine.model.urdf.read_urdf(ARM.read_text()).joints]
     rows = [line.split() for line in text.splitlines() if line.split()[:1] and
             line.split()[0] in names]
     return names, [(row[0], [float(word) for word in row[1:5]]) for row in rows]
@@ -244,9 +244,9 @@ def test_the_second_demo_gives_way_however_late_it_finds_the_first(running, envi
         until(running[0], "Hz")
     late = """
 import sys
-import dyn_ros.cli, dyn_ros.demo.run
+import dyn_ros.command.main, dyn_ros.demo.run
 dyn_ros.demo.run.DISCOVERY_LIMIT = 0.0
-sys.exit(dyn_ros.cli.main())
+sys.exit(dyn_ros.command.main.main())
 """
     done = subprocess.run([sys.executable, "-c", late, "demo", "--no-browser"], env=environment,
                           capture_output=True, text=True, timeout=START)

@@ -11,7 +11,8 @@ from identification.recordings import perturbed, record, waves
 from identification.robots import UR10, load
 
 import dyn_ros
-from dyn_ros import cli, identification
+from dyn_ros import identification
+from dyn_ros.command import main as cli
 from dyn_ros.identification import columns
 
 ARM = "dyn_ros/robots/arm7.urdf"
@@ -71,7 +72,7 @@ def test_invalid_options(table, arguments, capsys):
 
 def test_results_are_written_although_nobody_reads_the_table(table, tmp_path):
     output = tmp_path / "new.urdf"
-    command = [sys.executable, "-m", "dyn_ros.cli", "identify", str(UR10), str(table), "-o",
+    command = [sys.executable, "-m", "dyn_ros.command.main", "identify", str(UR10), str(table), "-o",
                str(output)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()

@@ -20,7 +20,8 @@ from logs import part_functions as functions
 from logs.test_jobs import parts, run
 
 import dyn_ros
-from dyn_ros import cli, logs
+from dyn_ros import logs
+from dyn_ros.command import main as cli
 from dyn_ros.logs.jobs import Done, Jobs
 
 pytest.importorskip("distributed", reason="distributed is not installed: run `make test`")
@@ -204,7 +205,7 @@ def test_the_command_reports_a_scheduler_that_ends(tmp_path):
     try:
         cluster.start_worker()
         process = subprocess.Popen(
-            [sys.executable, "-m", "dyn_ros.cli", "log", bag, "--robot", robot, "--compute",
+            [sys.executable, "-m", "dyn_ros.command.main", "log", bag, "--robot", robot, "--compute",
              "residual", "--out", tmp_path / "out", "--scheduler", cluster.address],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         while not list(tmp_path.rglob("part-*")):

@@ -21,7 +21,9 @@ import zstandard
 from logs import recorded
 
 import dyn_ros
-from dyn_ros import cli, cli_logs, logs
+from dyn_ros import logs
+from dyn_ros.command import log as cli_logs
+from dyn_ros.command import main as cli
 from dyn_ros.logs import parallel, results
 from dyn_ros.logs.quantities import QUANTITIES
 
@@ -187,7 +189,7 @@ def test_the_description_is_missing(tmp_path, capsys):
 
 
 def start(*arguments, **more):
-    return subprocess.Popen([sys.executable, "-m", "dyn_ros.cli", "log", *map(str, arguments)],
+    return subprocess.Popen([sys.executable, "-m", "dyn_ros.command.main", "log", *map(str, arguments)],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 

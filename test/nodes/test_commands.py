@@ -26,7 +26,7 @@ from identification.recordings import perturbed, record, waves
 
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
-from dyn_ros import cli
+from dyn_ros.command import main as cli
 from dyn_ros.identification import columns
 
 from .test_pages import generate
@@ -328,7 +328,7 @@ def arguments_of(file):
                "launch_ros.substitutions", "launch.conditions", "launch.event_handlers",
                "launch.events", "launch.utilities")
     with mock.patch.dict(sys.modules, dict.fromkeys(modules, launch)):
-        sys.modules.pop("dyn_ros.nodes.launch_file", None)
+        sys.modules.pop("dyn_ros.nodes.base.launch_file", None)
         runpy.run_path(str(file))["generate_launch_description"]()
     assert names
     return names

@@ -26,7 +26,7 @@ from dyn_ros.msg import (
     JointSpaceDynamics,
     JointSpaceInertia,
 )
-from dyn_ros.nodes.robot import RobotContext
+from dyn_ros.nodes.base.robot_node.robot import RobotContext
 from dyn_ros.srv import GetJacobian, SetPayload
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
@@ -406,7 +406,7 @@ def test_one_pass_over_the_kinematics_for_each_state(run, client, arm, monkeypat
         return call
     monkeypatch.setattr(RobotContext, "begin_state",
                         recorded("state", RobotContext.begin_state))
-    for name in dyn_ros.algorithms.__all__:
+    for name in dyn_ros.engine.algorithms.__all__:
         monkeypatch.setattr(dyn_ros, name, recorded(name, getattr(dyn_ros, name)))
     for node, values in (
             (nodes.centroidal, {"acceleration_source": "finite_difference",

@@ -589,7 +589,7 @@ def test_ends_cleanly_while_it_compiles(client, start_process, monkeypatch, tmp_
 
 ENDED_IN = """
 import os, signal, sys, time
-from dyn_ros.nodes.base import RobotNode, run
+from dyn_ros.nodes.base.robot_node import RobotNode, run
 
 def end(node):
     os.kill(os.getpid(), signal.Signals[sys.argv[2]])

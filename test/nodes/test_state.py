@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import dyn_ros
-from dyn_ros.nodes.robot import RobotContext, SettingError
+from dyn_ros.nodes.base.robot_node.robot import RobotContext, SettingError
 from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Rejected, StateCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"

@@ -15,7 +15,7 @@ from observer import motions
 
 import dyn_ros
 import peer
-from dyn_ros.algorithms.algorithm import ALGORITHMS
+from dyn_ros.engine.call.algorithm import ALGORITHMS
 from dyn_ros.observer import recording
 
 EVERY = peer.robots(root_joints=(None, "floating", "planar"))

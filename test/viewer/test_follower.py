@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dyn_ros.demo.run import ARM
-from dyn_ros.model.urdf import read_urdf
+from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.follower import STIFFNESS, SpringFollower
 from dyn_ros.viewer.motion import Motion, Resumed
 

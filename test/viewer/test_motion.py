@@ -6,7 +6,7 @@ import pytest
 
 import dyn_ros
 from dyn_ros.demo.run import ARM
-from dyn_ros.model.urdf import read_urdf
+from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.motion import SLOWING, Motion, Motors, Resumed, Steering
 
 MIXED = """<robot name="mixed">

@@ -16,13 +16,13 @@ import pytest
 from PIL import Image
 
 import dyn_ros
-from dyn_ros.model.urdf import read_urdf
+from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: run `make test`")
 
 from dyn_ros.viewer.actor import Settings  # noqa: E402
-from dyn_ros.viewer.markers import SPHERE  # noqa: E402
+from dyn_ros.viewer.scene.scene.markers import SPHERE  # noqa: E402
 from dyn_ros.viewer.session import Session  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

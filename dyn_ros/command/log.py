@@ -1,0 +1,269 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``dyn_ros log``: quantities of recordings, written to files."""
+from __future__ import annotations
+
+import argparse
+import hashlib
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ..engine.model import Model
+from .arguments import (
+    ROBOT,
+    Commands,
+    UsageError,
+    add_recordings,
+    add_root_joint,
+    add_workers,
+    as_option,
+    positive,
+    read_robot,
+    workers_of,
+)
+from .robot import robot_text
+
+if TYPE_CHECKING:
+    from ..logs.log import Log
+
+_QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
+               "power")
+_PICTURES = ".png", ".html"
+_LINE = 10.0            # s between lines of progress, without a terminal
+_LISTED = 50            # recordings that are listed at the end
+
+
+def add_log(commands: Commands) -> None:
+    """Add the command ``log``."""
+    text = "Compute torques, external efforts and more from recordings."
+    command = commands.add_parser("log", help=text, description=text)
+    command.set_defaults(run=_log)
+    add_recordings(command)
+    command.add_argument("--robot", type=Path, metavar="FILE",
+                         help=f"{ROBOT} (default: the one in each recording)")
+    add_root_joint(command)
+    command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
+                         choices=_QUANTITIES, default=[],
+                         help=f"any of {', '.join(_QUANTITIES)} (default: state)")
+    command.add_argument("--out", type=Path, metavar="FOLDER",
+                         help="write the results to this folder; if it contains some, the command "
+                              "continues")
+    command.add_argument("--format", choices=("parquet", "mcap"), default="parquet",
+                         help="parquet: tables, in a folder for each recording; mcap: bags with "
+                              "the messages of the nodes (default: parquet)")
+    command.add_argument("--overwrite", action="store_true",
+                         help="replace results of other options")
+    command.add_argument("--plot", type=_picture, metavar="FILE",
+                         help="save a plot of the results, .png or .html")
+    command.add_argument("--joints", nargs="+", default=[], metavar="JOINT",
+                         help="write the columns of these joints only")
+    command.add_argument("--rate", type=positive, metavar="HZ",
+                         help="write at most so many states per second")
+    add_workers(command, " (default: one for each core)")
+    for name, default, what in (
+            ("cutoff", 10.0, "of the filter of the accelerations, for torque [Hz]"),
+            ("gain", 100.0, "bandwidth of the observer, for residual and external [1/s]"),
+            ("smoothing", 100.0, "bandwidth of its second low-pass [1/s]; 0: none")):
+        command.add_argument(f"--{name}", type=float, default=default, metavar="X",
+                             help=f"{what} (default: {default:g})")
+    command.add_argument("--effort-delay", type=float, default=0.0, metavar="SECONDS",
+                         help="by how much efforts lag behind positions (default: 0)")
+    command.add_argument("--effort-constant", type=float, nargs="+", default=[], metavar="X",
+                         help="torque per unit of effort: for each joint, or one for all "
+                              "(default: 1)")
+
+
+def _log(options: argparse.Namespace) -> int:
+    if options.scheduler is not None and options.out is None:
+        raise UsageError("--scheduler: pass --out too, a folder that all workers can write to")
+    if options.plot is not None and options.format != "parquet":
+        raise UsageError("--plot: results in MCAP cannot be plotted; use --format parquet")
+    with _terminable():
+        if options.out is not None:
+            return _log_to(options, options.out)
+        with tempfile.TemporaryDirectory(prefix="dyn_ros-log-") as folder:
+            return _log_to(options, Path(folder))
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Leave nothing behind when another process ends this one, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _log_to(options: argparse.Namespace, out: Path) -> int:
+    try:
+        log = _prepared(options, out)
+    except (ImportError, ValueError) as error:
+        raise UsageError(as_option(str(error))) from error
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
+    if not _run(options, log):
+        return 130
+    if options.plot is not None:
+        _plot(options, log)
+    _show(log, options.out)
+    return 1 if log.damaged else 0
+
+
+def _prepared(options: argparse.Namespace, out: Path) -> Log:
+    """Check everything that can be checked before the work begins."""
+    from ..logs.files import discover
+    from ..logs.log import Log, Write, described
+    from ..logs.observed import Settings
+    from ..logs.prepare import Request
+    from ..logs.quantities import known_quantities, overlap
+    settings = Settings(
+        joints=tuple(options.joints), gain=options.gain, smoothing=options.smoothing,
+        cutoff=options.cutoff, effort_delay=options.effort_delay,
+        effort_constant=tuple(options.effort_constant))
+    wanted = options.compute or ["state"]
+    if options.format == "mcap":            # which contains the joint states too
+        wanted = ["state", *wanted]
+    quantities = known_quantities(wanted)
+    model = None if options.robot is None else read_robot(options, Model.from_urdf)
+    write = Write(quantities, settings, options.format, options.rate)
+    request = Request(
+        robot=model, topics=tuple(options.topic) or None, odometry=options.odometry,
+        since=options.since, until=options.until, staleness=options.staleness,
+        root_joint=None if options.root_joint == "fixed" else options.root_joint,
+        overlap=overlap(quantities, settings))
+    robot = None if model is None else _digest(robot_text(options))
+    paths = discover(options.recordings)
+    return Log(paths, request, write, out, described(request, write, robot), options.overwrite)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _run(options: argparse.Namespace, log: Log) -> bool:
+    """Do the work; return whether it is finished."""
+    from ..logs.log import NotWritten
+    try:
+        workers = workers_of(options)
+        try:
+            with _progress(log) as show:
+                log.run(workers, show)
+        finally:
+            workers.close()
+            log.sweep()
+    except KeyboardInterrupt:
+        again = ("; run the same command again to continue" if options.out is not None else "")
+        print(f"stopped{again}", file=sys.stderr)
+        return False
+    except NotWritten as error:
+        raise UsageError(f"{error}; what is finished remains: free some space or choose another "
+                         "--out, and run the command again") from error
+    except (ConnectionError, ImportError, ValueError) as error:
+        raise UsageError(as_option(str(error))) from error
+    return True
+
+
+@contextmanager
+def _progress(log: Log) -> Iterator[Any]:
+    """A bar on a terminal; elsewhere a line every ten seconds."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    began = time.monotonic()
+    if not sys.stderr.isatty():
+        printed = began
+
+        def show(done: float, what: str) -> None:
+            nonlocal printed
+            if time.monotonic() >= printed + _LINE:
+                printed = time.monotonic()
+                passed = printed - began
+                left = passed * (1.0 / done - 1.0) if done > 0.0 else float("inf")
+                print(f"{100.0 * done:.0f} %, {log.messages / passed:,.0f} messages/s, "
+                      f"{left:.0f} s left", file=sys.stderr)
+        yield show
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(),
+               TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[rate]}"),
+               TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0, rate="")
+        yield lambda done, what: bar.update(
+            task, completed=done, description=Path(what).name,
+            rate=f"{log.messages / (time.monotonic() - began):,.0f} messages/s")
+
+
+def _picture(text: str) -> Path:
+    """Convert the name of a plot, for argparse."""
+    if Path(text).suffix.lower() not in _PICTURES:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a file that ends with "
+                                         f"{' or '.join(_PICTURES)}")
+    return Path(text)
+
+
+def _plot(options: argparse.Namespace, log: Log) -> None:
+    from ..logs.plot import plot
+    files = {each.folder.path.name.removeprefix("recording="):
+             sorted(each.folder.path.glob("part-*.parquet")) for each in log.recordings}
+    files = {name: found for name, found in files.items() if found}
+    try:
+        if files:
+            plot(files, options.plot)
+            print(f"wrote {options.plot}")
+    except (ImportError, ValueError) as error:
+        raise UsageError(error) from error
+    except OSError as error:
+        raise UsageError(f"{options.plot}: {error.strerror or error}") from error
+
+
+def _show(log: Log, out: Path | None) -> None:
+    """Print the table of the columns, and what could not be used."""
+    from .tables import counted, terminal
+    if log.states:
+        terminal().print(log.summary.printed())
+    where = "" if out is None else f" in {out}"
+    print(f"{log.states:,} states of {counted(len(log.recordings), 'recording')}{where}")
+    for text in _unknown(log):
+        print(f"warning: {text}", file=sys.stderr)
+    for note, path in log.notes.items():
+        print(f"warning: {path}: {note}", file=sys.stderr)
+    for reason, (number, example) in log.rejected.items():
+        print(f"warning: {number:,} messages were not used because of {reason}; for example: "
+              f"{example}", file=sys.stderr)
+    for each in log.damaged[:_LISTED]:
+        print(f"{each.path}: {as_option(str(each))}", file=sys.stderr)
+    if len(log.damaged) > _LISTED:
+        print(f"and {len(log.damaged) - _LISTED} more recordings", file=sys.stderr)
+
+
+def _unknown(log: Log) -> Iterator[str]:
+    """Why there are no results."""
+    from ..logs.quantities import REQUIREMENTS
+    if not log.states and log.interval is not None:
+        first, last = (f"{datetime.fromtimestamp(1e-9 * each, timezone.utc):%Y-%m-%dT%H:%M:%S}"
+                       for each in log.interval)
+        yield f"there are no states; the recordings are from {first} to {last} UTC"
+    counts: dict[str, int] = {}
+    for name, one in log.summary.columns.items():
+        quantity = name.partition(".")[0]
+        counts[quantity] = counts.get(quantity, 0) + one.count
+    for quantity, count in counts.items():
+        if not count and quantity in REQUIREMENTS:
+            yield (f"{quantity} is unknown in all states: it requires {REQUIREMENTS[quantity]} "
+                   "of all joints")

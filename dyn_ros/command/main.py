@@ -1,0 +1,365 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The ``dyn_ros`` command.
+
+Exit codes: 0; 1 if ``check`` has findings, or ``log`` met damaged recordings; 2 if the input cannot
+be used; 130 after Ctrl-C.
+"""
+import argparse
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .. import __version__
+from ..check.check import Examination, examine_urdf
+from ..engine import algorithms
+from ..engine.kernel.cache import cache_folder
+from ..engine.model import Model
+from ..engine.model.model import RootJoint
+from ..engine.model.urdf import read_urdf
+from . import ctrl_c
+from .arguments import (
+    Commands,
+    UsageError,
+    add_formats,
+    add_robot,
+    add_root_joint,
+    folder,
+    page,
+    port,
+    positive,
+    read_robot,
+)
+from .identify import add_identify
+from .log import add_log
+from .robot import ROBOT, mesh_folders, robot_name, robot_text, split_arguments
+from .view import add_view
+
+_POOR = 1000.0      # condition number of a motion
+_EXIT_CODES = ("exit codes: 0; 1: check has findings, or log met damaged recordings; 2: the input "
+               "cannot be used; 130: Ctrl-C")
+_COMPLETION = """bash: add to ~/.bashrc:
+  source <(dyn_ros completion bash)
+zsh: write it to a folder of $fpath:
+  dyn_ros completion zsh > ~/.zfunc/_dyn_ros
+fish:
+  dyn_ros completion fish > ~/.config/fish/completions/dyn_ros.fish"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the ``dyn_ros`` command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; by default, those of the process. The arguments that
+        ``ros2 run`` and launch append after ``--ros-args`` are ignored.
+
+    Returns
+    -------
+    int
+        Exit code, as described above.
+    """
+    own, xacro = split_arguments(_own_arguments(sys.argv[1:] if argv is None else argv))
+    parser = _parser()
+    options = parser.parse_args(own, argparse.Namespace(xacro=xacro))
+    if xacro and not (getattr(options, "robot", None) or getattr(options, "file", None)):
+        name, value = next(iter(xacro.items()))
+        parser.error(f"{name}:={value} is an argument for a xacro file, but no robot is specified")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        return _run(options)
+    finally:
+        if argv is None:
+            with suppress(OSError):
+                sys.stdout.flush()
+            ctrl_c.end_at_once()            # while Python ends
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run the command; return its exit code."""
+    try:
+        ctrl_c.interrupt()
+        return options.run(options) or 0
+    except UsageError as error:
+        print(f"dyn_ros {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return ctrl_c.CODE
+    except BrokenPipeError:             # of another program, such as `head`, that reads no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def demo() -> int:
+    """Run ``dyn_ros demo`` (``ros2 run dyn_ros demo``)."""
+    return main(["demo", *sys.argv[1:]])
+
+
+def precompile() -> int:
+    """Run ``dyn_ros precompile`` (``ros2 run dyn_ros precompile``)."""
+    return main(["precompile", *sys.argv[1:]])
+
+
+def _own_arguments(argv: Sequence[str]) -> list[str]:
+    """Remove ROS arguments: each ``--ros-args`` up to ``--`` or the end."""
+    own: list[str] = []
+    ros = False
+    for argument in argv:
+        if argument == "--ros-args":
+            ros = True
+        elif ros:
+            ros = argument != "--"
+        else:
+            own.append(argument)
+    return own
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dyn_ros", description="Rigid-body dynamics of robots.", epilog=_EXIT_CODES)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_view(commands)
+    _add_demo(commands)
+    _add_info(commands)
+    _add_torque(commands)
+    _add_check(commands)
+    add_identify(commands)
+    _add_excite(commands)
+    add_log(commands)
+    _add_precompile(commands)
+    _add_completion(commands, parser)
+    return parser
+
+
+def _add_demo(commands: Commands) -> None:
+    text = "Move a robot and show its gravity torques, nonlinear effects and inertia live."
+    command = commands.add_parser("demo", help=text, description=text)
+    command.set_defaults(run=_demo)
+    command.add_argument("--robot", type=Path, metavar="FILE",
+                         help=f"another robot: {ROBOT} (default: arm7, part of this package)")
+    add_root_joint(command)
+    command.add_argument("--rate", type=positive, default=500.0, metavar="HZ",
+                         help="joint states per second (default: 500)")
+    command.add_argument("--duration", type=positive, metavar="SECONDS",
+                         help="stop after this time (default: run until Ctrl-C)")
+    command.add_argument("--snapshot", type=Path, metavar="FILE.svg",
+                         help="save the last table as an image")
+    command.add_argument("--port", type=port, default=8080,
+                         help="port of the page with the robot; if it is in use, the next free "
+                              "one (default: 8080)")
+    command.add_argument("--no-browser", action="store_true", help="show only the table, no page")
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from ..demo.run import ARM, DemoError, run
+    arguments = (options.root_joint, options.rate, options.duration, options.snapshot,
+                 not options.no_browser, options.port)
+    robot = options.robot or ARM
+    try:
+        if robot.suffix != ".xacro" and robot != Path("-"):
+            return run(robot, *arguments)
+        read_robot(options, read_urdf)
+        with tempfile.TemporaryDirectory(prefix="dyn_ros-demo-") as folder:    # for its processes
+            expanded = Path(folder, "robot.urdf")
+            expanded.write_text(robot_text(options), encoding="utf-8")
+            return run(expanded, *arguments, mesh_folders=mesh_folders(options))
+    except DemoError as error:
+        raise UsageError(error) from error
+
+
+def _add_info(commands: Commands) -> None:
+    text = "Show a robot's joints, masses and limits, and warnings about its description."
+    command = commands.add_parser("info", help=text, description=text)
+    command.set_defaults(run=_info)
+    add_robot(command)
+    add_root_joint(command)
+    add_formats(command)
+
+
+def _info(options: argparse.Namespace) -> None:
+    from . import tables
+    tables.show_info(read_robot(options, Model.from_urdf), options.format)
+
+
+def _add_torque(commands: Commands) -> None:
+    text = "Show the torques of a robot in a state: gravity, nonlinear effects, inverse dynamics."
+    command = commands.add_parser("torque", help=text, description=text)
+    command.set_defaults(run=_torque)
+    add_robot(command)
+    add_root_joint(command)
+    add_formats(command)
+    for name, what in (("q", "positions [rad, m] (default: neutral)"),
+                       ("v", "velocities [rad/s, m/s] (default: 0)"),
+                       ("a", "accelerations [rad/s2, m/s2] (default: 0)")):
+        command.add_argument(f"--{name}", nargs="+", metavar="X", default=[],
+                             help=f"{what}: all values in order, or NAME=X for some")
+    command.add_argument("--gravity", nargs=3, type=float, default=(0.0, 0.0, -9.81),
+                         metavar=("X", "Y", "Z"),
+                         help="in the root frame [m/s2] (default: 0 0 -9.81)")
+
+
+def _torque(options: argparse.Namespace) -> None:
+    from . import tables
+    model = read_robot(options, Model.from_urdf)
+    try:
+        model.gravity = options.gravity
+        tables.show_torques(model, options.q, options.v, options.a, options.format)
+    except ValueError as error:
+        raise UsageError(error) from error
+
+
+def _add_check(commands: Commands) -> None:
+    text = ("Check a description for masses, inertias, meshes and limits that are impossible or "
+            "implausible.")
+    command = commands.add_parser("check", help=text, description=text)
+    command.set_defaults(run=_check)
+    add_robot(command)
+    add_root_joint(command)
+    command.add_argument("--mesh-path", type=folder, action="append", default=[], metavar="FOLDER",
+                         help="folder with packages that contain meshes, in addition to sourced "
+                              "workspaces and to the folders above the robot's file; repeatable")
+    add_formats(command)
+    command.add_argument("--picture", type=page, metavar="FILE.html",
+                         help="save a picture of the links' shapes and inertias, those with "
+                              "findings in red")
+
+
+def _check(options: argparse.Namespace) -> int:
+    from . import tables
+    folders = [*options.mesh_path, *mesh_folders(options)]
+
+    def read(xml: str, root_joint: RootJoint) -> Examination:
+        with _progress() as show:
+            return examine_urdf(xml, root_joint, folders, show)
+
+    examined = read_robot(options, read)
+    if options.picture is not None:
+        _save_picture(options, examined)
+    return 1 if tables.show_findings(examined.findings, examined.unseen, options.format) else 0
+
+
+def _save_picture(options: argparse.Namespace, examined: Examination) -> None:
+    from ..viewer.scene.inertia_picture import save_picture
+    try:
+        save_picture(examined, options.picture, Path(robot_name(options)).stem)
+    except ImportError as error:
+        raise UsageError(error) from error
+    except OSError as error:
+        raise UsageError(f"{options.picture}: {error.strerror}") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, str], None]]:
+    """Show on a terminal how many meshes have been read, until the block ends."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    with Progress(TextColumn("{task.description}", markup=False), BarColumn(),
+                  MofNCompleteColumn(), console=Console(stderr=True), transient=True,
+                  disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("meshes", total=None)
+        yield lambda done, total, name: bar.update(task, completed=done, total=total,
+                                                   description=name)
+
+
+def _add_excite(commands: Commands) -> None:
+    text = "Compute a motion whose recording determines a robot's parameters well."
+    command = commands.add_parser("excite", help=text, description=text)
+    command.set_defaults(run=_excite, root_joint="fixed")
+    add_robot(command)
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE",
+                         help="trajectory to write: .yaml or .json, a "
+                              "trajectory_msgs/JointTrajectory; or .csv")
+    command.add_argument("--duration", type=positive, default=20.0, metavar="SECONDS",
+                         help="of the motion (default: 20)")
+    command.add_argument("--period", type=positive, default=10.0, metavar="SECONDS",
+                         help="of the motion, which repeats (default: 10)")
+    command.add_argument("--rate", type=positive, default=10.0, metavar="HZ",
+                         help="points per second of a JointTrajectory (default: 10)")
+    command.add_argument("--margin", type=positive, default=0.9, metavar="FRACTION",
+                         help="of the limits that is used (default: 0.9)")
+    command.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
+
+
+def _excite(options: argparse.Namespace) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from ..identification import excite
+    from ..identification.trajectory_file import suffix
+    model = read_robot(options, Model.from_urdf)
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                  console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("searching", total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        try:
+            suffix(options.output)
+            found = excite(model, duration=options.duration, period=options.period,
+                           margin=options.margin, seed=options.seed, progress=show)
+            found.write(options.output, options.rate)
+        except ValueError as error:
+            raise UsageError(error) from error
+        except OSError as error:
+            raise UsageError(f"{options.output}: {error.strerror}") from error
+    print(f"wrote {options.output}: {found.time[-1]:g} s, condition number {found.condition:.3g}. "
+          "Look at the motion before you run it: collisions are not checked.")
+    if found.condition > _POOR:
+        print(f"warning: a condition number above {_POOR:g} means that some parameters will hardly "
+              "be determined; use a longer --period, or wider limits", file=sys.stderr)
+
+
+def _add_precompile(commands: Commands) -> None:
+    text = "Compile the algorithms in advance, so that nodes start quickly."
+    command = commands.add_parser("precompile", help=text, description=text)
+    command.set_defaults(run=_precompile)
+    command.add_argument("algorithms", nargs="*", metavar="ALGORITHM",
+                         help="for example rnea crba (default: all)")
+
+
+def _precompile(options: argparse.Namespace) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from ..logs.kernels import KERNELS
+    from ..nodes.repeated_kernel import TAKE
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as bar:
+        task = bar.add_task("checking the cache", total=None)
+
+        def show(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=name or "done")
+
+        try:
+            compiled = algorithms.precompile(
+                options.algorithms or None, progress=show,
+                more=() if options.algorithms else (*KERNELS, TAKE), load=False)
+        except ValueError as error:
+            raise UsageError(error) from error
+    state = f"compiled: {len(compiled)}" if compiled else "everything is already compiled"
+    print(f"{state}; cache: {cache_folder()}")
+
+
+def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None:
+    text = "Print a script that completes the arguments of dyn_ros in a shell."
+    command = commands.add_parser("completion", help=text, description=text,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter,
+                                  epilog=_COMPLETION)
+    command.set_defaults(run=lambda options: _completion(options, parser))
+    command.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    from .completion import script
+    print(script(parser, options.shell))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

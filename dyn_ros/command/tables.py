@@ -1,0 +1,301 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the ``dyn_ros`` command prints about a robot: tables, JSON, CSV.
+
+In JSON and CSV, floats have all their digits. What does not exist is null in JSON and empty in CSV;
+infinite numbers and NaN, which JSON does not have, are null there, and inf and nan in CSV. Warnings
+then go to stderr.
+"""
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from ..check.check import Finding
+from ..engine.algorithms import generalized_gravity, nonlinear_effects, rnea
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+from ..engine.model.urdf import Joint
+
+Format: TypeAlias = Literal["table", "json", "csv"]
+_MOST = 5           # parameters that are not determined, of those that are listed
+
+if TYPE_CHECKING:
+    from ..identification import Identification
+
+
+def show_info(model: Model, form: Format = "table") -> None:
+    """Print the joints with their masses and limits, totals, and warnings."""
+    rows = [_described(model, joint) for joint in model.tree.joints]
+    if form == "json":
+        _print_json({"robot": model.name, "nq": model.nq, "nv": model.nv,
+                     "frames": len(model.frame_names), "moving_mass": model.total_mass,
+                     "fixed_mass": model.base_inertia.mass, "joints": rows})
+    elif form == "csv":
+        _print_csv(_JOINT, rows)
+    else:
+        _print_joints(model, rows)
+    _warn(model.warnings, form)
+
+
+_JOINT = ("name", "type", "parent", "lower", "upper", "velocity", "effort", "mass", "mimic",
+          "multiplier", "offset")
+
+
+def _described(model: Model, joint: Joint) -> dict[str, Any]:
+    """The values of ``_JOINT``; the limits are those of the description."""
+    rule = joint.mimic
+    follows = ((None, None, None) if rule is None
+               else (model.joint_names[rule.joint], rule.multiplier, rule.offset))
+    parent = model.joint_names[joint.parent] if joint.parent >= 0 else None
+    return dict(zip(_JOINT, (joint.name, joint.kind, parent, joint.lower, joint.upper,
+                             joint.velocity, joint.effort, joint.inertia.mass, *follows)))
+
+
+def _print_joints(model: Model, rows: Sequence[Mapping[str, Any]]) -> None:
+    mimics = any(row["mimic"] is not None for row in rows)
+    columns = _JOINT if mimics else _JOINT[:-3]
+    headings = {"name": "joint", "parent": "on", "mimic": "mimics"}
+    table = _table(*(headings.get(name, name) if name in ("name", "type", "parent", "mimic")
+                     else _right(name) for name in columns))
+    for row in rows:
+        row = {**row, "parent": row["parent"] or "(root)"}
+        table.add_row(*(_cell(row[name]) for name in columns))
+    console = terminal()
+    console.print(table)
+    if mimics:
+        console.print("A joint that mimics another has its position times the multiplier, plus "
+                      "the offset.")
+    console.print(f"{model.name}: {model.njoints} joints, nq = {model.nq}, nv = {model.nv}, "
+                  f"{len(model.frame_names)} frames, {model.total_mass:.6g} kg moving, "
+                  f"{model.base_inertia.mass:.6g} kg fixed. Limits in rad or m, rad/s or m/s, "
+                  "N m or N; mass in kg.", markup=False)
+
+
+def show_torques(model: Model, q: Sequence[str], v: Sequence[str], a: Sequence[str],
+                 form: Format = "table") -> None:
+    """Print the torques for a state given as texts: all values in order, or NAME=NUMBER.
+
+    Raises
+    ------
+    ValueError
+        Names the value that cannot be used.
+    """
+    position = _numbers("q", q, model.position_names, model.neutral())
+    velocity = _numbers("v", v, model.velocity_names, np.zeros(model.nv))
+    acceleration = _numbers("a", a, model.velocity_names, np.zeros(model.nv))
+    data = Data(model)
+    torque = rnea(model, data, position, velocity, acceleration).copy()
+    positions = dict(zip(model.position_names, position))
+    columns = zip(model.velocity_names, map(positions.get, model.velocity_names), velocity,
+                  acceleration, generalized_gravity(model, data, position),
+                  nonlinear_effects(model, data, position, velocity), torque, model.effort_limit,
+                  map(_load, torque, model.effort_limit))
+    rows = [dict(zip(_TORQUE, column)) for column in columns]
+    if form == "json":
+        _print_json({"robot": model.name, "gravity": model.gravity, "q": positions,
+                     "joints": rows})
+    elif form == "csv":
+        _print_csv(_TORQUE, rows)
+    else:
+        _print_torques(rows, {name: x for name, x in positions.items()
+                              if name not in model.velocity_names})
+    _warn(_excesses(model, position, velocity, torque), form)
+
+
+_TORQUE = ("name", "q", "v", "a", "gravity", "nle", "torque", "limit", "load")
+
+
+def _load(torque: float, limit: float) -> float | None:
+    """The part of the limit; None without a limit."""
+    return abs(torque) / limit if 0.0 < limit < math.inf else None
+
+
+def _print_torques(rows: Sequence[Mapping[str, Any]], pose: Mapping[str, float]) -> None:
+    table = _table("joint", *map(_right, _TORQUE[1:]))
+    for row in rows:
+        load = "" if row["load"] is None else f"{100.0 * row['load']:.1f} %"
+        table.add_row(*(_cell(row[name]) for name in _TORQUE[:-1]), load)
+    console = terminal()
+    console.print(table)
+    if pose:
+        console.print("q: " + ", ".join(f"{name} = {_number(x)}" for name, x in pose.items()),
+                      markup=False, highlight=False)
+    console.print("torque: inverse dynamics, M a + nle. In N m, or N for a prismatic joint.")
+
+
+def _excesses(model: Model, q: Array, v: Array, torque: Array) -> list[str]:
+    """One line for each value outside of its limits, also of the joints that mimic others."""
+    names, rates = list(model.position_names), list(model.velocity_names)
+    positions = [*zip(names, q, model.lower, model.upper)]
+    velocities = [*zip(rates, v, model.velocity_limit)]
+    for joint in model.tree.joints:
+        rule = joint.mimic
+        if rule is not None:
+            master = model.joint_names[rule.joint]
+            x, rate = q[names.index(master)], v[rates.index(master)]
+            positions.append((joint.name, rule.multiplier * x + rule.offset, joint.lower,
+                              joint.upper))
+            velocities.append((joint.name, rule.multiplier * rate, joint.velocity))
+    return [*(f'q of "{name}" is {x:.6g}, outside of its limits {lower:.6g} to {upper:.6g}'
+              for name, x, lower, upper in positions if not lower <= x <= upper),
+            *(f'{what} of "{name}" is {x:.6g}, above its limit {limit:.6g}'
+              for what, each in (("v", velocities), ("torque", zip(rates, torque,
+                                                                   model.effort_limit)))
+              for name, x, limit in each if 0.0 < limit < abs(x))]
+
+
+def show_findings(found: Sequence[Finding], unseen: Sequence[str] = (),
+                  form: Format = "table") -> int:
+    """Print the findings with advice, and what was not examined; return their number."""
+    rows = [finding._asdict() for finding in found]
+    if form == "json":
+        _print_json(rows)
+    elif form == "csv":
+        _print_csv(Finding._fields, [{**row, **{name: json.dumps(_plain(row[name]))
+                                                for name in ("values", "limits")}} for row in rows])
+    else:
+        _print_findings(found, unseen)
+        return len(found)
+    for line in unseen:
+        print(f"note: {line}", file=sys.stderr)
+    return len(found)
+
+
+def _print_findings(found: Sequence[Finding], unseen: Sequence[str]) -> None:
+    console = terminal()
+    if found:
+        table = Table(Column("where", overflow="fold"), "what", "advice", box=box.SIMPLE_HEAD,
+                      show_lines=True)
+        for finding in found:
+            table.add_row(*map(escape, (finding.where, finding.what, finding.advice)))
+        console.print(table)
+    for line in unseen:
+        console.print(f"note: {line}", style="yellow", markup=False, soft_wrap=True)
+    console.print(counted(len(found), "finding"))
+
+
+def show_identification(result: "Identification", report: Path | None = None) -> None:
+    """Print the error of each joint's torque before and after, friction, and what is missing."""
+    table = _table("joint", _right("torque"), _right("before"), _right("after"), _right("noise"),
+                   _right("armature"), _right("damping"), _right("friction"), _right("offset"))
+    after = result.identified
+    for k, joint in enumerate(result.joints):
+        table.add_row(joint.name, *map(_number, (
+            joint.torque, joint.before, joint.after, joint.noise, after.armature[k],
+            after.damping[k], after.friction[k], result.offset[k])))
+    console = terminal()
+    console.print(table)
+    console.print("RMS in N m or N, on held-out samples: of the measured torque, and of its "
+                  "difference from the model before and after.")
+    known = sum(each != "not" for each in result.base.excitation)
+    console.print(f"{known} of {len(result.base.names)} combinations of parameters are determined; "
+                  f"{result.size} samples, {result.seconds:.1f} s.")
+    for text in result.warnings:
+        console.print(f"warning: {text}", style="yellow", markup=False)
+    for text in result.undetermined[:_MOST]:
+        console.print(f"not determined: {text}", markup=False)
+    if len(result.undetermined) > _MOST:
+        where = str(report) if report else "--report FILE.html lists them"
+        console.print(f"not determined: {len(result.undetermined) - _MOST} more; {where}",
+                      markup=False)
+
+
+def _warn(warnings: Iterable[str], form: Format) -> None:
+    """Print warnings below a table; beside other formats, to stderr."""
+    for warning in warnings:
+        if form == "table":
+            terminal().print(f"warning: {warning}", style="yellow", markup=False)
+        else:
+            print(f"warning: {warning}", file=sys.stderr)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def _print_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: value.item() if isinstance(value, np.generic) else value
+                         for name, value in row.items()})
+
+
+def _plain(value: Any) -> Any:
+    """Convert to what JSON has; numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):            # also NumPy's
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things, such as "2 findings"."""
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+
+
+def terminal() -> Console:
+    """Return the terminal; without one, a console wide enough for all columns."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
+def _table(*columns: Column | str) -> Table:
+    return Table(*columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
+def _right(name: str) -> Column:
+    return Column(name, justify="right", no_wrap=True)
+
+
+def _cell(value: Any) -> str:
+    """A text as it is, a number rounded; empty if there is none."""
+    if value is None:
+        return ""
+    return escape(value) if isinstance(value, str) else _number(value)
+
+
+def _number(x: float) -> str:
+    return f"{round(x, 9) + 0.0:.5g}" if math.isfinite(x) else ""
+
+
+def _numbers(what: str, words: Sequence[str], names: Sequence[str], values: Array) -> Array:
+    """Parse numbers: one for each name in order, or NAME=NUMBER for some."""
+    if not words:
+        return values
+    if not any("=" in word for word in words):
+        if len(words) != len(names):
+            raise ValueError(f"--{what}: expected {len(names)} numbers, for {', '.join(names)}, "
+                             f"got {len(words)}")
+        return np.array([_parsed(what, word) for word in words])
+    values = values.copy()
+    for word in words:
+        name, equals, number = word.rpartition("=")
+        if not equals:
+            raise ValueError(f"--{what}: {word!r} is not NAME=NUMBER; specify all values by name, "
+                             "or all in order")
+        if name not in names:
+            raise ValueError(f"--{what}: there is no {name!r}; available: {', '.join(names)}")
+        values[names.index(name)] = _parsed(what, number)
+    return values
+
+
+def _parsed(what: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"--{what}: {word!r} is not a number") from None

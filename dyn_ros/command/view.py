@@ -1,0 +1,182 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``dyn_ros view``: a robot, or a recording of one, in the browser; without ROS."""
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import webbrowser
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ..engine.model.model import RootJoint
+from ..engine.model.urdf import read_urdf
+from .arguments import ROBOT, Commands, UsageError, as_option, folder, port, read_robot
+from .robot import mesh_folders, robot_text
+
+if TYPE_CHECKING:
+    from ..viewer.actor import Actor, Settings
+    from ..viewer.session import Session
+
+RATE = 30.0         # updates of the page [Hz]
+_RECORDINGS = (".mcap", ".db3", ".bag", ".csv", ".parquet", ".pq", ".zstd", ".zst", ".gz")
+
+
+class Shown(Protocol):
+    """What the page shows: a robot in this process, or a recording."""
+
+    def show(self, session: Session, xml: str) -> None:
+        """Show the robot with this description on a page."""
+
+    def update(self, session: Session, seconds: float) -> None:
+        """Pass on what has changed in a time [s]."""
+
+
+def add_view(commands: Commands) -> None:
+    """Add the command ``view``."""
+    text = "Show a robot in the browser: move it, push it, and see its torques; or a recording."
+    command = commands.add_parser(
+        "view", help=text, description=text + " ROS is not needed.")
+    command.set_defaults(run=_view)
+    command.add_argument("file", type=Path, nargs="?", metavar="FILE",
+                         help=f"robot, which is simulated: {ROBOT}; or recording, which is "
+                              "replayed: .mcap, .db3, .bag, .csv, .parquet, or the folder of a bag "
+                              "(default: arm7, part of this package)")
+    command.add_argument("--robot", type=Path, metavar="FILE.urdf",
+                         help="robot of a recording (default: the one in it)")
+    command.add_argument("--root-joint", choices=["fixed", "floating", "planar"],
+                         help="how the root link is attached to the world (default: fixed; for a "
+                              "recording with odometry: floating)")
+    command.add_argument("--mesh-path", type=folder, action="append", default=[], metavar="FOLDER",
+                         help="folder with packages that contain meshes, in addition to the "
+                              "folders above the robot's file; repeatable")
+    command.add_argument("--topic", action="append", default=[], metavar="TOPIC",
+                         help="of joint states in a recording (default: all whose last part is "
+                              "joint_states); repeatable")
+    command.add_argument("--odometry", metavar="TOPIC",
+                         help="of a base that moves in a recording (default: the topic odom or "
+                              "odometry)")
+    command.add_argument("--host", default="127.0.0.1",
+                         help="address to serve the page on (default: 127.0.0.1, this machine "
+                              "only; 0.0.0.0: anyone who can reach this machine sees it)")
+    command.add_argument("--port", type=port, default=8080,
+                         help="port of the page; if it is in use, the next free one (default: "
+                              "8080)")
+    command.add_argument("--allow-host", action="append", default=[], metavar="HOST",
+                         help="another name under which browsers may open the page; repeatable")
+    command.add_argument("--no-browser", action="store_true",
+                         help="print the address, but do not open the page")
+
+
+def _view(options: argparse.Namespace) -> None:
+    from ..demo.run import ARM
+    options.file = options.file or ARM
+    if not find_spec("viser"):
+        raise UsageError("the page requires viser: pip install 'dyn_ros[viewer]'")
+    try:
+        if is_recording(options.file):
+            _view_recording(options)
+        else:
+            _view_robot(options)
+    except ImportError as error:
+        raise UsageError(f"{error}; pip install 'dyn_ros[viewer]'" if error.name == "viser" else
+                         str(error)) from error
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a file is a recording, according to its name; a folder is one."""
+    return path.is_dir() or path.suffix.lower() in _RECORDINGS
+
+
+# --- a robot
+
+def _view_robot(options: argparse.Namespace) -> None:
+    from ..engine.model import Model
+    from ..viewer.local import CURVES, LocalRobot
+    if options.robot is not None:
+        raise UsageError(f"--robot: {options.file} is a robot description, not a recording; pass "
+                         "one of the two")
+    options.robot, options.root_joint = options.file, options.root_joint or "fixed"
+    model = read_robot(options, Model.from_urdf)
+    for warning in model.tree.warnings:
+        print(f"{options.file}: {warning}", file=sys.stderr)
+    robot = LocalRobot(model)
+    settings = _settings(options, mesh_folders(options), CURVES, is_live=True)
+    _serve(options, robot, settings, robot_text(options), robot)
+
+
+# --- a recording
+
+def _view_recording(options: argparse.Namespace) -> None:
+    from ..viewer.replay import CURVES, Replay, open_recording
+    xml = None if options.robot is None else read_robot(options, _checked)
+    try:
+        recording = open_recording(options.file, xml, options.root_joint, tuple(options.topic),
+                                   options.odometry)
+    except (ImportError, ValueError) as error:
+        raise UsageError(as_option(str(error))) from error
+    except OSError as error:
+        raise UsageError(f"{error.filename or options.file}: {error.strerror}") from error
+    replay = Replay(recording)
+    folders = [*options.file.absolute().parents]
+    if xml is not None:
+        folders += mesh_folders(options)
+    settings = _settings(options, folders, CURVES, is_live=False)
+    try:
+        _serve(options, replay, settings, recording.xml, replay)
+    finally:
+        replay.close()
+
+
+def _checked(xml: str, root_joint: RootJoint) -> str:
+    """Return a description; raise a ValueError if it cannot be read."""
+    read_urdf(xml, root_joint)
+    return xml
+
+
+# --- the page
+
+def _settings(options: argparse.Namespace, folders: Sequence[Path], curves: Sequence[str],
+              is_live: bool) -> Settings:
+    from ..viewer.actor import Settings
+    return Settings(mesh_paths=[*options.mesh_path, *folders], plays=is_live, hangs=is_live,
+                    pushes=is_live, curves=curves, allowed_hosts=options.allow_host)
+
+
+def _serve(options: argparse.Namespace, actor: Actor, settings: Settings, xml: str,
+           source: Shown) -> None:
+    """Serve the page until the process is asked to stop."""
+    from ..demo.run import has_screen, stop_signals
+    from ..viewer.page.page import PageError, is_loopback
+    from ..viewer.session import Session
+    with stop_signals() as stopped:
+        try:
+            session = Session(options.host, options.port, actor, settings)
+        except (PageError, ValueError) as error:
+            raise UsageError(error) from error
+        try:
+            if options.port and session.server.get_port() != options.port:
+                print(f"port {options.port} is in use", file=sys.stderr)
+            if not is_loopback(options.host):
+                print(f"host {options.host}: anyone who can reach this machine can see the robot; "
+                      "there is no password", file=sys.stderr)
+            print(f"The robot is at {session.address} (Ctrl-C to quit)", flush=True)
+            if not options.no_browser and has_screen():
+                webbrowser.open(session.address)
+            source.show(session, xml)
+            _run(session, source, stopped)
+        finally:
+            session.close()
+
+
+def _run(session: Session, source: Shown, stopped: Sequence[int]) -> None:
+    last = due = time.monotonic()
+    while not stopped:
+        now = time.monotonic()
+        source.update(session, now - last)
+        session.update(now, now - last)
+        last, due = now, max(due + 1.0 / RATE, now)
+        time.sleep(max(0.0, due - time.monotonic()))

@@ -1,0 +1,364 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""All terms of the equations of motion from one pass over the kinematics.
+
+The placements of the joints, expressed in the root frame (root_axes.py), are computed once and
+shared by the inward passes: composite inertias for M, the momenta, the center of mass and the
+gravity torques (Featherstone, Rigid Body Dynamics Algorithms, 2008, table 6.2; Orin, Goswami and
+Lee, 2013), and velocity-dependent forces for the rest of nle (table 5.1).
+"""
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, overload
+
+from ..call.algorithm import Algorithm
+from ..call.data import Data
+from ..kernel.algebra import (
+    SE3,
+    Force,
+    add,
+    constant3,
+    cross,
+    dot,
+    force_add,
+    force_cross,
+    force_moved,
+    lift3,
+    load3,
+    load9,
+    load_force,
+    momentum,
+    motion_moved,
+    power,
+    scale,
+    store3,
+    store_se3,
+    store_spatial,
+    zero3,
+)
+from ..kernel.compiler import kernel, subroutine
+from ..kernel.fields import OMI, TERMS, A, Q, V, field
+from ..kernel.lanes import load, store
+from ..kernel.layout import (
+    GRAVITY,
+    clear,
+    idx_column,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+    option,
+    parent,
+    zero_unless_input,
+)
+from ..kernel.types import Array, ArrayLike, Scalar
+from ..model.model import Model
+from .centroidal.centroidal import AG, HG, IG, locate_com, momentum_columns, store_momentum
+from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass
+from .dynamics.composites import composite, place_bodies, sum_up
+from .dynamics.crba import COMPOSITE, M, inertia_matrix
+from .dynamics.energy import KINETIC, POTENTIAL, add_rotors
+from .dynamics.rnea import NLE, G
+from .kinematics.jacobians import J
+from .kinematics.kinematics import OMF, place_frames
+from .kinematics.root_axes import (
+    ORIGIN,
+    ROTATION,
+    body_acceleration,
+    body_velocity,
+    dot_column,
+    from_parent,
+    load_column,
+    position,
+)
+
+DHG_DRIFT = field("dhg_drift", (6,), "Rate of hg for zero joint accelerations, dAg v [N, N m].")
+FORCES = field("_velocity_force", ("rows", 6))
+
+FIELDS = (M, NLE, G, J, AG, HG, IG, DHG_DRIFT, COM, VCOM, MASS, JCOM, SUBTREE_COM, SUBTREE_MASS,
+          KINETIC, POTENTIAL, OMI, OMF)
+(_M, _NLE, _G, _J, _AG, _HG, _IG, _DHG_DRIFT, _COM, _VCOM, _MASS, _JCOM, _SUBTREE_COM,
+ _SUBTREE_MASS, _KINETIC, _POTENTIAL, _OMI, _OMF) = (1 << k for k in range(len(FIELDS)))
+_ALL = (1 << len(FIELDS)) - 1
+_FORCES = _NLE | _DHG_DRIFT
+_MOVING = _FORCES | _HG | _VCOM | _KINETIC
+_CARRIED = _ALL & ~(_J | _OMI | _OMF)
+
+
+@kernel
+def wanted(r, terms):
+    return option(r, TERMS) & terms != 0
+
+
+@kernel
+def from_root(r, i):
+    """Position of the origin of joint i relative to that of the root."""
+    return add(load3(r.work, offset(r, ORIGIN)), position(r, i))
+
+
+@kernel
+def store_placements(r):
+    for i in range(1, njoints(r) + 1):
+        R = load9(r.work, offset(r, ROTATION) + 9 * i)
+        store_se3(r.work, offset(r, OMI) + 16 * i, SE3(R, from_root(r, i)))
+
+
+@kernel
+def store_jacobian(r):
+    for i in range(1, njoints(r) + 1):
+        back = scale(-1.0, from_root(r, i))
+        for c in range(ncolumns(r, i)):
+            store_spatial(r.work, offset(r, J) + 6 * (idx_column(r, i) + c),
+                          motion_moved(back, load_column(r, i, c)))
+
+
+@kernel
+def move_bodies(r):
+    """Outward pass: store velocity-dependent forces and kinetic energy; return the momentum.
+
+    The momentum is about the first joint's origin, each force about the origin of its joint.
+    """
+    clear(r.work, offset(r, A), nv(r))
+    zero = zero3(load(r.work, offset(r, ORIGIN)))
+    total, twice = Force(zero, zero), zero[0]
+    for i in range(1, njoints(r) + 1):
+        Y, v = composite(r, i), body_velocity(r, i)
+        a, h = body_acceleration(r, i, v), momentum(Y, v)
+        total = force_add(total, force_moved(position(r, i), h))
+        twice = twice + power(h, v)
+        store_spatial(r.work, offset(r, FORCES) + 6 * i,
+                      force_add(momentum(Y, a), force_cross(v, h)))
+    store(r.work, offset(r, KINETIC), 0.5 * add_rotors(r, twice))
+    return total
+
+
+@kernel
+def store_gravity(r):
+    """Store the gravity torques, from the weight of each joint's subtree."""
+    clear(r.work, offset(r, G), nv(r))
+    for i in range(1, njoints(r) + 1):
+        Y = composite(r, i)
+        up = scale(-1.0, lift3(constant3(r.floats, GRAVITY), Y.mass))
+        f = Force(scale(Y.mass, up), cross(Y.moment, up))
+        for c in range(ncolumns(r, i)):
+            increase(r.work, offset(r, G) + idx_v(r, i) + c, dot_column(r, i, c, f))
+
+
+@kernel
+def store_nonlinear_effects(r):
+    """Inward pass: g plus the torques of the velocity-dependent forces."""
+    for k in range(nv(r)):
+        store(r.work, offset(r, NLE) + k, load(r.work, offset(r, G) + k))
+    clear(r.work, offset(r, FORCES), 6)
+    for i in range(njoints(r), 0, -1):
+        f, p = load_force(r.work, offset(r, FORCES) + 6 * i), offset(r, FORCES) + 6 * parent(r, i)
+        for c in range(ncolumns(r, i)):
+            increase(r.work, offset(r, NLE) + idx_v(r, i) + c, dot_column(r, i, c, f))
+        store_spatial(r.work, p, force_add(load_force(r.work, p),
+                                           force_moved(from_parent(r, i), f)))
+
+
+@kernel
+def store_subtrees(r):
+    for i in range(1, njoints(r) + 1):
+        Y = composite(r, i)
+        c = divided_by_mass(Y.moment, Y.mass)             # without mass: the joint's origin
+        store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(from_root(r, i), c))
+        store(r.work, offset(r, SUBTREE_MASS) + i, Y.mass)
+
+
+@kernel
+def store_whole(r, h):
+    """Store the totals of the robot, with h its momentum about the first joint's origin."""
+    c = locate_com(r)
+    back = scale(-1.0, c)
+    if wanted(r, _AG | _JCOM):
+        momentum_columns(r, c)
+    store_momentum(r, force_moved(back, h))
+    if wanted(r, _FORCES):
+        f = load_force(r.work, offset(r, FORCES))
+        store_spatial(r.work, offset(r, DHG_DRIFT), force_moved(back, f))
+    weight = scale(load(r.work, offset(r, MASS)), constant3(r.floats, GRAVITY))
+    store(r.work, offset(r, POTENTIAL), -dot(weight, load3(r.work, offset(r, COM))))
+    if wanted(r, _JCOM):
+        mass = load(r.work, offset(r, MASS))
+        for k in range(nv(r)):
+            momentum_k = load3(r.work, offset(r, AG) + 6 * k)
+            store3(r.work, offset(r, JCOM) + 3 * k, divided_by_mass(momentum_k, mass))
+
+
+@subroutine
+def all_terms_kernel(r):
+    place_bodies(r)
+    if wanted(r, _OMI | _OMF):
+        store_placements(r)
+    if wanted(r, _OMF):
+        place_frames(r)
+    if wanted(r, _J):
+        store_jacobian(r)
+    zero = zero3(load(r.work, offset(r, ORIGIN)))
+    h = Force(zero, zero)
+    if wanted(r, _MOVING):
+        zero_unless_input(r, V)
+        h = move_bodies(r)
+    if wanted(r, _M):
+        inertia_matrix(r)
+    elif wanted(r, _CARRIED):
+        sum_up(r, COMPOSITE)
+    if wanted(r, _G | _FORCES):
+        store_gravity(r)
+    if wanted(r, _FORCES):
+        store_nonlinear_effects(r)
+    if wanted(r, _CARRIED):
+        store_whole(r, h)
+    if wanted(r, _SUBTREE_COM | _SUBTREE_MASS):
+        store_subtrees(r)
+
+
+class Terms(NamedTuple):
+    """The results of ``all_terms``, named as in ``Data``.
+
+    Attributes
+    ----------
+    M : (nv, nv) ndarray
+        As returned by ``crba`` [kg m2, kg m, kg].
+    nle, g : (nv,) ndarray
+        As returned by ``nonlinear_effects`` and ``generalized_gravity`` [N m, N].
+    J : (6, ncolumns) ndarray
+        As returned by ``joint_jacobians``.
+    Ag : (6, nv) ndarray
+        As returned by ``ccrba``, like the next two [kg, kg m, kg m2].
+    hg : (6,) ndarray
+        Momentum about the center of mass [kg m/s, kg m2/s].
+    Ig : (6, 6) ndarray
+        Inertia about the center of mass [kg, kg m2].
+    dhg_drift : (6,) ndarray
+        ``centroidal_momentum_time_derivative`` for zero accelerations; for accelerations a, the
+        rate of hg is Ag a + dhg_drift [N, N m].
+    com, vcom : (3,) ndarray
+        As returned by ``center_of_mass``, like mass [m, m/s].
+    mass : float
+        [kg].
+    Jcom : (3, nv) ndarray
+        As returned by ``com_jacobian``.
+    subtree_com : (njoints, 3) ndarray
+        As returned by ``subtree_centers_of_mass``, like subtree_mass [m].
+    subtree_mass : (njoints,) ndarray
+        [kg].
+    kinetic_energy, potential_energy : float
+        As returned by the functions with these names [J].
+    oMi : (njoints, 4, 4) ndarray
+        Placement of each joint, as returned by ``forward_kinematics`` [m].
+    oMf : (nframes, 4, 4) ndarray
+        Placement of each frame, as returned by ``frame_placements`` [m].
+    """
+
+    M: Array
+    nle: Array
+    g: Array
+    J: Array
+    Ag: Array
+    hg: Array
+    Ig: Array
+    dhg_drift: Array
+    com: Array
+    vcom: Array
+    mass: Scalar
+    Jcom: Array
+    subtree_com: Array
+    subtree_mass: Array
+    kinetic_energy: Scalar
+    potential_energy: Scalar
+    oMi: Array
+    oMf: Array
+
+
+_algorithm = Algorithm("all_terms", all_terms_kernel, (Q, V), FIELDS, optional=(V,),
+                       options=(TERMS,))
+_all = _algorithm.caller(make=Terms._make)
+
+
+def _names(only):
+    """The names in ``only`` as a tuple; ValueError if it is not a sequence of strings."""
+    if not isinstance(only, str):
+        try:
+            names = tuple(only)
+        except TypeError:
+            names = ()
+        if names and all(isinstance(name, str) for name in names):
+            return names
+    raise ValueError(f"only: expected a sequence of names of terms, got {only!r:.80}; available: "
+                     + ", ".join(Terms._fields))
+
+
+@functools.lru_cache
+def _selection(only):
+    """Return the bit mask of the terms, and the call that returns them."""
+    unknown = [name for name in only if name not in Terms._fields]
+    if unknown:
+        raise ValueError(f"only: expected names of terms, got {', '.join(map(repr, unknown))}; "
+                         f"available: {', '.join(Terms._fields)}")
+    numbers = [Terms._fields.index(name) for name in only]
+    return (sum(1 << k for k in set(numbers)),
+            _algorithm.caller(results=[FIELDS[k] for k in numbers]))
+
+
+@overload
+def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+              only: None = None, *, threads: int = 1) -> Terms: ...
+
+
+@overload
+def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None, *,
+              only: Sequence[str], threads: int = 1) -> Any: ...
+
+
+def all_terms(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+              only: Sequence[str] | None = None, *, threads: int = 1) -> Terms | Any:
+    """Compute terms of the equations of motion in one pass over the kinematics.
+
+    The results are those of the separate functions, in less time. Featherstone, Rigid Body Dynamics
+    Algorithms (2008), tables 5.1 and 6.2, and Orin, Goswami and Lee (2013), with common placements
+    of the joints; O(n d) for a tree of depth d, or O(n) without M. The link of a fixed base is
+    excluded.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the results until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
+        default.
+    only : sequence of str, optional
+        Names of the terms to compute, fields of ``Terms``; other fields of ``data`` do not change.
+        Default: all.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    Terms
+        A named tuple. With ``only``, a tuple of these terms in the given order, or the term itself
+        if there is only one. For a single state, ``data.M`` and so on; for a batch, new arrays with
+        a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown name in ``only`` (lists the valid ones); names the argument, the expected and the
+        actual value.
+
+    Examples
+    --------
+    >>> M, nle = dyn_ros.all_terms(model, data, q, v, only=("M", "nle"))
+    >>> np.allclose(M @ a + nle, dyn_ros.rnea(model, data, q, v, a))
+    True
+    """
+    terms, call = (_ALL, _all) if only is None else _selection(_names(only))
+    return call(model, data, threads, terms, q, v)

@@ -1,0 +1,286 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Momentum of the whole robot about its center of mass.
+
+Orin, Goswami and Lee, "Centroidal dynamics of a humanoid robot" (2013); its rate according to
+Wensing and Orin, "Improved computation of the humanoid centroidal dynamics and application for
+whole-body control" (2016). Expressed in the root frame; each column of the centroidal momentum
+matrix is shifted from its joint's origin directly to the center of mass.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Force,
+    Inertia,
+    cross,
+    force_add,
+    force_moved,
+    force_scale,
+    inertia_moved,
+    load_force,
+    load_motion,
+    momentum,
+    scale,
+    store3,
+    store_spatial,
+    sub,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import A, Q, V, field
+from ...kernel.lanes import lift, load
+from ...kernel.layout import clear, coupled, idx_v, ncolumns, njoints, nv, offset
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..dynamics.composites import (
+    COMPOSITE_RATE,
+    composite,
+    composite_rate,
+    move_bodies,
+    place_bodies,
+    store_inertia_matrix,
+    sum_up,
+)
+from ..dynamics.crba import COMPOSITE, composite_column
+from ..kinematics.root_axes import BODY_VELOCITY, cross_column, position
+from .com import ACOM, COM, MASS, VCOM, divided_by_mass, store_com, sum_bodies
+
+AG = field("Ag", ("nv", 6), "Centroidal momentum matrix [kg, kg m, kg m2].", transposed=True)
+DAG = field("dAg", ("nv", 6), "Its rate [kg/s, kg m/s, kg m2/s].", transposed=True)
+HG = field("hg", (6,), "Momentum about the center of mass [kg m/s, kg m2/s].")
+DHG = field("dhg", (6,), "Its rate [N, N m].")
+IG = field("Ig", (6, 6), "Inertia of the whole robot about the center of mass, with joints locked "
+                         "[kg, kg m2].")
+
+
+@kernel
+def locate_com(r):
+    """Store com and Ig of the whole robot; return com relative to the first joint's origin."""
+    Y = composite(r, 0)
+    c = store_com(r, Y.mass, Y.moment)
+    about_com = inertia_moved(scale(-1.0, c), Y).rotational
+    store_inertia_matrix(r.work, offset(r, IG), Inertia(Y.mass, zero3(c[0]), about_com))
+    return c
+
+
+@kernel
+def clear_columns(r, field):
+    """Clear the columns before ``add_to_column`` if mimic joints share them."""
+    if coupled(r):
+        clear(r.work, offset(r, field), 6 * nv(r))
+
+
+@kernel
+def add_to_column(r, field, k, f):
+    k = offset(r, field) + 6 * k
+    if coupled(r):
+        f = force_add(load_force(r.work, k), f)
+    store_spatial(r.work, k, f)
+
+
+@kernel
+def no_momentum(r):
+    clear(r.work, offset(r, HG), 6)
+    return load_force(r.work, offset(r, HG))
+
+
+@kernel
+def store_momentum(r, h):
+    """Store hg, and the velocity of the center of mass."""
+    store_spatial(r.work, offset(r, HG), h)
+    store3(r.work, offset(r, VCOM), divided_by_mass(h.linear, composite(r, 0).mass))
+
+
+@kernel
+def momentum_columns(r, c):
+    """Store Ag; return the momentum, Ag v. c is com relative to the first joint's origin."""
+    h = no_momentum(r)
+    clear_columns(r, AG)
+    for i in range(1, njoints(r) + 1):
+        Y, p = composite(r, i), sub(position(r, i), c)
+        for d in range(ncolumns(r, i)):
+            k = idx_v(r, i) + d
+            f = force_moved(p, composite_column(r, i, d, Y))
+            add_to_column(r, AG, k, f)
+            h = force_add(h, force_scale(load(r.work, offset(r, V) + k), f))
+    return h
+
+
+@kernel
+def ccrba_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    store_momentum(r, momentum_columns(r, locate_com(r)))
+
+
+@kernel
+def dccrba_kernel(r):
+    place_bodies(r)
+    move_bodies(r)
+    sum_up(r, COMPOSITE)
+    sum_up(r, COMPOSITE_RATE)
+    c, h = locate_com(r), no_momentum(r)
+    vcom = divided_by_mass(composite_rate(r, 0).moment, composite(r, 0).mass)
+    clear_columns(r, AG)
+    clear_columns(r, DAG)
+    for i in range(1, njoints(r) + 1):
+        Y, dY, p = composite(r, i), composite_rate(r, i), sub(position(r, i), c)
+        v = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * i)
+        for d in range(ncolumns(r, i)):
+            dS = cross_column(r, i, d, v, lift(1.0, p[0]))
+            f = force_moved(p, composite_column(r, i, d, Y))
+            df = force_moved(p, force_add(composite_column(r, i, d, dY), momentum(Y, dS)))
+            df = Force(df.linear, sub(df.angular, cross(vcom, f.linear)))
+            k = idx_v(r, i) + d
+            add_to_column(r, AG, k, f)
+            add_to_column(r, DAG, k, df)
+            h = force_add(h, force_scale(load(r.work, offset(r, V) + k), f))
+    store_momentum(r, h)
+
+
+@kernel
+def momentum_rate_kernel(r):
+    bodies = sum_bodies(r)
+    c = scale(-1.0, store_com(r, bodies.mass, bodies.moment))
+    store_spatial(r.work, offset(r, HG), force_moved(c, bodies.momentum))
+    store_spatial(r.work, offset(r, DHG), force_moved(c, bodies.force))
+    store3(r.work, offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
+    store3(r.work, offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
+
+
+_ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG), leaves=(COM, VCOM, MASS)).caller()
+_dccrba = Algorithm("dccrba", dccrba_kernel, (Q, V), (DAG,),
+                    leaves=(AG, HG, IG, COM, VCOM, MASS)).caller()
+_momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_kernel,
+                           (Q, V, A), (DHG,), leaves=(HG, COM, VCOM, ACOM, MASS)).caller()
+
+
+def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+          threads: int = 1) -> tuple[Array, Array, Array]:
+    """Centroidal momentum matrix, momentum and inertia of the whole robot.
+
+    Centroidal composite-rigid-body algorithm, Orin, Goswami and Lee (2013); O(n). Also computes
+    ``data.com``, ``data.vcom`` and ``data.mass``. The link of a fixed base is excluded.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    Ag : (6, nv) ndarray
+        Centroidal momentum matrix, hg = Ag v [kg, kg m, kg m2].
+    hg : (6,) ndarray
+        Linear and angular momentum [kg m/s, kg m2/s].
+    Ig : (6, 6) ndarray
+        Inertia of the robot with its joints locked [kg, kg m2].
+        All are about the center of mass, expressed in the root frame. For a single state,
+        ``data.Ag`` and so on; for a batch, new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Ag, hg, Ig = dyn_ros.ccrba(model, data, q, v)
+    >>> np.allclose(Ag @ v, hg), bool(np.isclose(Ig[0, 0], model.total_mass))
+    (True, True)
+    """
+    return _ccrba(model, data, threads, q, v)
+
+
+def dccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *, threads: int = 1) -> Array:
+    """Rate of the centroidal momentum matrix along a velocity.
+
+    Wensing and Orin (2016), with rates of composite inertias, O(n). Also computes all that
+    ``ccrba`` does. The rate of the momentum is Ag a + dAg v.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        dAg/dt about the moving center of mass, expressed in the root frame [kg/s, kg m/s, kg m2/s].
+        For a single state, ``data.dAg``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dAg = dyn_ros.dccrba(model, data, q, v).copy()
+    >>> dhg = dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, a).copy()
+    >>> np.allclose(dyn_ros.ccrba(model, data, q, v)[0] @ a + dAg @ v, dhg)
+    True
+    """
+    return _dccrba(model, data, threads, q, v)
+
+
+def centroidal_momentum_time_derivative(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                        a: ArrayLike, *, threads: int = 1) -> Array:
+    """Rate of the momentum about the center of mass: the external forces that a motion requires.
+
+    The sum of the rates of all bodies; Featherstone, Rigid Body Dynamics Algorithms (2008), section
+    2.14; O(n). Gravity is included: in free flight, the result is (m g, 0). Also computes
+    ``data.hg``, ``data.com``, ``data.vcom``, ``data.acom`` and ``data.mass``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        Rate of linear and angular momentum, expressed in the root frame [N, N m]. For a single
+        state, ``data.dhg``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The linear part is mass times the acceleration of the center of mass:
+
+    >>> dhg = dyn_ros.centroidal_momentum_time_derivative(model, data, q, v, a).copy()
+    >>> com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v, a)
+    >>> np.allclose(dhg[:3], mass * acom)
+    True
+    """
+    return _momentum_rate(model, data, threads, q, v, a)

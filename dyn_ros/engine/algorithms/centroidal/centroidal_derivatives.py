@@ -1,0 +1,299 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives of the momentum about the center of mass, and of its rate.
+
+Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), with
+the composite quantities of Singh, Russell and Wensing (2022): derivatives of the momentum of each
+subtree and of its rate (rnea_derivatives.py, without gravity), shifted to the moving center of
+mass.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Force,
+    add,
+    coriolis_times,
+    cross,
+    force_add,
+    force_cross,
+    force_moved,
+    load3,
+    load_force,
+    load_inertia,
+    load_motion,
+    momentum,
+    scale,
+    store3,
+    store_inertia,
+    store_spatial,
+    sub,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import A, Q, V, field
+from ...kernel.layout import clear, idx_v, nallcolumns, ncolumns, njoints, nv, offset
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..derivatives.rnea_derivatives import (
+    COMPOSITE_FORCE,
+    COMPOSITE_INERTIA,
+    DADQ,
+    DADV,
+    DFDA,
+    DFDQ,
+    DFDV,
+    DVDQ,
+    PSID,
+    acceleration_columns,
+    clear_composites,
+    columns_at,
+    composite_coriolis,
+    composite_force,
+    composite_inertia,
+    forces_in_world,
+    load_column,
+    motions_in_world,
+    place_columns,
+    set_relative,
+    store_body,
+    store_column,
+    velocity_columns,
+    velocity_columns_in_world,
+)
+from ..kinematics.jacobians import DJ, J, move_columns
+from ..kinematics.kinematics import OA, OV
+from .centroidal import DHG, HG, add_to_column, clear_columns
+from .com import COM, MASS, VCOM, divided_by_mass, store_com
+
+DH_DQ = field("dh_dq", ("nv", 6), "Derivative of the centroidal momentum with respect to "
+                                  "configuration.", True)
+DHDOT_DQ = field("dhdot_dq", ("nv", 6), "Derivative of its rate with respect to configuration.",
+                 True)
+DHDOT_DV = field("dhdot_dv", ("nv", 6), "Derivative of its rate with respect to velocity.", True)
+DHDOT_DA = field("dhdot_da", ("nv", 6), "Derivative of its rate with respect to acceleration; "
+                                        "equal to Ag.", True)
+DVCOM_DQ = field("dvcom_dq", ("nv", 3), "Derivative of the velocity of the center of mass with "
+                                        "respect to configuration, expressed in the world [m/s "
+                                        "per rad, m].", True)
+DHDQ = field("dHdq", ("ncolumns", 6), "Derivative of the momentum of a joint's subtree with "
+                                      "respect to q, expressed in the world, at its origin.",
+             True)
+COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of each joint's subtree
+
+
+@kernel
+def move_bodies(r):
+    """Columns, velocities, accelerations and bodies of all joints, without gravity."""
+    set_relative(r)
+    clear(r.work, offset(r, OA), 6)
+    for i in range(1, njoints(r) + 1):
+        Y = place_columns(r, i)
+        move_columns(r, i)
+        velocity_columns(r, i)
+        acceleration_columns(r, i, OA, DADQ)
+        store_spatial(r.work, offset(r, COMPOSITE_MOMENTUM) + 6 * i, store_body(r, i, OA, Y))
+
+
+@kernel
+def momentum_column(r, i, c, Y, h):
+    """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
+    return force_add(force_cross(load_column(r, J, i, c), h),
+                     momentum(Y, load_column(r, PSID, i, c)))
+
+
+@kernel
+def force_columns(r):
+    """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot."""
+    clear_composites(r)
+    clear(r.work, offset(r, COMPOSITE_MOMENTUM), 6)
+    for i in range(njoints(r), 0, -1):
+        Y, B = composite_inertia(r, i), composite_coriolis(r, i)
+        f = composite_force(r, COMPOSITE_FORCE, i)
+        h = composite_force(r, COMPOSITE_MOMENTUM, i)
+        for c in range(ncolumns(r, i)):
+            S = load_column(r, J, i, c)
+            store_column(r, DFDA, i, c, momentum(Y, S))
+            store_column(r, DFDV, i, c, force_add(
+                coriolis_times(B, S), momentum(Y, load_column(r, DADV, i, c))))
+            store_column(r, DFDQ, i, c, force_add(force_cross(S, f), force_add(
+                coriolis_times(B, load_column(r, PSID, i, c)),
+                momentum(Y, load_column(r, DADQ, i, c)))))
+            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+
+
+@kernel
+def about_com(r, columns, i, c, com):
+    """A column of forces or momenta, about the center of mass."""
+    return force_moved(scale(-1.0, com), load_force(r.work, columns_at(r, columns, i, c)))
+
+
+@kernel
+def recentered(f, shift, total):
+    """Correct f for the motion of the center that ``total`` refers to."""
+    return Force(f.linear, sub(f.angular, cross(shift, total.linear)))
+
+
+@kernel
+def centroidal_derivatives_kernel(r):
+    move_bodies(r)
+    force_columns(r)
+    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA))
+    com = store_com(r, Y.mass, Y.moment)
+    h = force_moved(scale(-1.0, com), load_force(r.work, offset(r, COMPOSITE_MOMENTUM)))
+    f = force_moved(scale(-1.0, com), load_force(r.work, offset(r, COMPOSITE_FORCE)))
+    store_spatial(r.work, offset(r, HG), h)
+    store_spatial(r.work, offset(r, DHG), f)
+    for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
+        clear_columns(r, columns)
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            Fa = about_com(r, DFDA, i, c, com)
+            shift = divided_by_mass(Fa.linear, Y.mass)
+            add_to_column(r, DH_DQ, k, recentered(about_com(r, DHDQ, i, c, com), shift, h))
+            add_to_column(r, DHDOT_DQ, k, recentered(about_com(r, DFDQ, i, c, com), shift, f))
+            add_to_column(r, DHDOT_DV, k, about_com(r, DFDV, i, c, com))
+            add_to_column(r, DHDOT_DA, k, Fa)
+    velocity_columns_in_world(r)
+    motions_in_world(r, DADQ, nallcolumns(r))
+    motions_in_world(r, OA, njoints(r) + 1)
+    for columns in (DFDA, DFDQ, DFDV, DHDQ):
+        forces_in_world(r, columns, nallcolumns(r))
+
+
+@kernel
+def com_velocity_derivatives_kernel(r):
+    set_relative(r)
+    for i in range(1, njoints(r) + 1):
+        Y = place_columns(r, i)
+        move_columns(r, i)
+        velocity_columns(r, i)
+        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, offset(r, COMPOSITE_MOMENTUM) + 6 * i,
+                      momentum(Y, load_motion(r.work, offset(r, OV) + 6 * i)))
+    clear_composites(r)
+    clear(r.work, offset(r, COMPOSITE_MOMENTUM), 6)
+    clear(r.work, offset(r, DVCOM_DQ), 3 * nv(r))
+    for i in range(njoints(r), 0, -1):
+        Y, h = composite_inertia(r, i), composite_force(r, COMPOSITE_MOMENTUM, i)
+        for c in range(ncolumns(r, i)):
+            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA))
+    store3(r.work, offset(r, VCOM),
+           divided_by_mass(load_force(r.work, offset(r, COMPOSITE_MOMENTUM)).linear, Y.mass))
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            dh = load_force(r.work, columns_at(r, DHDQ, i, c))
+            x = offset(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
+            store3(r.work, x, add(load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
+    velocity_columns_in_world(r)
+    forces_in_world(r, DHDQ, nallcolumns(r))
+
+
+_centroidal_derivatives = Algorithm(
+    "centroidal_derivatives", centroidal_derivatives_kernel, (Q, V, A),
+    (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
+    leaves=(HG, DHG, COM, MASS, DHDQ, DFDQ, DFDV, DFDA, J, DJ, PSID, DVDQ, DADQ, DADV, OV,
+            OA)).caller()
+_com_velocity_derivatives = Algorithm(
+    "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,),
+    leaves=(VCOM, DHDQ, J, DJ, PSID, DVDQ, DADV, OV)).caller()
+
+
+def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
+                           threads: int = 1) -> tuple[Array, Array, Array, Array]:
+    """Derivatives of the momentum about the center of mass and of its rate.
+
+    Carpentier and Mansard (2018); O(n). Gravity is not included. The link of a fixed base is
+    excluded. Also computes ``data.hg``, ``data.dhg``, ``data.com``, ``data.mass``, ``data.ov`` and
+    ``data.oa``, and, as columns expressed in the world at its origin: ``data.dHdq``, ``data.dFdq``,
+    ``data.dFdv``, ``data.dFda`` (derivatives of the momentum of each joint's subtree and of its
+    rate, without gravity), ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``, ``data.dAdq`` and
+    ``data.dAdv``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    dh_dq : (6, nv) ndarray
+        Derivative of the momentum (linear, angular); each column is along one velocity, in the
+        tangent space [kg m/s, kg m2/s per rad, m].
+    dhdot_dq : (6, nv) ndarray
+        Derivative of its rate with respect to configuration [N, N m per rad, m].
+    dhdot_dv : (6, nv) ndarray
+        Derivative of its rate with respect to velocity [N, N m per rad/s, m/s].
+    dhdot_da : (6, nv) ndarray
+        Derivative of its rate with respect to acceleration: the centroidal momentum matrix
+        [kg, kg m, kg m2].
+        All are about the center of mass, expressed in the root frame. For a single state,
+        ``data.dh_dq`` and so on; for a batch, new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dh_dq, dhdot_dq, dhdot_dv, dhdot_da = dyn_ros.centroidal_derivatives(model, data, q, v, a)
+    >>> np.allclose(dhdot_da, dyn_ros.ccrba(model, data, q, v)[0])
+    True
+    """
+    return _centroidal_derivatives(model, data, threads, q, v, a)
+
+
+def com_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                             threads: int = 1) -> Array:
+    """Derivative of the velocity of the center of mass with respect to configuration.
+
+    The linear part of dh_dq of ``centroidal_derivatives`` divided by the mass; O(n). Also computes
+    ``data.vcom``, ``data.dHdq``, ``data.J``, ``data.dJ``, ``data.psid``, ``data.dVdq``,
+    ``data.dAdv`` and ``data.ov``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (3, nv) ndarray
+        Each column is along one velocity, in the tangent space, and expressed in the root frame
+        [m/s per rad, m]. For a single state, ``data.dvcom_dq``; for a batch, a new array with a
+        leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dvcom_dq = dyn_ros.com_velocity_derivatives(model, data, q, v).copy()
+    >>> h = 1e-6
+    >>> after = dyn_ros.center_of_mass(model, data, q + h * a, v)[1].copy()
+    >>> before = dyn_ros.center_of_mass(model, data, q - h * a, v)[1]
+    >>> np.allclose(dvcom_dq @ a, (after - before) / (2 * h), atol=1e-8)
+    True
+    """
+    return _com_velocity_derivatives(model, data, threads, q, v)

@@ -1,0 +1,438 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Centers of mass, their velocities and accelerations, and Jacobians.
+
+All are expressed in the root frame; sums are about the first joint's origin (root_axes.py).
+"""
+from collections import namedtuple
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Force,
+    Motion,
+    add,
+    cross,
+    force_add,
+    force_cross,
+    force_moved,
+    load3,
+    load_motion,
+    momentum,
+    motion_moved,
+    scale,
+    store3,
+    sub,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
+from ...kernel.lanes import all_above, load, store
+from ...kernel.layout import (
+    clear,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+    parent,
+    zero_unless_input,
+)
+from ...kernel.types import Array, ArrayLike, Scalar
+from ...model.frames import joint_selector
+from ...model.model import Model
+from ..dynamics.composites import composite, place_bodies, sum_up
+from ..dynamics.crba import COMPOSITE, composite_column
+from ..kinematics.frames import first_joint
+from ..kinematics.root_axes import (
+    BODY_ACCELERATION,
+    BODY_VELOCITY,
+    ORIGIN,
+    add_column,
+    body_acceleration,
+    body_velocity,
+    from_parent,
+    place_body_relative,
+    position,
+    set_root_relative,
+)
+
+COM = field("com", (3,), "Center of mass, expressed in the world [m].")
+VCOM = field("vcom", (3,), "Velocity of the center of mass, expressed in the world [m/s].")
+ACOM = field("acom", (3,), "Acceleration of the center of mass, expressed in the world [m/s2].")
+MASS = field("mass", (), "Mass of all moving links [kg].")
+SUBTREE_COM = field("subtree_com", ("rows", 3), "Center of mass of each joint's subtree, "
+                                                "expressed in the world [m].")
+SUBTREE_VCOM = field("subtree_vcom", ("rows", 3), "Its velocity [m/s].")
+SUBTREE_ACOM = field("subtree_acom", ("rows", 3), "Its acceleration [m/s2].")
+SUBTREE_MASS = field("subtree_mass", ("rows",), "Its mass [kg].")
+JCOM = field("Jcom", ("nv", 3), "Jacobian of the center of mass, expressed in the world.",
+             transposed=True)
+SUBTREE_JCOM = field("subtree_Jcom", ("nv", 3), "The same for the subtree of one joint.",
+                     transposed=True)
+SUBTREE = field("_subtree", ("rows", 10))
+
+Bodies = namedtuple("Bodies", "mass moment momentum force")
+# kg; kg m; Force; Force: totals of all bodies, about the first joint's origin
+Subtree = namedtuple("Subtree", "mass moment momentum force")
+# kg; kg m about the joint's origin; kg m/s; N
+
+
+@kernel
+def sum_bodies(r):
+    """Outward pass: total mass, first moment, momentum and its rate of all bodies."""
+    set_root_relative(r)
+    zero = zero3(load(r.work, offset(r, ORIGIN)))
+    total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
+    for i in range(1, njoints(r) + 1):
+        Y = place_body_relative(r, i)
+        v = body_velocity(r, i)
+        a = body_acceleration(r, i, v)
+        p = position(r, i)
+        h = momentum(Y, v)
+        f = force_add(momentum(Y, a), force_cross(v, h))
+        total = Bodies(total.mass + Y.mass,
+                       add(total.moment, add(Y.moment, scale(Y.mass, p))),
+                       force_add(total.momentum, force_moved(p, h)),
+                       force_add(total.force, force_moved(p, f)))
+    return total
+
+
+@kernel
+def divided_by_mass(x, mass):
+    """x / mass, or zero without mass."""
+    s = 0.0 * mass
+    if all_above(mass, 0.0):
+        s = 1.0 / mass
+    return scale(s, x)
+
+
+@kernel
+def store_com(r, mass, moment):
+    """Store com and mass; return the center of mass relative to the first joint's origin."""
+    o = load3(r.work, offset(r, ORIGIN))
+    c = scale(-1.0, o)                              # without mass: the root's origin
+    if all_above(mass, 0.0):
+        c = divided_by_mass(moment, mass)
+    store3(r.work, offset(r, COM), add(o, c))
+    store(r.work, offset(r, MASS), mass)
+    return c
+
+
+@kernel
+def center_of_mass_kernel(r):
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
+    bodies = sum_bodies(r)
+    store_com(r, bodies.mass, bodies.moment)
+    store3(r.work, offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
+    store3(r.work, offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
+
+
+# --- subtrees
+
+@kernel
+def load_subtree(r, i):
+    k = offset(r, SUBTREE) + 10 * i
+    return Subtree(load(r.work, k), load3(r.work, k + 1), load3(r.work, k + 4),
+                   load3(r.work, k + 7))
+
+
+@kernel
+def store_subtree(r, i, total):
+    k = offset(r, SUBTREE) + 10 * i
+    store(r.work, k, total.mass)
+    store3(r.work, k + 1, total.moment)
+    store3(r.work, k + 4, total.momentum)
+    store3(r.work, k + 7, total.force)
+
+
+@kernel
+def place_subtrees(r):
+    """Outward pass: quantities of each body, about its joint's origin."""
+    set_root_relative(r)
+    for i in range(1, njoints(r) + 1):
+        Y = place_body_relative(r, i)
+        v = body_velocity(r, i)
+        a = body_acceleration(r, i, v)
+        h = momentum(Y, v)
+        f = force_add(momentum(Y, a), force_cross(v, h))
+        store_subtree(r, i, Subtree(Y.mass, Y.moment, h.linear, f.linear))
+
+
+@kernel
+def sum_subtrees(r):
+    """Inward pass: sums over the bodies of each subtree."""
+    for i in range(njoints(r), 0, -1):
+        p = parent(r, i)
+        if p > 0:
+            child, total = load_subtree(r, i), load_subtree(r, p)
+            moment = add(child.moment, scale(child.mass, from_parent(r, i)))
+            store_subtree(r, p, Subtree(
+                total.mass + child.mass, add(total.moment, moment),
+                add(total.momentum, child.momentum), add(total.force, child.force)))
+
+
+@kernel
+def subtree_centers_kernel(r):
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
+    place_subtrees(r)
+    sum_subtrees(r)
+    for i in range(1, njoints(r) + 1):
+        m, moment, h, f = load_subtree(r, i)
+        v = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * i)
+        a = load_motion(r.work, offset(r, BODY_ACCELERATION) + 6 * i)
+        c, vc = zero3(m), v.linear                  # without mass: the joint's origin
+        ac = add(a.linear, cross(v.angular, v.linear))
+        if all_above(m, 0.0):
+            c, vc, ac = divided_by_mass(moment, m), divided_by_mass(h, m), divided_by_mass(f, m)
+        origin = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
+        store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(origin, c))
+        store3(r.work, offset(r, SUBTREE_VCOM) + 3 * i, vc)
+        store3(r.work, offset(r, SUBTREE_ACOM) + 3 * i, ac)
+        store(r.work, offset(r, SUBTREE_MASS) + i, m)
+
+
+# --- Jacobians
+
+@kernel
+def add_to_column(r, field, k, x):
+    for n in range(3):
+        increase(r.work, offset(r, field) + 3 * k + n, x[n])
+
+
+@kernel
+def subtree_columns(r, i, mass, jacobian):
+    """Columns of a joint inside the subtree: the momentum of its part divided by the mass."""
+    Y = composite(r, i)
+    for c in range(ncolumns(r, i)):
+        F = composite_column(r, i, c, Y)
+        add_to_column(r, jacobian, idx_v(r, i) + c, divided_by_mass(F.linear, mass))
+
+
+@kernel
+def ancestor_columns(r, i, p, jacobian):
+    """Columns of an ancestor: the velocity of the point at p from the first joint's origin."""
+    zero = zero3(p[0])
+    for c in range(ncolumns(r, i)):
+        S = add_column(r, i, c, Motion(zero, zero), 1.0)
+        u = motion_moved(sub(p, position(r, i)), S).linear
+        add_to_column(r, jacobian, idx_v(r, i) + c, u)
+
+
+@kernel
+def com_jacobian_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    clear(r.work, offset(r, JCOM), 3 * nv(r))
+    for i in range(1, njoints(r) + 1):
+        subtree_columns(r, i, composite(r, 0).mass, JCOM)
+
+
+@kernel
+def subtree_com_jacobian_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    clear(r.work, offset(r, SUBTREE_JCOM), 3 * nv(r))
+    first = first_joint(r)
+    Y = composite(r, first)
+    i = first + 1
+    while i <= njoints(r) and parent(r, i) >= first:    # depth first: a subtree is one range
+        subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
+        i = i + 1
+    p = add(position(r, first), divided_by_mass(Y.moment, Y.mass))
+    i = first
+    while i > 0:
+        ancestor_columns(r, i, p, SUBTREE_JCOM)
+        i = parent(r, i)
+
+
+_com = Algorithm("center_of_mass", center_of_mass_kernel, (Q, V, A), (COM, VCOM, ACOM, MASS),
+                 optional=(V, A)).caller()
+_subtrees = Algorithm("subtree_centers_of_mass", subtree_centers_kernel, (Q, V, A),
+                      (SUBTREE_COM, SUBTREE_VCOM, SUBTREE_ACOM, SUBTREE_MASS),
+                      optional=(V, A)).caller()
+_jacobian = Algorithm("com_jacobian", com_jacobian_kernel, (Q,), (JCOM,)).caller()
+_subtree_jacobian = Algorithm("subtree_com_jacobian", subtree_com_jacobian_kernel, (Q,),
+                              (SUBTREE_JCOM,), options=(FRAME, REFERENCE_FRAME)).caller()
+
+
+def center_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                   a: ArrayLike | None = None, *,
+                   threads: int = 1) -> tuple[Array, Array, Array, Scalar]:
+    """Center of mass of all moving links, its velocity and acceleration.
+
+    Sums over the bodies, Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n).
+    The link of a fixed base is excluded.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
+        default.
+    a : (nv,) or (B, nv) array_like, optional
+        Acceleration [rad/s2, m/s2]. Zero by default.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    com, vcom, acom : (3,) ndarray
+        Position [m], velocity [m/s] and acceleration [m/s2], expressed in the world; acom is the
+        rate of vcom and does not include gravity. Zeros if the robot has no mass. For a single
+        state, ``data.com`` and so on; for a batch, new arrays with a leading batch axis.
+    mass : float, or (B,) ndarray
+        [kg].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> com, vcom, acom, mass = dyn_ros.center_of_mass(model, data, q, v, a)
+    >>> print(com.round(3), round(mass, 2))
+    [-0.056  0.001  0.569] 15.6
+    """
+    return _com(model, data, threads, q, v, a)
+
+
+def subtree_centers_of_mass(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                            a: ArrayLike | None = None, *,
+                            threads: int = 1) -> tuple[Array, Array, Array, Array]:
+    """Center of mass of each joint's subtree, its velocity and acceleration.
+
+    The subtree of a joint consists of its body and all descendants. Sums over the bodies,
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). All results are
+    expressed in the world, unlike Pinocchio's ``data.com[j]``, ``vcom[j]`` and ``acom[j]``, which
+    are expressed in the frame of joint j.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
+        default.
+    a : (nv,) or (B, nv) array_like, optional
+        Acceleration [rad/s2, m/s2]. Zero by default.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    com, vcom, acom : (njoints, 3) ndarray
+        Position [m], velocity [m/s] and acceleration without gravity [m/s2]. The center of mass of
+        a massless subtree is defined as its joint's origin.
+    mass : (njoints,) ndarray
+        [kg].
+        For a single state, ``data.subtree_com`` and so on; for a batch, new arrays with a leading
+        batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The subtree of the first joint is the whole arm:
+
+    >>> com, vcom, acom, mass = dyn_ros.subtree_centers_of_mass(model, data, q)
+    >>> first = com[0].copy()
+    >>> np.allclose(first, dyn_ros.center_of_mass(model, data, q)[0])
+    True
+    """
+    return _subtrees(model, data, threads, q, v, a)
+
+
+def com_jacobian(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+    """Jacobian of the center of mass: vcom = Jcom v.
+
+    Computed from composite inertias, Orin, Goswami and Lee, "Centroidal dynamics of a humanoid
+    robot" (2013): the linear rows of the centroidal momentum matrix divided by the mass; O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (3, nv) ndarray
+        Expressed in the world [m/rad, 1]. For a single state, ``data.Jcom``; for a batch, a new
+        array with a leading batch axis. Zeros if the robot has no mass.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Jcom = dyn_ros.com_jacobian(model, data, q).copy()
+    >>> np.allclose(Jcom @ v, dyn_ros.center_of_mass(model, data, q, v)[1])
+    True
+    """
+    return _jacobian(model, data, threads, q)
+
+
+def subtree_com_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int, *,
+                         threads: int = 1) -> Array:
+    """Jacobian of the center of mass of one joint's subtree: subtree_vcom[joint] = J v.
+
+    A joint in the subtree moves part of its mass; an ancestor moves the center of mass as a point
+    fixed to the subtree. O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    joint : str or int
+        Name or index in ``model.joint_names`` of the joint at the root of the subtree.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (3, nv) ndarray
+        Expressed in the world [m/rad, 1]. For a single state, ``data.subtree_Jcom``; for a batch, a
+        new array with a leading batch axis. The center of mass of a massless subtree is defined as
+        its joint's origin.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint (lists the valid ones); names the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> elbow = model.joint_names[3]
+    >>> J = dyn_ros.subtree_com_jacobian(model, data, q, elbow).copy()
+    >>> np.allclose(J @ v, dyn_ros.subtree_centers_of_mass(model, data, q, v)[1][3])
+    True
+    """
+    return _subtree_jacobian(model, data, threads, joint_selector(model, joint, 0), q)

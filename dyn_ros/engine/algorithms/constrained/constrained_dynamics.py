@@ -1,0 +1,184 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Constrained dynamics in terms of classical accelerations of frames."""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Motion,
+    add,
+    cross,
+    load3,
+    load_motion,
+    motion_moved,
+    power,
+    rotate,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import ALPHA, BETA, CONSTRAINTS, DESIRED, DIRECTIONS, F_EXT, TAU_IN, Q, V
+from ...kernel.lanes import load, store
+from ...kernel.layout import nconstraints, offset, zero_unless_input
+from ...kernel.types import ArrayLike
+from ...model.model import Model
+from ..dynamics.aba import LINK_ACCELERATION
+from ..kinematics.root_axes import BODY_VELOCITY
+from .constraints import (
+    ConstrainedMotion,
+    Frames,
+    Priority,
+    Singularity,
+    as_motion,
+    constraint_table,
+    nruns,
+    run_axes,
+    run_start,
+    run_stop,
+    tip_joint,
+    tip_translation,
+)
+from .vereshchagin import (
+    RESULTS,
+    solve_constrained,
+    solve_constrained_projected,
+    sweep_outward,
+    sweep_outward_projected,
+    unit_force,
+)
+
+
+@kernel
+def turn_directions(r, n):
+    """alpha of run n: its directions, expressed in the root frame."""
+    R, m = run_axes(r, n), nconstraints(r)
+    for k in range(run_start(r, n), run_stop(r, n)):
+        for part in range(2):
+            a = k + 3 * part * m
+            d, s = offset(r, DIRECTIONS) + a, offset(r, ALPHA) + a
+            x = rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
+            for c in range(3):
+                store(r.work, s + c * m, x[c])
+
+
+@kernel
+def make_spatial(r, n):
+    """beta of run n: the desired accelerations, including that of the root, as spatial ones.
+
+    A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
+    acceleration (a + w x v, b).
+    """
+    v = motion_moved(tip_translation(r, n),
+                     load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * tip_joint(r, n)))
+    against_gravity = load3(r.work, offset(r, LINK_ACCELERATION))
+    shift = Motion(add(against_gravity, cross(v.linear, v.angular)), zero3(v.linear[0]))
+    for k in range(run_start(r, n), run_stop(r, n)):
+        store(r.work, offset(r, BETA) + k,
+              load(r.work, offset(r, DESIRED) + k) + power(unit_force(r, k), shift))
+
+
+@kernel
+def set_constraints(r):
+    """Compute alpha and beta, after ``sweep_outward``."""
+    zero_unless_input(r, DESIRED)
+    for n in range(nruns(r)):
+        turn_directions(r, n)
+        make_spatial(r, n)
+
+
+@kernel
+def constrained_dynamics_kernel(r):
+    zero_unless_input(r, TAU_IN)
+    sweep_outward(r)
+    set_constraints(r)
+    solve_constrained(r)
+
+
+@kernel
+def projected_constrained_dynamics_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    zero_unless_input(r, TAU_IN)
+    sweep_outward_projected(r)
+    set_constraints(r)
+    solve_constrained_projected(r)
+
+
+_constrained_dynamics = Algorithm(
+    "constrained_dynamics", constrained_dynamics_kernel,
+    (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT), RESULTS,
+    optional=(DESIRED, TAU_IN, F_EXT), options=(CONSTRAINTS,),
+    coupled=projected_constrained_dynamics_kernel).caller(make=as_motion)
+
+
+def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: Frames,
+                         directions: ArrayLike, accelerations: ArrayLike | None = None,
+                         tau: ArrayLike | None = None,
+                         f_ext: ArrayLike | dict[str, ArrayLike] | None = None, *,
+                         axes: Frames | None = None, singularity: Singularity = "relative",
+                         tolerance: float | None = None, priority: Priority = "constraint",
+                         threads: int = 1) -> ConstrainedMotion:
+    """Compute motion and torques for desired accelerations of frames, by default zero.
+
+    Like ``vereshchagin``, but with classical accelerations, which do not include gravity: a frame
+    with acceleration 0 along all directions keeps its velocity, or stays at rest.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    frame : str or int, or sequence of these
+        The constrained frame, by name or index; or one for each direction. Any frame that a joint
+        moves.
+    directions : (6, m) or (B, 6, m) array_like
+        The columns are the constrained directions (linear, angular) at the frame's origin:
+        ``numpy.eye(6)`` constrains the whole pose, ``numpy.eye(6)[:, :3]`` the position. At most 36
+        columns, and 6 per frame.
+    accelerations : (m,) or (B, m) array_like, optional
+        Desired acceleration along each direction [m/s2, rad/s2]. Default: zeros.
+    tau : (nv,) or (B, nv) array_like, optional
+        Joint torques and forces that are applied in any case [N m, N]. Default: zeros.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
+        expressed in it; or as an array as for ``aba``.
+    axes : str or int, or sequence of these, optional
+        Frame in which the directions are expressed, such as the constrained frame; or one for each
+        direction. Default: the root frame.
+    singularity, tolerance, priority, threads
+        As in ``vereshchagin``.
+
+    Returns
+    -------
+    ConstrainedMotion
+        As for ``vereshchagin``. The torques to send are ``tau`` plus
+        ``constraint_generalized_forces``. The constraints act on a frame with the wrench
+        ``-directions @ nu``.
+
+    Raises
+    ------
+    ValueError
+        As for ``vereshchagin``, or an unknown frame in ``axes`` or ``f_ext``.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    Hold the position of the tool while the rest of the arm falls:
+
+    >>> motion = dyn_ros.constrained_dynamics(model, data, q, 0.0 * v, "tool", np.eye(6)[:, :3])
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> np.allclose(J[:3] @ motion.ddq, 0.0)
+    True
+    >>> send = motion.constraint_generalized_forces           # torques for the motors
+    >>> np.allclose(dyn_ros.aba(model, data, q, 0.0 * v, send), motion.ddq)
+    True
+    """
+    table, directions = constraint_table(model, data, "frame", frame, axes,
+                                         ("directions", directions), singularity, tolerance,
+                                         priority)
+    if isinstance(f_ext, dict):
+        f_ext = model.external_forces(f_ext)
+    return _constrained_dynamics(model, data, threads, table, q, v, directions,
+                                 accelerations, tau, f_ext)

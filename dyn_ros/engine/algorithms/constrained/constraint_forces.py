@@ -1,0 +1,312 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Constraint forces by elimination along the tree, for ``vereshchagin`` and contacts.
+
+Popov, Vereshchagin and Zenkevich (1978), Vereshchagin (1989). A constraint is a unit force on a
+body, or on two; the inward sweep propagates it to the root. With the inertia matrix M = U D U', U
+upper triangular, it computes the columns of U^-1 J', where the rows of J are the constraints, and
+the diagonal D. Then J M^-1 J' = (U^-1 J')' D^-1 (U^-1 J').
+
+The forces of adjacent constraints are propagated together, as a vector.
+"""
+from ...kernel.algebra import (
+    Force,
+    force_add,
+    force_moved,
+    force_scale,
+    force_sub,
+    load_force,
+    load_inertia,
+    load_motion,
+    momentum,
+    motion_add,
+    motion_moved,
+    power,
+    store_spatial,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import TAU_IN, field
+from ...kernel.lanes import (
+    LANES,
+    holds_lanes,
+    lift,
+    load,
+    load_simd,
+    simd_width,
+    sqrt,
+    store,
+    store_simd,
+)
+from ...kernel.layout import (
+    clear,
+    coupled,
+    idx_v,
+    increase,
+    ncolumns,
+    nconstraints,
+    njoints,
+    nv,
+    offset,
+    parent,
+    velocity_end,
+    velocity_parent,
+)
+from ..dynamics.aba import BIAS, BIAS_FORCE, BIAS_TORQUE, DDQ, DINV, LINK_ACCELERATION, U
+from ..dynamics.crba import COMPOSITE
+from ..dynamics.factor import pivot, solve_inward, solve_outward
+from ..kinematics.root_axes import add_column, dot_column, from_parent
+from .products import rows_of
+from .semidefinite import WIDTH, absolute, clear_rows
+
+UNIT_FORCES = field("_unit_forces", (6, WIDTH))     # about the origin of a joint; a column each
+TRUNK_FORCES = field("_trunk_forces", (6, WIDTH))   # where all come together
+ELIMINATED = field("_eliminated", ("nv", WIDTH))    # U^-1 J'
+EXCESS = field("_excess", ("constraints",))         # error of the free motion
+SCALED = field("_scaled", ("nv", WIDTH))            # the same times D^-1/2
+COUPLING = field("_coupling", (WIDTH, WIDTH))       # J M^-1 J'; rows are written by threes
+COLUMN = field("_column", ("nv",))
+FORCE = field("_force_root", ("rows", 6))
+
+
+@kernel
+def store_unit_force(r, k, f):
+    """Store the unit force of constraint k, about the origin of the joint that it acts on."""
+    a = offset(r, UNIT_FORCES) + k
+    for x in range(3):
+        store(r.work, a + WIDTH * x, f.linear[x])
+        store(r.work, a + WIDTH * (3 + x), f.angular[x])
+
+
+@kernel
+def load_unit_forces(r, forces, k, count):
+    a = forces + k
+    return Force((load_simd(r.work, a, count), load_simd(r.work, a + WIDTH, count),
+                  load_simd(r.work, a + 2 * WIDTH, count)),
+                 (load_simd(r.work, a + 3 * WIDTH, count),
+                  load_simd(r.work, a + 4 * WIDTH, count),
+                  load_simd(r.work, a + 5 * WIDTH, count)))
+
+
+@kernel
+def add_to_trunk(r, k, count, f):
+    """Add unit forces to those that reach the trunk."""
+    for x in range(3):
+        a = offset(r, TRUNK_FORCES) + WIDTH * x + k
+        increase_simd(r, a, count, f.linear[x])
+        increase_simd(r, a + 3 * WIDTH, count, f.angular[x])
+
+
+@kernel
+def increase_simd(r, k, count, x):
+    store_simd(r.work, k, count, load_simd(r.work, k, count) + x)
+
+
+@kernel
+def propagate(r, forces, joint, end, start, stop, eliminating, moving):
+    """Propagate the unit forces of constraints ``start`` to ``stop`` from a joint to another one.
+
+    Each joint stores its component, and the rest is propagated to the parent; if eliminating, what
+    reaches the end, unless it is the root, is added to the forces on the trunk. If moving, the
+    excess is increased by the power of the forces on the bias accelerations.
+    """
+    X_, b_ = offset(r, ELIMINATED), offset(r, EXCESS)
+    for k in range(start, stop, simd_width(r.work)):
+        count = stop - k
+        f = load_unit_forces(r, forces, k, count)
+        b = load_simd(r.work, b_ + k, count) if moving else lift(0.0, f.linear[0])
+        i = joint
+        while i > end:
+            for c in range(ncolumns(r, i) - 1, -1, -1):
+                j = idx_v(r, i) + c
+                x = dot_column(r, i, c, f)
+                increase_simd(r, X_ + WIDTH * j + k, count, x)
+                if eliminating:
+                    f = force_sub(f, force_scale(x * load(r.work, offset(r, DINV) + j),
+                                                 load_force(r.work, offset(r, U) + 6 * j)))
+            if moving:
+                b = b + power(f, load_motion(r.work, offset(r, BIAS) + 6 * i))
+            f = force_moved(from_parent(r, i), f)
+            i = parent(r, i)
+        if eliminating and end > 0:
+            add_to_trunk(r, k, count, f)
+        if moving:
+            last = load_motion(r.work, offset(r, LINK_ACCELERATION))
+            if end == 0:
+                b = b + power(f, last)
+            store_simd(r.work, b_ + k, count, b)
+
+
+@kernel
+def clear_eliminated(r):
+    clear_rows(r, nv(r), nconstraints(r), offset(r, ELIMINATED))
+
+
+# --- with the factor of M, if mimic joints couple branches
+
+@kernel
+def transmit_inward(r, tau):
+    """tau <- S' f, with f the sum of the forces on the bodies of each subtree."""
+    clear(r.work, tau, nv(r))
+    f_ = offset(r, FORCE)
+    for i in range(njoints(r), 0, -1):
+        f = load_force(r.work, f_ + 6 * i)
+        for c in range(ncolumns(r, i)):
+            increase(r.work, tau + idx_v(r, i) + c, dot_column(r, i, c, f))
+        p = f_ + 6 * parent(r, i)
+        store_spatial(r.work, p, force_add(load_force(r.work, p),
+                                           force_moved(from_parent(r, i), f)))
+
+
+@kernel
+def eliminate_projected(r):
+    """U^-1 (tau - nle) and D from the factor of M, and bias accelerations of all bodies."""
+    a_, f_ = offset(r, LINK_ACCELERATION), offset(r, FORCE)
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, offset(r, BIAS) + 6 * i))
+        Y = load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_spatial(r.work, f_ + 6 * i, force_add(
+            load_force(r.work, offset(r, BIAS_FORCE) + 6 * i), momentum(Y, a)))
+    transmit_inward(r, offset(r, BIAS_TORQUE))
+    for k in range(nv(r)):
+        store(r.work, offset(r, BIAS_TORQUE) + k,
+              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, BIAS_TORQUE) + k))
+    solve_inward(r, offset(r, BIAS_TORQUE))
+    store_pivots(r)
+
+
+@kernel
+def store_pivots(r):
+    for k in range(nv(r)):
+        store(r.work, offset(r, DINV) + k, 1.0 / pivot(r, k))
+
+
+@kernel
+def eliminate_columns(r):
+    """U^-1 J' from J', column by column."""
+    X, x = offset(r, ELIMINATED), offset(r, COLUMN)
+    for k in range(nconstraints(r)):
+        for j in range(nv(r)):
+            store(r.work, x + j, load(r.work, X + WIDTH * j + k))
+        solve_inward(r, x)
+        for j in range(nv(r)):
+            store(r.work, X + WIDTH * j + k, load(r.work, x + j))
+
+
+@kernel
+def accelerate_projected(r):
+    """ddq from the factor of M, then body accelerations."""
+    a_ = offset(r, LINK_ACCELERATION)
+    for k in range(nv(r)):
+        store(r.work, offset(r, DDQ) + k, load(r.work, offset(r, BIAS_TORQUE) + k))
+    solve_outward(r, offset(r, DDQ))
+    for i in range(1, njoints(r) + 1):
+        a = motion_add(motion_moved(from_parent(r, i), load_motion(r.work, a_ + 6 * parent(r, i))),
+                       load_motion(r.work, offset(r, BIAS) + 6 * i))
+        for c in range(ncolumns(r, i)):
+            a = add_column(r, i, c, a, load(r.work, offset(r, DDQ) + idx_v(r, i) + c))
+        store_spatial(r.work, a_ + 6 * i, a)
+
+
+# --- the system of the constraint forces
+
+@kernel
+def last_velocity(r, i):
+    """The velocity from which the path from joint i to the root starts."""
+    return nv(r) - 1 if coupled(r) else idx_v(r, i) + ncolumns(r, i) - 1
+
+
+@kernel
+def is_common(r, j, other):
+    """Whether velocity j also moves the body that velocity ``other`` moves; -1: no body."""
+    return j <= other and other < velocity_end(r, j)
+
+
+@kernel
+def scale_eliminated(r):
+    """D^-1/2 U^-1 J', which makes J M^-1 J' symmetric to the last bit."""
+    X, Y = offset(r, ELIMINATED), offset(r, SCALED)
+    for j in range(nv(r)):
+        s = sqrt(absolute(load(r.work, offset(r, DINV) + j)))
+        for k in range(0, nconstraints(r), simd_width(r.work)):
+            at = WIDTH * j + k
+            store_simd(r.work, Y + at, LANES, s * load_simd(r.work, X + at, LANES))
+
+
+@kernel
+def add_three(total, a, x):
+    """total + a x, for three numbers each."""
+    return total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x
+
+
+@kernel
+def add_path(r, x, y, A, B, count, first, other):
+    """Add three rows of A B to two vectors of columns, for the velocities of a path.
+
+    The path starts at velocity ``first`` and ends at the root, or where it meets that of velocity
+    ``other``, if that is not -1. A is transposed.
+    """
+    j = first
+    while j >= 0 and not is_common(r, j, other):
+        k, d, b = A.start + A.step * j, A.across, B.start + B.step * j
+        a = (load(r.work, k), load(r.work, k + d), load(r.work, k + 2 * d))
+        x = add_three(x, a, load_simd(r.work, b, count))
+        y = add_three(y, a, load_simd(r.work, b + simd_width(r.work), count - simd_width(r.work)))
+        j = velocity_parent(r, j)
+    return x, y
+
+
+@kernel
+def product_along(r, A, B, count, first, second):
+    """Three rows of A B in two vectors of columns, for the velocities of one or two bodies."""
+    zero = lift(0.0, load_simd(r.work, B.start, count))
+    x = (zero, zero, zero)
+    x, y = add_path(r, x, x, A, B, count, first, -1)
+    return add_path(r, x, y, A, B, count, second, first)
+
+
+@kernel
+def couple(r, start, stop, first, second):
+    """Rows of J M^-1 J' whose constraints act on the bodies that two velocities move, or -1.
+
+    In a batch, only those left of the diagonal, and the others by symmetry.
+    """
+    m, C, Y, some = nconstraints(r), offset(r, COUPLING), offset(r, SCALED), simd_width(r.work)
+    for k in range(start, stop, 3):
+        for i in range(0, stop if holds_lanes(r.work) else m, 2 * some):
+            x, y = product_along(r, rows_of(Y + k, WIDTH), rows_of(Y + i, WIDTH), 2 * LANES,
+                                 first, second)
+            for t in range(3):
+                row = C + WIDTH * (k + t) + i
+                store_simd(r.work, row, LANES, x[t])
+                if i + some < m:
+                    store_simd(r.work, row + some, LANES, y[t])
+                if holds_lanes(r.work) and k + t < m:
+                    store_simd(r.work, C + WIDTH * i + k + t, 1, x[t])
+                    if i + some < m:
+                        store_simd(r.work, C + WIDTH * (i + some) + k + t, 1, y[t])
+
+
+@kernel
+def add_free_motion(r, torque):
+    """Add J M^-1 tau to the excess, with U^-1 tau at the offset ``torque``."""
+    m, b, X = nconstraints(r), offset(r, EXCESS), offset(r, ELIMINATED)
+    for k in range(0, m, simd_width(r.work)):
+        total = load_simd(r.work, b + k, m - k)
+        for j in range(nv(r)):
+            x = load(r.work, offset(r, DINV) + j) * load(r.work, torque + j)
+            total = total + x * load_simd(r.work, X + WIDTH * j + k, LANES)
+        store_simd(r.work, b + k, m - k, total)
+
+
+@kernel
+def eliminated_times(r, x, y, s):
+    """y <- s U^-1 J' x for the numbers of the constraints at offset x."""
+    zero = lift(0.0, load(r.work, offset(r, DINV)))
+    for j in range(nv(r)):
+        total = zero
+        for k in range(nconstraints(r)):
+            total = total + load(r.work, x + k) * load(r.work,
+                                                       offset(r, ELIMINATED) + WIDTH * j + k)
+        store(r.work, y + j, s * total)

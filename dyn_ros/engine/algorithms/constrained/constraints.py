@@ -1,0 +1,247 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a constrained call: tips, policy, priority.
+
+They are stored in a table of integers, which is created once for each combination and cached in
+``Data``. The address of the table is an option of the call and holds the table in memory, also
+in a part of a batch that runs on after Ctrl-C. Consecutive constraints on the same tip form a run.
+"""
+import contextlib
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...kernel.algebra import load9, product, rotate
+from ...kernel.compiler import kernel
+from ...kernel.fields import CONSTRAINTS
+from ...kernel.lanes import floats_at, integers_at, load
+from ...kernel.layout import frame_parent, frame_placement, offset, option
+from ...kernel.types import Array, Scalar
+from ...model.frames import frame_number
+from ...model.inputs import as_array, finite_array, require_model
+from ..kinematics.root_axes import ROTATION
+from .semidefinite import ABSOLUTE, DAMPED, RELATIVE
+
+POLICY, TOLERANCE, OPPOSED, NRUNS, RUNS = range(5)
+TIP, AXES, STOP = range(3)                          # of a run: frames, index of the next constraint
+RUN = 3
+EXTERNAL, FEEDFORWARD = 1, 2                        # bits of OPPOSED
+ROOT_AXES = -1
+
+POLICIES = {  # name -> number, default tolerance
+    "relative": (RELATIVE, 1e-12), "absolute": (ABSOLUTE, 1e-14), "damped": (DAMPED, 1e-6)}
+PRIORITIES = {  # name -> what the constraints oppose
+    "constraint": EXTERNAL | FEEDFORWARD, "external_force": FEEDFORWARD, "feedforward": EXTERNAL,
+    "equal": 0}
+MOST_PER_TIP = 6
+Frames: TypeAlias = str | int | Sequence[str | int]
+Singularity: TypeAlias = Literal["relative", "absolute", "damped"]
+Priority: TypeAlias = Literal["constraint", "external_force", "feedforward", "equal"]
+_KEPT = 64                                          # tables that a Data keeps
+
+
+@kernel
+def setting(r, k):
+    """Integer k of the table."""
+    return load(integers_at(option(r, CONSTRAINTS)), k)
+
+
+@kernel
+def tolerance(r):
+    return load(floats_at(option(r, CONSTRAINTS)), TOLERANCE)
+
+
+@kernel
+def nruns(r):
+    return setting(r, NRUNS)
+
+
+@kernel
+def run_start(r, n):
+    return setting(r, RUNS + RUN * (n - 1) + STOP) if n > 0 else 0
+
+
+@kernel
+def run_stop(r, n):
+    return setting(r, RUNS + RUN * n + STOP)
+
+
+@kernel
+def tip_joint(r, n):
+    """The joint that moves the tip of run n."""
+    return frame_parent(r, setting(r, RUNS + RUN * n + TIP))
+
+
+@kernel
+def tip_translation(r, n):
+    """From that joint's origin to that of the tip, expressed in the root frame."""
+    R = load9(r.work, offset(r, ROTATION) + 9 * tip_joint(r, n))
+    return rotate(R, frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
+
+
+@kernel
+def run_axes(r, n):
+    """Rotation from the frame of the directions of run n to the root frame."""
+    f = setting(r, RUNS + RUN * n + AXES)
+    if f == ROOT_AXES:
+        return load9(r.work, offset(r, ROTATION))
+    R = load9(r.work, offset(r, ROTATION) + 9 * frame_parent(r, f))
+    return product(R, frame_placement(r, f).rotation)
+
+
+class ConstrainedMotion(NamedTuple):
+    """The result of ``vereshchagin`` and ``constrained_dynamics``.
+
+    For a single state, the arrays are views of ``Data``, which the next call overwrites; for a
+    batch, new arrays with a leading batch axis. J is the Jacobian of the tips, alpha the matrix
+    of unit constraint forces, and M = U D U' the inertia matrix with U unit upper triangular.
+
+    Attributes
+    ----------
+    ddq : (nv,) ndarray
+        Joint accelerations [rad/s2, m/s2].
+    nu : (m,) ndarray
+        Lagrange multipliers: the constraints act on their tips with -alpha nu [N, N m].
+    constraint_torques : (nv,) ndarray
+        KDL's result, U^-1 (-J' alpha nu); do not send it to the joints.
+    total_torque : (nv,) ndarray
+        KDL's result, D ddq; not a generalized force either.
+    constraint_generalized_forces : (nv,) ndarray
+        -J' alpha nu, the torques to send to the joints: together with the feed-forward torques,
+        they produce ``ddq`` in the robot without constraints [N m, N].
+    link_accelerations : (njoints, 6) ndarray
+        Spatial acceleration of each joint's body, including the acceleration of the root,
+        expressed in the root frame at the joint's origin [m/s2, rad/s2].
+    rank : int
+        Number of independent constraints; a (B,) array for a batch.
+    """
+
+    ddq: Array
+    nu: Array
+    constraint_torques: Array
+    total_torque: Array
+    constraint_generalized_forces: Array
+    link_accelerations: Array
+    rank: Scalar
+
+
+def as_motion(results: Sequence) -> ConstrainedMotion:
+    """Convert the results of a kernel to the public result."""
+    ddq, nu, constraint, total, forces, accelerations, rank = results
+    return ConstrainedMotion(ddq, nu, constraint, total, forces, accelerations,
+                             rank.astype(int) if isinstance(rank, np.ndarray) else int(rank))
+
+
+class ConstraintTable(int):
+    """The address of the integers that a kernel reads; who has it holds them in memory."""
+
+    numbers: NDArray[np.int64]
+
+
+def _choice(name, value, known):
+    try:
+        return known[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"{name}: expected {', '.join(map(repr, known))}, "
+                         f"got {value!r:.80}") from None
+
+
+def moving_index(model, name, frame):
+    index = frame_number(model, frame, name)
+    if model.tree.frames[index].parent < 0:
+        moving = (known.name for known in model.tree.frames if known.parent >= 0)
+        raise ValueError(f"{name}: no joint moves {frame!r}; available: "
+                         + ", ".join(moving))
+    return index
+
+
+def _for_each(name, frames, m):
+    """Return a frame for each of m constraints."""
+    if not isinstance(frames, tuple):
+        return [frames] * m
+    if len(frames) != m:
+        raise ValueError(f"{name}: expected one frame, or one for each of the {m} constraints, "
+                         f"got {len(frames)}")
+    return frames
+
+
+def table(model, name, tip, axes, m, singularity, tolerance, priority):
+    """Build the table of options for a kernel.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        Name of the argument ``tip``, for error messages.
+    tip, axes : str or int or tuple of these
+        Frames, one for all constraints or one for each. None is the root frame.
+    m : int
+        Number of constraints.
+    singularity, tolerance, priority
+        As in ``vereshchagin``.
+
+    Returns
+    -------
+    (n,) ndarray of int64
+        The tolerance is stored as a float64.
+
+    Raises
+    ------
+    ValueError
+        An unknown name (lists the valid ones), or too many constraints.
+    """
+    policy, usual = _choice("singularity", singularity, POLICIES)
+    opposed = _choice("priority", priority, PRIORITIES)
+    if tolerance is not None and tolerance < 0.0:
+        raise ValueError(f"tolerance: expected a number >= 0, got {tolerance}")
+    tips = [moving_index(model, name, frame) for frame in _for_each(name, tip, m)]
+    turns = [ROOT_AXES if frame is None else frame_number(model, frame, "axes")
+             for frame in _for_each("axes", axes, m)]
+    runs: list[tuple[int, ...]] = []
+    for k, run in enumerate(zip(tips, turns)):
+        if tips.count(run[TIP]) > MOST_PER_TIP:
+            raise ValueError(f"{name}: expected at most {MOST_PER_TIP} constraints on a tip, got "
+                             f"{tips.count(run[TIP])} on {model.frame_names[run[TIP]]!r}")
+        if runs and runs[-1][:STOP] == run:
+            runs.pop()
+        runs.append((*run, k + 1))
+    numbers = np.array([policy, 0, opposed, len(runs), *np.ravel(runs)], np.int64)
+    numbers[TOLERANCE:TOLERANCE + 1].view(np.float64)[0] = usual if tolerance is None else tolerance
+    return numbers
+
+
+def _hashable(frames):
+    """Convert several frames to a tuple."""
+    if isinstance(frames, str):
+        return frames
+    try:
+        return tuple(frames)
+    except TypeError:                               # one index, or None
+        return frames
+
+
+def constraint_table(model, data, name, tip, axes, directions, singularity, tolerance, priority):
+    """The table of a call, found in ``Data`` or created, and its directions as an array.
+
+    ``directions`` is the name and the value of the (6, m) argument, which is converted once; all
+    else as in ``table``.
+    """
+    kept = data._tables if getattr(data, "model", None) is model else {}    # the call reports it
+    argument, array = directions
+    if type(array) is np.ndarray:
+        with contextlib.suppress(KeyError, TypeError, IndexError):
+            return kept[tip, axes, array.shape[-1], singularity, tolerance, priority], array
+    array, _ = as_array(require_model(model), argument, (6, "constraints"), array)
+    if tolerance is not None:
+        tolerance = float(finite_array("tolerance", tolerance, ()))
+    key = (_hashable(tip), _hashable(axes), array.shape[-1], singularity, tolerance, priority)
+    with contextlib.suppress(KeyError, TypeError):
+        return kept[key], array
+    numbers = table(model, name, *key)
+    if len(kept) >= _KEPT:
+        kept.clear()
+    found = kept[key] = ConstraintTable(numbers.ctypes.data)
+    found.numbers = numbers
+    return found, array

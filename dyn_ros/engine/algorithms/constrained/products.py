@@ -1,0 +1,114 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Products of dense matrices in a workspace, in blocks of six rows and three vectors of columns."""
+from collections import namedtuple
+
+from ...kernel.compiler import kernel
+from ...kernel.lanes import lift, load, load_simd, simd_width, store_simd
+
+# Offsets of the first number, from row to row, and from column to column
+Matrix = namedtuple("Matrix", "start step across")
+
+
+@kernel
+def rows_of(start, step):
+    """A matrix whose rows, without gaps between their numbers, are a step apart."""
+    return Matrix(start, step, 1)
+
+
+@kernel
+def transposed(A):
+    return Matrix(A.start, A.across, A.step)
+
+
+@kernel
+def load_six(r, A, j, i):
+    """Numbers i to i + 5 of row j."""
+    k, d = A.start + A.step * j + A.across * i, A.across
+    return (load(r.work, k), load(r.work, k + d), load(r.work, k + 2 * d), load(r.work, k + 3 * d),
+            load(r.work, k + 4 * d), load(r.work, k + 5 * d))
+
+
+@kernel
+def add_six(total, a, x):
+    """total + a x, for six numbers each."""
+    return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x,
+            total[3] + a[3] * x, total[4] + a[4] * x, total[5] + a[5] * x)
+
+
+@kernel
+def scale_six(s, x):
+    return s * x[0], s * x[1], s * x[2], s * x[3], s * x[4], s * x[5]
+
+
+@kernel
+def store_six(r, C, s, x, i, rows, k, count):
+    """Store s x in a vector of columns of rows i to i + 5."""
+    for t in range(6):
+        if i + t < rows:
+            store_simd(r.work, C.start + C.step * (i + t) + C.across * k, count, s * x[t])
+
+
+@kernel
+def zero_six(r, C):
+    zero = lift(0.0, load_simd(r.work, C.start, 1))
+    return zero, zero, zero, zero, zero, zero
+
+
+@kernel
+def add_block(r, x, A, B, inner, i, k, count):
+    """Add rows i to i + 5 of A' B, in a vector of columns."""
+    for j in range(inner):
+        x = add_six(x, load_six(r, A, j, i), load_simd(r.work, B.start + B.step * j + k, count))
+    return x
+
+
+@kernel
+def add_blocks(r, x, y, z, A, B, inner, i, k, count):
+    """The same in three vectors of columns."""
+    some = simd_width(r.work)
+    for j in range(inner):
+        a, b = load_six(r, A, j, i), B.start + B.step * j + k
+        x = add_six(x, a, load_simd(r.work, b, count))
+        y = add_six(y, a, load_simd(r.work, b + some, count - some))
+        z = add_six(z, a, load_simd(r.work, b + 2 * some, count - 2 * some))
+    return x, y, z
+
+
+@kernel
+def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
+    """C <- s A' B + s2 A2' B2, with s and s2 of 1 or -1.
+
+    A is inner x rows, B is inner x columns; kernels may read five numbers behind A and A2, and two
+    vectors behind B and B2.
+    """
+    some, t = simd_width(r.work), s * s2
+    for i in range(0, rows, 6):
+        for k in range(0, columns, 3 * some):
+            count, x = columns - k, zero_six(r, C)
+            if count > some:
+                x, y, z = add_blocks(r, x, x, x, A, B, inner, i, k, count)
+                x, y, z = add_blocks(r, scale_six(t, x), scale_six(t, y), scale_six(t, z),
+                                     A2, B2, inner2, i, k, count)
+                store_six(r, C, s2, y, i, rows, k + some, count - some)
+                if count > 2 * some:
+                    store_six(r, C, s2, z, i, rows, k + 2 * some, count - 2 * some)
+            else:
+                x = add_block(r, x, A, B, inner, i, k, count)
+                x = add_block(r, scale_six(t, x), A2, B2, inner2, i, k, count)
+            store_six(r, C, s2, x, i, rows, k, count)
+
+
+@kernel
+def multiply(r, C, s, A, B, rows, inner, columns):
+    """C <- s A' B."""
+    combine(r, C, 1.0, A, B, 0, s, A, B, inner, rows, columns)
+
+
+@kernel
+def copy_rows(r, source, target, sign, rows, columns):
+    """target <- sign source."""
+    for i in range(rows):
+        for k in range(0, columns, simd_width(r.work)):
+            x = load_simd(r.work, source.start + source.step * i + k, columns - k)
+            store_simd(r.work, target.start + target.step * i + k, columns - k, sign * x)

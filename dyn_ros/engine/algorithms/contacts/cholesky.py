@@ -1,0 +1,251 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix of the dynamics in contact, [-damping J; J' M], and its factors.
+
+Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
+(2021): with the contacts first, U D U' keeps the sparsity of the tree.
+"""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import kernel
+from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
+from ...kernel.lanes import load, store
+from ...kernel.layout import clear, nconstraints, nv, offset
+from ...kernel.types import Array, ArrayLike
+from ...model.inputs import finite_array
+from ...model.model import Model
+from ..constrained.constraint_forces import EXCESS
+from ..dynamics.aba import LINK_ACCELERATION, outward_velocities
+from ..dynamics.cholesky import cholesky
+from ..dynamics.crba import crba
+from ..dynamics.rnea import NLE, newton_euler
+from .contacts import CONTACTS, ROWS, Contact, contact_table
+from .delassus import contact_jacobian, delassus_matrix
+from .rows import motions_to_origin, propagate_contacts
+from .system import TOLERANCE
+
+PRIMAL_RHS = field("primal_rhs_contact", ("constraints",), "Acceleration J ddq that contacts "
+                                                           "demand [m/s2, rad/s2].")
+TORQUE_RESIDUAL = field("torque_residual", ("nv",), "Torques less nonlinear effects, with external "
+                                                    "forces [N m, N].")
+
+
+@kernel
+def right_side_kernel(r):
+    newton_euler(r, False, offset(r, NLE))
+    for k in range(nv(r)):
+        store(r.work, offset(r, TORQUE_RESIDUAL) + k,
+              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, NLE) + k))
+    outward_velocities(r)
+    clear(r.work, offset(r, LINK_ACCELERATION), 6)
+    propagate_contacts(r, False, True)
+    for k in range(nconstraints(r)):
+        store(r.work, offset(r, PRIMAL_RHS) + k, -load(r.work, offset(r, EXCESS) + k))
+    motions_to_origin(r, offset(r, PRIMAL_RHS), 1)
+
+
+_right_side = Algorithm(
+    "contact_right_side", right_side_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
+    (PRIMAL_RHS, TORQUE_RESIDUAL), optional=(F_EXT,), options=(CONTACTS,)).caller()
+
+
+@dataclass(frozen=True, eq=False)
+class ContactCholesky:
+    """The matrix K = [-damping I, J; J', M] of the dynamics in contact, and K = U D U'.
+
+    Created by ``contact_cholesky``. For a batch, all arrays have a leading batch axis.
+
+    Attributes
+    ----------
+    matrix : (m + nv, m + nv) ndarray
+        K: the m rows of the contacts first.
+    U : (m + nv, m + nv) ndarray
+        Unit upper triangular; its last nv columns are zero outside of the tree.
+    D, Dinv : (m + nv,) ndarray
+        The diagonal, negative in the rows of contacts, and its inverse.
+
+    Examples
+    --------
+    >>> K = dyn_ros.contact_cholesky(walker, walker_data, stand, feet)
+    >>> K.solve(np.zeros(30)).shape
+    (30,)
+    """
+
+    matrix: Array
+    U: Array
+    D: Array
+    Dinv: Array
+
+    def solve(self, b: ArrayLike) -> Array:
+        """K^-1 b.
+
+        For b = (primal_rhs_contact, torque_residual) of ``contact_right_side``, the result is
+        (-lambda_c, ddq) of ``contact_dynamics``; with damping, only if no contact is in WORLD,
+        where the damping acts on the rows at the world's origin.
+
+        Parameters
+        ----------
+        b : (m + nv,) or (m + nv, k) array_like
+            For a batch, with a leading batch axis.
+
+        Returns
+        -------
+        ndarray, of the shape of ``b``.
+
+        Raises
+        ------
+        ValueError
+            The shape is wrong, or a number is not finite.
+        """
+        x = np.asarray(b)
+        lead, n = self.D.shape[:-1], self.D.shape[-1]
+        is_vector = x.ndim == len(lead) + 1
+        if x.shape[:len(lead) + 1] != (*lead, n) or x.ndim > len(lead) + 2:
+            raise ValueError(f"b: expected shape {(*lead, n)} or {(*lead, n, 'k')}, got {x.shape}")
+        x = finite_array("b", x, x.shape)
+        x = np.linalg.solve(self.U, x[..., None] if is_vector else x)
+        x = np.linalg.solve(self.U.swapaxes(-1, -2), self.Dinv[..., None] * x)
+        return x[..., 0] if is_vector else x
+
+    def inverse(self) -> Array:
+        """K^-1, (m + nv, m + nv)."""
+        eye = np.eye(self.D.shape[-1])
+        return self.solve(np.broadcast_to(eye, self.matrix.shape))
+
+
+def _upper_factors(G: Array, damping: float) -> tuple[Array, Array]:
+    """U and D of positive definite matrices, U D U'."""
+    message = (f"contact_cholesky: the contacts depend on each other, and damping is {damping:g}; "
+               "remove redundant ones, or set damping to about 1e-6")
+    try:
+        C = np.linalg.cholesky(G[..., ::-1, ::-1])[..., ::-1, ::-1]
+    except np.linalg.LinAlgError:
+        raise np.linalg.LinAlgError(message) from None
+    diagonal = np.diagonal(C, axis1=-2, axis2=-1)
+    if (diagonal * diagonal <= TOLERANCE * np.diagonal(G, axis1=-2, axis2=-1)).any():
+        raise np.linalg.LinAlgError(message)
+    return C / diagonal[..., None, :], diagonal * diagonal
+
+
+def contact_cholesky(model: Model, data: Data, q: ArrayLike, contacts: Sequence[Contact],
+                     damping: float = 0.0, *, threads: int = 1) -> ContactCholesky:
+    """The matrix of the dynamics in contact and its factors, to solve with it several times.
+
+    Carpentier, Budhiraja and Mansard (2021). ``contact_dynamics`` does not need it and is faster.
+    Also computes ``data.U``, ``data.D``, ``data.Dinv``, ``data.M``, ``data.contact_jacobian`` and
+    ``data.delassus``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    damping : float
+        In the axes of each contact [m/s2 per N, rad/s2 per N m], 0 or more.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    ContactCholesky
+        ``matrix``, ``U``, ``D``, ``Dinv``, ``solve(b)`` and ``inverse()``; new arrays.
+
+    Raises
+    ------
+    ValueError
+        An invalid array, contact or damping; names it, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The contacts depend on each other and are not damped, or the inertia matrix is singular.
+
+    Examples
+    --------
+    The dynamics in contact from one factorization:
+
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> K = dyn_ros.contact_cholesky(walker, walker_data, stand, feet)
+    >>> right = dyn_ros.contact_right_side(walker, walker_data, stand, still, none, feet)
+    >>> solution = K.solve(np.concatenate(right))
+    >>> ddq, forces = dyn_ros.contact_dynamics(walker, walker_data, stand, still, none, feet)
+    >>> np.allclose(solution[12:], ddq)
+    True
+    """
+    U, D, Dinv = cholesky(model, data, q, threads=threads)
+    J = contact_jacobian(model, data, q, contacts, threads=threads)
+    table = contact_table(model, data, contacts, damping)       # which validates the damping
+    G = delassus_matrix(model, data, q, contacts, threads=threads)
+    m, lead = G.shape[-1], G.shape[:-2]
+    U_G, D_G = _upper_factors(G + table.damping * np.eye(m), table.damping)
+    size = m + model.nv
+    upper, matrix = np.zeros((2, *lead, size, size))
+    upper[..., :m, :m], upper[..., m:, m:] = U_G, U
+    upper[..., :m, m:] = (Dinv[..., None] * np.linalg.solve(
+        U, J.swapaxes(-1, -2))).swapaxes(-1, -2)
+    matrix[..., m:, m:] = crba(model, data, q, threads=threads)
+    matrix[..., :m, m:], matrix[..., m:, :m] = J, J.swapaxes(-1, -2)
+    matrix[..., range(m), range(m)] = -table.damping
+    diagonal = np.concatenate([-D_G, D], -1)
+    return ContactCholesky(matrix, upper, diagonal, np.concatenate([-1.0 / D_G, Dinv], -1))
+
+
+def contact_right_side(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+                       contacts: Sequence[Contact],
+                       f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None, *,
+                       threads: int = 1) -> tuple[Array, Array]:
+    """The right side of the dynamics in contact: what contacts demand, and what torques leave.
+
+    With (J ddq, M ddq - J' lambda) equal to both, ddq and lambda are those of
+    ``contact_dynamics``. Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n + m
+    d) for m rows and a tree of depth d.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    primal_rhs_contact : (m,) ndarray
+        kp err - kd J v - drift, in the axes of each contact [m/s2, rad/s2].
+    torque_residual : (nv,) ndarray
+        tau - nle and the generalized external forces [N m, N].
+        For a single state, ``data.primal_rhs_contact`` and ``data.torque_residual``; for a batch,
+        new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        An invalid array or contact; names it, the expected and the actual value.
+
+    Examples
+    --------
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> wanted, left = dyn_ros.contact_right_side(walker, walker_data, stand, still, none, feet)
+    >>> wanted.shape, left.shape
+    ((12,), (18,))
+    """
+    table = contact_table(model, data, contacts)
+    if f_ext is not None and isinstance(f_ext, Mapping):
+        f_ext = model.external_forces(f_ext)
+    return _right_side(model, data, threads, table, q, v, tau, f_ext, table.zeros)

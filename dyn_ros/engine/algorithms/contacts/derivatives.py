@@ -1,0 +1,202 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives of the dynamics of a robot in contact.
+
+Carpentier, Budhiraja and Mansard, "Proximal and sparse resolution of constrained dynamic equations"
+(2021), section V:
+
+    M d(ddq) - J' d(lambda) = -dtau,  J d(ddq) = -drow
+
+with the derivatives dtau of rnea less J' lambda, and drow of the rows, at constant ddq and lambda.
+"""
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import subroutine
+from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
+from ...kernel.lanes import load, store
+from ...kernel.layout import nv, offset
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..constrained.products import rows_of
+from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
+from ..derivatives.rnea_derivatives import (
+    COMPOSITE_FORCE,
+    DTAU_DQ,
+    DTAU_DV,
+    inward,
+    outward_bodies,
+    set_gravity,
+)
+from ..dynamics.aba import DDQ
+from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
+from .contacts import CONTACTS, ROWS, Contact, contact_table
+from .dynamics import (
+    DIFF_LAMBDA_C,
+    LAMBDA_C,
+    LAMBDA_C_PROX,
+    move_forces,
+    solve_contacts,
+    solve_contacts_projected,
+)
+from .rates import (
+    RATES,
+    ROW_RATES,
+    add_contact_forces,
+    differentiate_contacts,
+    differentiate_forces,
+    rates_to_origin,
+)
+from .response import Rates, Response, matrix, respond, respond_to_torques
+from .root_products import clear_linked
+from .rows import forces_to_origin
+
+DDQ_DTAU = field("ddq_dtau", ("nv", "nv"), "Derivative of the joint accelerations in contact with "
+                                           "respect to torque [rad/s2, m/s2 per N m, N].")
+DLAMBDA_DQ = field("dlambda_dq", ("constraints", "nv"),
+                   "Derivative of the contact forces with respect to configuration [N, N m per "
+                   "rad, m].")
+DLAMBDA_DV = field("dlambda_dv", ("constraints", "nv"),
+                   "Derivative of the contact forces with respect to velocity [N, N m per rad/s, "
+                   "m/s].")
+DLAMBDA_DTAU = field("dlambda_dtau", ("constraints", "nv"),
+                     "Derivative of the contact forces with respect to torque [N, N m per N m, "
+                     "N].")
+
+
+@subroutine
+def differentiate(r):
+    """All derivatives, after the dynamics and the inverse of M."""
+    n = nv(r)
+    for k in range(n):
+        store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
+    set_gravity(r)
+    outward_bodies(r, True, False)
+    add_contact_forces(r, offset(r, LAMBDA_C), offset(r, COMPOSITE_FORCE))
+    inward(r, False)
+    differentiate_contacts(r, True)
+    differentiate_forces(r, offset(r, LAMBDA_C), offset(r, DTAU_DQ), n)
+    response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
+    respond_to_torques(r, response)
+    rows = offset(r, ROW_RATES)
+    respond(r, response, Rates(matrix(r, DTAU_DQ), rows_of(rows, 2 * n)),
+            Rates(matrix(r, DTAU_DV), rows_of(rows + n, 2 * n)),
+            Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
+            Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)))
+    rates_to_origin(r, offset(r, LAMBDA_C), offset(r, DLAMBDA_DQ))
+    for j in range(n):
+        forces_to_origin(r, offset(r, DLAMBDA_DV) + j, n)
+        forces_to_origin(r, offset(r, DLAMBDA_DTAU) + j, n)
+    move_forces(r)
+    clear_linked(r, offset(r, DTAU_DQ))
+
+
+@subroutine
+def contact_derivatives_kernel(r):
+    solve_contacts(r)
+    inverse_after_elimination(r)
+    differentiate(r)
+
+
+@subroutine
+def projected_contact_derivatives_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    solve_contacts_projected(r)
+    inverse_after_factor(r)
+    differentiate(r)
+
+
+class ContactDerivatives(NamedTuple):
+    """The result of ``contact_dynamics_derivatives``; see there.
+
+    Examples
+    --------
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> d = dyn_ros.contact_dynamics_derivatives(walker, walker_data, stand, still, none, feet)
+    >>> d._fields[:3]
+    ('ddq_dq', 'ddq_dv', 'ddq_dtau')
+    """
+
+    ddq_dq: Array
+    ddq_dv: Array
+    ddq_dtau: Array
+    dlambda_dq: Array
+    dlambda_dv: Array
+    dlambda_dtau: Array
+
+
+_derivatives = Algorithm(
+    "contact_dynamics_derivatives", contact_derivatives_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
+    (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU), optional=(F_EXT,),
+    leaves=(DDQ, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, MINV, *RATES), options=(CONTACTS,),
+    coupled=projected_contact_derivatives_kernel).caller(
+        make=lambda results: ContactDerivatives(*results))
+
+
+def contact_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                 tau: ArrayLike, contacts: Sequence[Contact],
+                                 f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+                                 damping: float = 0.0, *,
+                                 threads: int = 1) -> ContactDerivatives:
+    """Derivatives of ``contact_dynamics`` with respect to configuration, velocity and torque.
+
+    Carpentier, Budhiraja and Mansard (2021); O(n^3 + n^2 m + m^3) for m rows. They are exact for
+    all reference frames, gains and two-body contacts. Pinocchio's with respect to configuration
+    are not: in LOCAL_WORLD_ALIGNED for contacts of dimension 6 with kp, or with damping; for two
+    bodies in dimension 3 on a fixed base. External forces are constant in the joint frames. If
+    contacts are redundant, the derivatives of the motion are exact, and those of the forces the
+    solution of least norm, not the derivatives of the forces of least norm. Contacts that
+    contradict each other require damping. Also computes ``data.ddq``, ``data.lambda_c``,
+    ``data.lambda_c_prox``, ``data.diff_lambda_c``, ``data.Minv`` and, for contacts in WORLD at the
+    origin of c1, ``data.dac_dq``, ``data.dac_dv``, ``data.dac_da`` and ``data.dvc_dq``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    contacts : sequence of Contact
+        As for ``contact_dynamics``.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
+    damping : float
+        As for ``contact_dynamics``.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    ddq_dq, ddq_dv, ddq_dtau : (nv, nv) ndarray
+        [i, j] is the derivative of acceleration i along velocity j, in the tangent space of q
+        [rad/s2, m/s2 per rad, m]; with respect to velocity and torque.
+    dlambda_dq, dlambda_dv, dlambda_dtau : (m, nv) ndarray
+        Derivatives of the contact forces, in the axes of each contact [N, N m per rad, m].
+        For a single state, ``data.ddq_dq`` and so on; for a batch, new arrays with a leading batch
+        axis.
+
+    Raises
+    ------
+    ValueError
+        As for ``contact_dynamics``.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> d = dyn_ros.contact_dynamics_derivatives(walker, walker_data, stand, still, none, feet)
+    >>> d.ddq_dtau.shape, d.dlambda_dq.shape
+    ((18, 18), (12, 18))
+    """
+    table = contact_table(model, data, contacts, damping)
+    if f_ext is not None and isinstance(f_ext, Mapping):
+        f_ext = model.external_forces(f_ext)
+    return _derivatives(model, data, threads, table, q, v, tau, f_ext, table.zeros)

@@ -1,0 +1,218 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Forward dynamics of a robot in contact.
+
+Of all accelerations that the contacts permit, the one closest to the free motion (Gauss's
+principle), by the sweeps of Popov and Vereshchagin (1989), which ``vereshchagin`` also uses:
+
+    M ddq + nle = tau + J' lambda,  J ddq + drift = kp err - kd J v
+"""
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import kernel, subroutine
+from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
+from ...kernel.lanes import load, store
+from ...kernel.layout import increase, nconstraints, nv, offset
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..constrained.constraint_forces import (
+    COLUMN,
+    accelerate_projected,
+    add_free_motion,
+    eliminate_columns,
+    eliminate_projected,
+    eliminated_times,
+)
+from ..dynamics.aba import (
+    BIAS_TORQUE,
+    DDQ,
+    aba,
+    accelerate_root,
+    inward_inertias,
+    outward_accelerations,
+    outward_velocities,
+)
+from ..dynamics.crba import crba_kernel
+from ..dynamics.factor import factor
+from .contacts import (
+    CONTACTS,
+    ITERATIONS,
+    ROWS,
+    SOLUTION,
+    Contact,
+    ContactForces,
+    contact_table,
+)
+from .rows import couple_contacts, forces_to_origin, propagate_contacts
+from .system import solve_forces
+
+LAMBDA_C = field("lambda_c", ("constraints",), "Contact forces, in the axes of each contact [N, "
+                                               "N m].")
+LAMBDA_C_PROX = field("lambda_c_prox", ("constraints",), "Contact forces before the last proximal "
+                                                         "iteration [N, N m].")
+DIFF_LAMBDA_C = field("diff_lambda_c", ("constraints",), "lambda_c less lambda_c_prox [N, N m].")
+
+
+@kernel
+def constrain(r):
+    """Compute the contact forces, and add their effect to the bias torques."""
+    forces, previous = offset(r, LAMBDA_C), offset(r, LAMBDA_C_PROX)
+    couple_contacts(r)
+    add_free_motion(r, offset(r, BIAS_TORQUE))
+    solve_forces(r, forces, previous)
+    for k in range(nconstraints(r)):
+        store(r.work, offset(r, DIFF_LAMBDA_C) + k,
+              load(r.work, forces + k) - load(r.work, previous + k))
+    eliminated_times(r, forces, offset(r, COLUMN), 1.0)
+    for j in range(nv(r)):
+        increase(r.work, offset(r, BIAS_TORQUE) + j, load(r.work, offset(r, COLUMN) + j))
+
+
+@kernel
+def move_forces(r):
+    """Move the forces of contacts in WORLD to the world's origin."""
+    for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
+        forces_to_origin(r, offset(r, forces), 1)
+
+
+@subroutine
+def solve_contacts(r):
+    outward_velocities(r)
+    accelerate_root(r)
+    inward_inertias(r)
+    propagate_contacts(r, True, True)
+    constrain(r)
+    outward_accelerations(r)
+
+
+@subroutine
+def solve_contacts_projected(r):
+    """The same with the factor of M, if mimic joints couple branches."""
+    crba_kernel(r)
+    factor(r)
+    outward_velocities(r)
+    accelerate_root(r)
+    eliminate_projected(r)
+    propagate_contacts(r, False, True)
+    eliminate_columns(r)
+    constrain(r)
+    accelerate_projected(r)
+
+
+@kernel
+def contact_dynamics_kernel(r):
+    solve_contacts(r)
+    move_forces(r)
+
+
+@kernel
+def projected_contact_dynamics_kernel(r):
+    solve_contacts_projected(r)
+    move_forces(r)
+
+
+_contact_dynamics = Algorithm(
+    "contact_dynamics", contact_dynamics_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
+    (DDQ, LAMBDA_C, SOLUTION), optional=(F_EXT,), leaves=(LAMBDA_C_PROX, DIFF_LAMBDA_C),
+    options=(CONTACTS,), coupled=projected_contact_dynamics_kernel).caller()
+
+
+def contact_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+                     contacts: Sequence[Contact],
+                     f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+                     damping: float = 0.0, *, residual: float | None = None,
+                     max_iterations: int = 100,
+                     threads: int = 1) -> tuple[Array, ContactForces]:
+    """Forward dynamics with contacts: accelerations and contact forces.
+
+    The sweeps of Popov and Vereshchagin (1989), O(n + m^2 d + m^3) for m rows and a tree of depth
+    d. Includes ``model.armature``; mimic joints follow their masters. Without contacts, it is
+    ``aba``. The forces act on the bodies of the contacts' frames, and against those of ``other``:
+
+        M ddq + nle = tau + J' lambda + J_ext' f_ext,  J ddq + drift = kp err - kd J v
+
+    Contacts can be redundant, such as two of one link, or contradict each other: without damping,
+    the violation of all rows is minimized (least squares), and then the forces (least norm).
+    Damping lets each row give way in proportion to its force, J ddq + drift + damping lambda; with
+    ``residual``, proximal iterations (Carpentier, Budhiraja and Mansard 2021) then remove its
+    effect. Also computes ``data.lambda_c_prox`` and ``data.diff_lambda_c``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        External wrenches (force, moment) [N, N m]: by frame name, at the frame's origin and
+        expressed in it; or as an array as for ``aba``.
+    damping : float
+        [m/s2 per N, rad/s2 per N m], 0 or more; acts on the rows at c1, also in WORLD. Rounding
+        errors of J M^-1 J' are a lower limit.
+    residual : float, optional
+        Iterate until all rows are satisfied to this number [m/s2, rad/s2]; needs damping.
+    max_iterations : int
+        At most so many proximal iterations.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    ddq : (nv,) ndarray
+        Joint accelerations [rad/s2, m/s2]. For a single state, ``data.ddq``; for a batch, a new
+        array with a leading batch axis.
+    forces : ContactForces
+        ``forces["left_foot"]`` is a force (3,) or a wrench (6,) in the axes of the contact
+        [N, N m]; ``forces.lambda_c`` all of them, ``data.lambda_c``. Also ``rank``, ``residual``
+        and ``iterations``.
+
+    Raises
+    ------
+    ValueError
+        An invalid array, frame, or setting; contacts of the same name, more than 36 rows, or a
+        contact that no joint moves; names it, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    Without torques the legs give way, but the feet stay where they are:
+
+    >>> still, none = np.zeros(18), np.zeros(18)
+    >>> ddq, forces = dyn_ros.contact_dynamics(walker, walker_data, stand, still, none, feet)
+    >>> np.allclose(dyn_ros.contact_jacobian(walker, walker_data, stand, feet) @ ddq, 0.0)
+    True
+    >>> forces["hind_left_foot"].shape                        # N, in the axes of the world
+    (3,)
+    """
+    table = contact_table(model, data, contacts, damping, residual, max_iterations)
+    if f_ext is not None and isinstance(f_ext, Mapping):
+        f_ext = model.external_forces(f_ext)
+    if not table.rows:                              # the same machine code, the same bits
+        ddq = aba(model, data, q, v, tau, f_ext, threads=threads)
+        return ddq, _no_forces(data, ddq.shape[:-1])
+    ddq, lambda_c, solution = _contact_dynamics(model, data, threads, table, q, v, tau, f_ext,
+                                                table.zeros)
+    return ddq, ContactForces(table.rows, lambda_c, solution)
+
+
+def _no_forces(data: Data, lead: tuple[int, ...]) -> ContactForces:
+    """The forces of no contacts."""
+    if not lead:
+        for known in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
+            data._array(known)
+            data._publish(known, 0)
+    solution = np.zeros((*lead, 3))
+    solution[..., ITERATIONS] = 1.0
+    return ContactForces({}, np.zeros((*lead, 0)), solution)

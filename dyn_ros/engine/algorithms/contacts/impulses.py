@@ -1,0 +1,402 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Impacts: the velocity after a collision, and its derivatives.
+
+M (v_after - v) = J' impulse and J v_after = -e J v, with the coefficient of restitution e: Newton's
+law of impact for contacts that take hold at the same time (Featherstone 2008, section 11.7).
+"""
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    load_motion,
+    momentum,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    motion_sub,
+    power,
+    store_inertia,
+    store_spatial,
+)
+from ...kernel.compiler import kernel, subroutine
+from ...kernel.fields import Q, V, field
+from ...kernel.lanes import load, store
+from ...kernel.layout import clear, idx_v, increase, ncolumns, njoints, nv, offset, parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..constrained.constraint_forces import (
+    EXCESS,
+    eliminate_columns,
+    eliminated_times,
+    store_pivots,
+)
+from ..derivatives.rnea_derivatives import (
+    COMPOSITE_FORCE,
+    COMPOSITE_INERTIA,
+    DTAU_DQ,
+    PSID,
+    PSIDD,
+    inward_at_rest,
+    load_column,
+    placed_columns,
+    set_relative,
+    store_column,
+)
+from ..dynamics.aba import (
+    BIAS,
+    BIAS_TORQUE,
+    DDQ,
+    LINK_ACCELERATION,
+    eliminate_all,
+    outward_accelerations,
+)
+from ..dynamics.crba import crba_kernel
+from ..dynamics.factor import factor, solve_outward
+from ..dynamics.minverse import root_after_elimination, solve_for_root
+from ..kinematics.jacobians import J
+from ..kinematics.kinematics import OA_GF, OV
+from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
+from .contacts import (
+    CONTACTS,
+    ROWS,
+    SOLUTION,
+    Contact,
+    ContactForces,
+    contact_table,
+    ncontacts,
+    restitution,
+    row_start,
+    row_stop,
+)
+from .delassus import place_robot
+from .impulse_response import respond_to_configuration, respond_to_rows
+from .rates import (
+    DAC_DA,
+    DVC_DQ,
+    add_contact_forces,
+    differentiate_contacts,
+    differentiate_forces,
+    rates_to_origin,
+)
+from .response import invert_coupling, matrix
+from .root_products import clear_linked
+from .rows import (
+    contact_velocities,
+    couple_contacts,
+    forces_to_origin,
+    propagate_contacts,
+    row_force,
+)
+from .system import solve_forces
+
+DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
+IMPULSE_C = field("impulse_c", ("constraints",), "Impulses of contacts, in their axes [N s, "
+                                                 "N m s].")
+DQ_AFTER_DQ = field("dq_after_dq", ("nv", "nv"), "Derivative of the velocity after an impact with "
+                                                 "respect to configuration.")
+DQ_AFTER_DV = field("dq_after_dv", ("nv", "nv"), "Derivative of the velocity after an impact with "
+                                                 "respect to that before.")
+DIMPULSE_DQ = field("dimpulse_dq", ("constraints", "nv"), "Derivative of the impulses of contacts "
+                                                          "with respect to configuration.")
+DIMPULSE_DV = field("dimpulse_dv", ("constraints", "nv"), "Derivative of the impulses of contacts "
+                                                          "with respect to velocity.")
+PREVIOUS = field("_previous_impulse", ("constraints",))
+
+
+# --- the impact
+
+@kernel
+def set_impact(r):
+    """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
+    for n in range(ncontacts(r)):
+        v = contact_velocities(r, n)
+        m = motion_sub(v.first, v.second)
+        for k in range(row_start(r, n), row_stop(r, n)):
+            store(r.work, offset(r, EXCESS) + k,
+                  (1.0 + restitution(r)) * power(row_force(r, n, k - row_start(r, n)), m))
+
+
+@kernel
+def solve_impact(r, torque):
+    """The impulses, and U^-1 J' impulse at the offset ``torque``, from U^-1 J'."""
+    couple_contacts(r)
+    set_impact(r)
+    solve_forces(r, offset(r, IMPULSE_C), offset(r, PREVIOUS))
+    eliminated_times(r, offset(r, IMPULSE_C), torque, 1.0)
+
+
+@kernel
+def add_change(r):
+    for k in range(nv(r)):
+        store(r.work, offset(r, DQ_AFTER) + k,
+              load(r.work, offset(r, V) + k) + load(r.work, offset(r, DDQ) + k))
+
+
+@kernel
+def place_moving_robot(r):
+    """Place all bodies in the root frame, with their inertias and velocities."""
+    place_robot(r)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    for i in range(1, njoints(r) + 1):
+        body_velocity(r, i)
+
+
+@subroutine
+def solve_impulses(r):
+    place_moving_robot(r)
+    eliminate_all(r)
+    propagate_contacts(r, True, False)
+    solve_impact(r, offset(r, BIAS_TORQUE))
+    clear(r.work, offset(r, BIAS), 6 * (njoints(r) + 1))
+    clear(r.work, offset(r, LINK_ACCELERATION), 6)
+    outward_accelerations(r)
+    add_change(r)
+
+
+@subroutine
+def solve_impulses_projected(r):
+    """The same with the factor of M, if mimic joints couple branches."""
+    crba_kernel(r)
+    factor(r)
+    store_pivots(r)
+    place_moving_robot(r)
+    propagate_contacts(r, False, False)
+    eliminate_columns(r)
+    solve_impact(r, offset(r, DDQ))
+    solve_outward(r, offset(r, DDQ))
+    add_change(r)
+
+
+@kernel
+def impulse_kernel(r):
+    solve_impulses(r)
+    forces_to_origin(r, offset(r, IMPULSE_C), 1)
+
+
+@kernel
+def projected_impulse_kernel(r):
+    solve_impulses_projected(r)
+    forces_to_origin(r, offset(r, IMPULSE_C), 1)
+
+
+# --- its derivatives
+
+@kernel
+def outward_impact(r):
+    """psid of v_after + e v, psidd and forces of v_after - v as an acceleration at rest."""
+    set_relative(r)
+    clear(r.work, offset(r, OA_GF), 6)
+    for i in range(1, njoints(r) + 1):
+        Y, p = placed_columns(r, i), parent(r, i)
+        ov = load_motion(r.work, offset(r, OV) + 6 * p)
+        oa = load_motion(r.work, offset(r, OA_GF) + 6 * p)
+        v, a = ov, oa
+        for c in range(ncolumns(r, i)):
+            S, k = load_column(r, J, i, c), idx_v(r, i) + c
+            before, after = load(r.work, offset(r, V) + k), load(r.work, offset(r, DQ_AFTER) + k)
+            store_column(r, PSID, i, c, motion_cross(ov, S))
+            store_column(r, PSIDD, i, c, motion_cross(oa, S))
+            v = motion_add(v, motion_scale(after + restitution(r) * before, S))
+            a = motion_add(a, motion_scale(after - before, S))
+        store_spatial(r.work, offset(r, OV) + 6 * i, v)
+        store_spatial(r.work, offset(r, OA_GF) + 6 * i, a)
+        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, a))
+
+
+@kernel
+def differentiate_momentum(r):
+    """M (v_after - v) - J' impulse with respect to configuration."""
+    add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
+    inward_at_rest(r, offset(r, DTAU_DQ))
+    differentiate_forces(r, offset(r, IMPULSE_C), offset(r, DTAU_DQ), nv(r))
+
+
+@kernel
+def solve_rates(r):
+    """d(v_after) and d(impulse), from the rates of momentum and rows."""
+    n = nv(r)
+    invert_coupling(r)
+    respond_to_configuration(r, matrix(r, DTAU_DQ), matrix(r, DVC_DQ), matrix(r, DQ_AFTER_DQ),
+                             matrix(r, DIMPULSE_DQ))
+    respond_to_rows(r, 1.0 + restitution(r), matrix(r, DAC_DA), matrix(r, DQ_AFTER_DV),
+                    matrix(r, DIMPULSE_DV))
+    for k in range(n):
+        increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
+
+
+@subroutine
+def differentiate(r):
+    """All derivatives, after the impact and the root of M^-1."""
+    outward_impact(r)
+    differentiate_contacts(r, False)
+    differentiate_momentum(r)
+    solve_rates(r)
+    rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
+    for j in range(nv(r)):
+        forces_to_origin(r, offset(r, DIMPULSE_DV) + j, nv(r))
+    forces_to_origin(r, offset(r, IMPULSE_C), 1)
+    clear_linked(r, offset(r, DTAU_DQ))
+
+
+@subroutine
+def impulse_derivatives_kernel(r):
+    solve_impulses(r)
+    root_after_elimination(r)
+    differentiate(r)
+
+
+@subroutine
+def projected_impulse_derivatives_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    solve_impulses_projected(r)
+    solve_for_root(r)
+    differentiate(r)
+
+
+class ImpulseDerivatives(NamedTuple):
+    """The result of ``impulse_dynamics_derivatives``; see there.
+
+    Examples
+    --------
+    >>> d = dyn_ros.impulse_dynamics_derivatives(walker, walker_data, stand, np.zeros(18), feet)
+    >>> d._fields
+    ('dv_dq', 'dv_dv', 'dimpulse_dq', 'dimpulse_dv')
+    """
+
+    dv_dq: Array
+    dv_dv: Array
+    dimpulse_dq: Array
+    dimpulse_dv: Array
+
+
+_impulses = Algorithm(
+    "impulse_dynamics", impulse_kernel, (Q, V, ROWS), (DQ_AFTER, IMPULSE_C, SOLUTION),
+    options=(CONTACTS,), coupled=projected_impulse_kernel).caller()
+_derivatives = Algorithm(
+    "impulse_dynamics_derivatives", impulse_derivatives_kernel, (Q, V, ROWS),
+    (DQ_AFTER_DQ, DQ_AFTER_DV, DIMPULSE_DQ, DIMPULSE_DV), leaves=(DQ_AFTER, IMPULSE_C),
+    options=(CONTACTS,), coupled=projected_impulse_derivatives_kernel).caller(
+        make=lambda results: ImpulseDerivatives(*results))
+
+
+def impulse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                     contacts: Sequence[Contact], restitution: float = 0.0,
+                     damping: float = 0.0, *, threads: int = 1) -> tuple[Array, ContactForces]:
+    """Velocity after an impact, and the impulses of the contacts.
+
+    Newton's law of impact for all contacts at once, Featherstone (2008), section 11.7;
+    O(n + m^2 d + m^3) for m rows and a tree of depth d. Includes ``model.armature``:
+
+        M (v_after - v) = J' impulse,  J v_after = -restitution J v
+
+    Redundant contacts are treated as in ``contact_dynamics``; gains have no effect.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
+        joint frame.
+    contacts : sequence of Contact
+        As for ``contact_dynamics``.
+    restitution : float
+        0: the contacts stay closed, to 1: no energy is lost.
+    damping : float
+        [m/s per N s, rad/s per N m s], 0 or more: each row gives way in proportion to its impulse.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    v_after : (nv,) ndarray
+        [rad/s, m/s]. For a single state, ``data.dq_after``; for a batch, a new array with a leading
+        batch axis.
+    impulses : ContactForces
+        By name, in the axes of each contact [N s, N m s]; ``impulses.lambda_c`` is
+        ``data.impulse_c``.
+
+    Raises
+    ------
+    ValueError
+        As for ``contact_dynamics``, or a restitution that is not from 0 to 1.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    The robot falls on its feet, which stay on the ground:
+
+    >>> falling = np.zeros(18)
+    >>> falling[2] = -0.5
+    >>> v_after, impulses = dyn_ros.impulse_dynamics(walker, walker_data, stand, falling, feet)
+    >>> np.allclose(dyn_ros.contact_jacobian(walker, walker_data, stand, feet) @ v_after, 0.0)
+    True
+    >>> bool(impulses["hind_left_foot"][2] > 0.0)             # the ground pushes up
+    True
+    """
+    table = contact_table(model, data, contacts, damping, restitution=restitution)
+    v_after, impulse_c, solution = _impulses(model, data, threads, table, q, v, table.zeros)
+    return v_after, ContactForces(table.rows, impulse_c, solution)
+
+
+def impulse_dynamics_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                 contacts: Sequence[Contact], restitution: float = 0.0,
+                                 damping: float = 0.0, *,
+                                 threads: int = 1) -> ImpulseDerivatives:
+    """Derivatives of ``impulse_dynamics`` with respect to configuration and velocity.
+
+    Carpentier, Budhiraja and Mansard (2021), applied to momentum; O(n^3 + n^2 m + m^3) for m rows.
+    Also computes ``data.dq_after`` and ``data.impulse_c``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity before the impact [rad/s, m/s]; for floating and planar joints expressed in the
+        joint frame.
+    contacts : sequence of Contact
+        As for ``contact_dynamics``.
+    restitution, damping : float
+        As for ``impulse_dynamics``.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    dv_dq, dv_dv : (nv, nv) ndarray
+        [i, j] is the derivative of velocity i after the impact along velocity j, in the tangent
+        space of q [rad/s, m/s per rad, m]; with respect to the velocity before it.
+    dimpulse_dq, dimpulse_dv : (m, nv) ndarray
+        Derivatives of the impulses, in the axes of each contact [N s, N m s per rad, m].
+        For a single state, ``data.dq_after_dq``, ``data.dq_after_dv`` and so on; for a batch, new
+        arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        As for ``impulse_dynamics``.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> falling = np.zeros(18)
+    >>> falling[2] = -0.5
+    >>> d = dyn_ros.impulse_dynamics_derivatives(walker, walker_data, stand, falling, feet)
+    >>> d.dv_dq.shape, d.dimpulse_dv.shape
+    ((18, 18), (12, 18))
+    """
+    table = contact_table(model, data, contacts, damping, restitution=restitution)
+    return _derivatives(model, data, threads, table, q, v, table.zeros)

@@ -1,0 +1,372 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics with contacts, and contact forces from measured torques.
+
+Both solve J' lambda = rnea(q, v, a) - tau: the rows of a floating or planar base, which have no
+motor, for the forces that carry the robot; all rows for those that measured torques reveal
+(Righetti et al., "Optimal distribution of contact forces with inverse-dynamics control", 2013).
+"""
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import dot
+from ...kernel.compiler import kernel
+from ...kernel.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
+from ...kernel.lanes import lift, load, select_above, sqrt, store
+from ...kernel.layout import (
+    FLOATING,
+    PLANAR,
+    clear,
+    has_input,
+    increase,
+    kind,
+    ncolumns,
+    nconstraints,
+    njoints,
+    nv,
+    offset,
+    parent,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..constrained.constraint_forces import ELIMINATED
+from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
+from ..dynamics.rnea import TAU, newton_euler
+from ..kinematics.root_axes import from_parent
+from .contacts import (
+    CONTACTS,
+    ITERATIONS,
+    RANK,
+    RESIDUAL,
+    ROWS,
+    SOLUTION,
+    Contact,
+    ContactForces,
+    contact_table,
+    first_body,
+    ncontacts,
+    row_start,
+    row_stop,
+    second_body,
+)
+from .delassus import place_robot
+from .dynamics import LAMBDA_C
+from .rows import arm, drop_all_rounding, drop_row, forces_to_origin, propagate_contacts
+from .system import TOLERANCE
+
+WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
+TORQUE_WEIGHTS = field("_torque_weights", ("nv",))
+NORMAL = field("_normal", (MAX_CONSTRAINTS, WIDTH))
+BASE = field("_base_system", (6, WIDTH))
+BASE_FORCE = field("_base_force", (6,))
+ALL_WEIGHTS = field("_all_weights", ("nv",))            # of torques
+REST = field("_rest", ("nv",))                          # rnea less tau
+
+
+@kernel
+def jacobian_entry(r, k, j):
+    return load(r.work, offset(r, ELIMINATED) + WIDTH * j + k)
+
+
+@kernel
+def nbase(r):
+    """Number of velocities of a floating or planar base."""
+    if njoints(r) > 0 and parent(r, 1) == 0 and (kind(r, 1) == FLOATING or kind(r, 1) == PLANAR):
+        return ncolumns(r, 1)
+    return 0
+
+
+@kernel
+def set_rows(r):
+    place_robot(r)
+    propagate_contacts(r, False, False)
+
+
+@kernel
+def violation(r, rest, count):
+    """The largest of some numbers."""
+    largest = lift(0.0, load(r.work, rest))
+    for j in range(count):
+        x = absolute(load(r.work, rest + j))
+        largest = select_above(x, largest, x, largest)
+    return largest
+
+
+@kernel
+def report(r, rank, residual):
+    store(r.work, offset(r, SOLUTION) + RANK, rank)
+    store(r.work, offset(r, SOLUTION) + RESIDUAL, residual)
+    store(r.work, offset(r, SOLUTION) + ITERATIONS, 1.0)
+
+
+@kernel
+def subtract_forces(r, torque):
+    """torque <- torque - J' lambda."""
+    for j in range(nv(r)):
+        for k in range(nconstraints(r)):
+            increase(r.work, torque + j,
+                     -jacobian_entry(r, k, j) * load(r.work, offset(r, LAMBDA_C) + k))
+
+
+# --- the forces that carry the base
+
+@kernel
+def compliance(r, k):
+    """The inverse weight of row k."""
+    x = lift(1.0, load(r.work, offset(r, ELIMINATED)))
+    if has_input(r, WEIGHTS):
+        x = x / load(r.work, offset(r, WEIGHTS) + k)
+    return x
+
+
+@kernel
+def base_size(r, i, lever):
+    """Size that a row of contact forces at a lever on joint i can have in the base."""
+    reach = sqrt(dot(lever, lever)) + lift(1.0, lever[0])
+    while i > 1:
+        p = from_parent(r, i)
+        reach, i = reach + sqrt(dot(p, p)), parent(r, i)
+    return reach * reach
+
+
+@kernel
+def drop_balanced(r, b, N):
+    """Clear rows of the base system that are rounding errors: the contacts are balanced."""
+    size = lift(0.0, load(r.work, offset(r, TAU)))
+    for n in range(ncontacts(r)):
+        for body in range(2):
+            i = first_body(r, n) if body == 0 else second_body(r, n)
+            if i > 0:
+                for k in range(row_start(r, n), row_stop(r, n)):
+                    size = size + compliance(r, k) * base_size(r, i, arm(r, n, body))
+    for i in range(b):
+        drop_row(r, N, i, b, size)
+
+
+@kernel
+def carry_base(r):
+    """lambda = W^-1 J_b y with J_b' W^-1 J_b y = tau_b: of least weighted norm."""
+    m, b, N, y = nconstraints(r), nbase(r), offset(r, BASE), offset(r, BASE_FORCE)
+    for i in range(b):
+        store(r.work, y + i, load(r.work, offset(r, TAU) + i))
+        for j in range(b):
+            x = lift(0.0, load(r.work, offset(r, TAU)))
+            for k in range(m):
+                x = x + compliance(r, k) * (jacobian_entry(r, k, i) * jacobian_entry(r, k, j))
+            store(r.work, N + WIDTH * i + j, x)
+    rank = lift(0.0, load(r.work, offset(r, TAU)))
+    drop_balanced(r, b, N)
+    if b > 0:
+        rank = solve_scaled(r, b, N, y, TOLERANCE)
+    for k in range(m):
+        x = lift(0.0, rank)
+        for i in range(b):
+            x = x + jacobian_entry(r, k, i) * load(r.work, y + i)
+        store(r.work, offset(r, LAMBDA_C) + k, compliance(r, k) * x)
+    return rank
+
+
+@kernel
+def contact_inverse_dynamics_kernel(r):
+    newton_euler(r, True, offset(r, TAU))
+    set_rows(r)
+    rank = carry_base(r)
+    subtract_forces(r, offset(r, TAU))
+    report(r, rank, violation(r, offset(r, TAU), nbase(r)))
+    forces_to_origin(r, offset(r, LAMBDA_C), 1)
+
+
+# --- the forces that measured torques reveal
+
+@kernel
+def torque_weight(r, j):
+    x = lift(1.0, load(r.work, offset(r, ELIMINATED)))
+    if has_input(r, TORQUE_WEIGHTS):
+        x = x * load(r.work, offset(r, TORQUE_WEIGHTS) + j)
+    return x
+
+
+@kernel
+def fit_forces(r):
+    """The least squares of J' lambda - rest: J W J' lambda = J W rest."""
+    m, n, N = nconstraints(r), nv(r), offset(r, NORMAL)
+    clear(r.work, N, WIDTH * m)
+    clear(r.work, offset(r, LAMBDA_C), m)
+    for j in range(n):
+        for k in range(m):
+            x = torque_weight(r, j) * jacobian_entry(r, k, j)
+            increase(r.work, offset(r, LAMBDA_C) + k, x * load(r.work, offset(r, REST) + j))
+            for i in range(m):
+                increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
+    for j in range(n):
+        store(r.work, offset(r, ALL_WEIGHTS) + j, torque_weight(r, j))
+    drop_all_rounding(r, N, offset(r, ALL_WEIGHTS))
+    return solve_scaled(r, m, N, offset(r, LAMBDA_C), TOLERANCE)
+
+
+@kernel
+def contact_forces_kernel(r):
+    newton_euler(r, True, offset(r, TAU))
+    for j in range(nv(r)):
+        store(r.work, offset(r, REST) + j,
+              load(r.work, offset(r, TAU) + j) - load(r.work, offset(r, TAU_IN) + j))
+    set_rows(r)
+    rank = fit_forces(r)
+    subtract_forces(r, offset(r, REST))
+    report(r, rank, violation(r, offset(r, REST), nv(r)))
+    forces_to_origin(r, offset(r, LAMBDA_C), 1)
+
+
+_inverse = Algorithm(
+    "contact_inverse_dynamics", contact_inverse_dynamics_kernel, (Q, V, A, F_EXT, WEIGHTS, ROWS),
+    (TAU, LAMBDA_C, SOLUTION), optional=(F_EXT, WEIGHTS), options=(CONTACTS,)).caller()
+_forces = Algorithm(
+    "contact_forces", contact_forces_kernel, (Q, V, A, TAU_IN, F_EXT, TORQUE_WEIGHTS, ROWS),
+    (LAMBDA_C, SOLUTION), optional=(F_EXT, TORQUE_WEIGHTS), options=(CONTACTS,)).caller()
+
+
+def contact_inverse_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                             contacts: Sequence[Contact],
+                             f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+                             weights: ArrayLike | None = None, *,
+                             threads: int = 1) -> tuple[Array, ContactForces]:
+    """Inverse dynamics of a robot whose base is carried by contacts.
+
+    Of all contact forces that make the torques of a floating or planar root zero, those of least
+    (weighted) norm, and the torques of the joints: rnea(q, v, a) - J' lambda. Righetti et al.
+    (2013); O(n + m d). With a fixed base, no force is required and all are zero. Forces may pull:
+    neither friction nor unilateral contact is considered.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        External wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
+    weights : (m,) or (B, m) array_like, optional
+        Positive weights of the squares of forces and moments. Default: ones.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    tau : (nv,) ndarray
+        Joint torques and forces [N m, N]; zero for the base, if the contacts can carry it. For a
+        single state, ``data.tau``; for a batch, a new array with a leading batch axis.
+    forces : ContactForces
+        By name, in the axes of each contact [N, N m]. ``residual`` is the largest torque or force
+        of the base that the contacts cannot balance, ``rank`` the number of balanced ones.
+
+    Raises
+    ------
+    ValueError
+        An invalid array or contact, or weights that are not positive; names it, the expected and
+        the actual value.
+
+    Examples
+    --------
+    The torques with which the robot stands, and the forces of the ground:
+
+    >>> still = np.zeros(18)
+    >>> tau, forces = dyn_ros.contact_inverse_dynamics(
+    ...     walker, walker_data, stand, still, still, feet)
+    >>> np.allclose(tau[:6], 0.0)                             # the base has no motors
+    True
+    >>> bool(np.isclose(sum(f[2] for f in forces.values()), 9.81 * walker.total_mass))
+    True
+    """
+    table = contact_table(model, data, contacts)
+    if f_ext is not None and isinstance(f_ext, Mapping):
+        f_ext = model.external_forces(f_ext)
+    tau, lambda_c, solution = _inverse(model, data, threads, table, q, v, a, f_ext,
+                                       _positive(weights, len(table.zeros)), table.zeros)
+    return tau, ContactForces(table.rows, lambda_c, solution)
+
+
+def contact_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                   tau: ArrayLike, contacts: Sequence[Contact],
+                   f_ext: ArrayLike | Mapping[str, ArrayLike] | None = None,
+                   weights: ArrayLike | None = None, *, threads: int = 1) -> ContactForces:
+    """Contact forces from measured torques, such as those of the ground on the feet of a robot.
+
+    The least squares of J' lambda = rnea(q, v, a) - tau over all rows; O(n m^2 + m^3) for m rows.
+    The torques of a floating or planar base, which has no motors, are usually 0. The forces act on
+    the robot.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating and planar joints expressed in the joint frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    tau : (nv,) or (B, nv) array_like
+        Measured joint torques and forces [N m, N].
+    contacts : sequence of Contact
+        At most 36 rows, 3 or 6 for each contact; of distinct names.
+    f_ext : dict of str to (6,) array_like, or (njoints, 6) or (B, njoints, 6), optional
+        Other external wrenches (force, moment) [N, N m], as for ``contact_dynamics``.
+    weights : (nv,) or (B, nv) array_like, optional
+        Positive weights of the squared errors of the torques, such as the inverse variances of
+        their noise. Default: ones.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    ContactForces
+        By name, in the axes of each contact [N, N m]. ``residual`` is the largest torque [N m, N]
+        that the contacts cannot explain. If ``rank`` is less than m, the torques do not determine
+        all forces; they are those of least norm.
+
+    Raises
+    ------
+    ValueError
+        An invalid array or contact, or weights that are not positive; names it, the expected and
+        the actual value.
+
+    Examples
+    --------
+    >>> still = np.zeros(18)
+    >>> tau, forces = dyn_ros.contact_inverse_dynamics(
+    ...     walker, walker_data, stand, still, still, feet)
+    >>> expected = forces["front_left_foot"].copy()
+    >>> found = dyn_ros.contact_forces(walker, walker_data, stand, still, still, tau.copy(), feet)
+    >>> np.allclose(found["front_left_foot"], expected)
+    True
+    """
+    table = contact_table(model, data, contacts)
+    if f_ext is not None and isinstance(f_ext, Mapping):
+        f_ext = model.external_forces(f_ext)
+    lambda_c, solution = _forces(model, data, threads, table, q, v, a, tau, f_ext,
+                                 _positive(weights, model.nv), table.zeros)
+    return ContactForces(table.rows, lambda_c, solution)
+
+
+def _positive(weights: ArrayLike | None, count: int) -> ArrayLike | None:
+    """Validate weights, a number for each of some rows or torques."""
+    if weights is None:
+        return None
+    array = np.asarray(weights)
+    if array.dtype.kind in "fiub" and (array.ndim not in (1, 2) or array.shape[-1] != count):
+        raise ValueError(f"weights: expected shape ({count},), or (B, {count}) for a batch, got "
+                         f"{array.shape}")
+    if array.dtype.kind in "fiub" and not (array > 0.0).all():
+        raise ValueError(f"weights: expected positive numbers, got {array[~(array > 0.0)].flat[0]}")
+    return weights

@@ -1,0 +1,151 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives of forward dynamics with respect to configuration, velocity and torque.
+
+Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018): for
+constant tau, M d(ddq) = -d(rnea), so ddq_dq = -M^-1 dtau_dq and ddq_dv = -M^-1 dtau_dv, with the
+derivatives of rnea at ddq.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import kernel, subroutine
+from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
+from ...kernel.lanes import load, load_simd, simd_width, store
+from ...kernel.layout import nv, offset, velocity_end, velocity_parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..dynamics.aba import DDQ, aba_kernel, projected_aba_kernel
+from ..dynamics.crba import M
+from ..dynamics.minverse import (
+    MINV,
+    add_scaled,
+    inverse_after_elimination,
+    inverse_after_factor,
+    load_eight,
+    store_rows,
+)
+from .rnea_derivatives import DTAU_DQ, DTAU_DV, columns_in_world, inward, outward
+from .rnea_derivatives import LEAVES as RNEA_LEAVES
+
+DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
+                                       "configuration [rad/s2, m/s2 per rad, m].")
+DDQ_DV = field("ddq_dv", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
+                                       "velocity [rad/s2, m/s2 per rad/s, m/s].")
+
+
+@kernel
+def less_minverse_times(r, X, Y, B, C):
+    """X = -M^-1 B and Y = -M^-1 C for nv x nv matrices at offsets, eight rows at a time.
+
+    Column k of B and C is nonzero only for ancestors and descendants of k.
+    """
+    n, W = nv(r), offset(r, MINV)
+    for i in range(0, n, 8):
+        for k in range(0, n, simd_width(r.work)):
+            end = k
+            for j in range(k, min(k + simd_width(r.work), n)):
+                end = max(end, velocity_end(r, j))
+            zero = 0.0 * load_simd(r.work, B + k, n - k)
+            x = (zero, zero, zero, zero, zero, zero, zero, zero)
+            y = x
+            j = end - 1
+            while j >= 0:
+                row = load_eight(r.work, W + n * j + i)
+                x = add_scaled(x, row, -load_simd(r.work, B + n * j + k, n - k))
+                y = add_scaled(y, row, -load_simd(r.work, C + n * j + k, n - k))
+                j = j - 1 if j > k else velocity_parent(r, j)
+            store_rows(r, X + n * i + k, n - i, n - k, x)
+            store_rows(r, Y + n * i + k, n - i, n - k, y)
+
+
+@kernel
+def differentiate(r, placed):
+    """All derivatives, about the first joint's origin, after the accelerations and the inverse.
+
+    The bodies may have been ``placed`` by ``outward_velocities``.
+    """
+    for k in range(nv(r)):
+        store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
+    outward(r, placed)
+    inward(r, True)
+    less_minverse_times(r, offset(r, DDQ_DQ), offset(r, DDQ_DV),
+                        offset(r, DTAU_DQ), offset(r, DTAU_DV))
+
+
+@subroutine
+def aba_derivatives_kernel(r):
+    aba_kernel(r)
+    inverse_after_elimination(r)
+    differentiate(r, True)
+    columns_in_world(r)
+
+
+@subroutine
+def projected_derivatives_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    projected_aba_kernel(r)
+    inverse_after_factor(r)
+    differentiate(r, False)
+    columns_in_world(r)
+
+
+LEAVES = (DDQ, DTAU_DQ, DTAU_DV, M, *RNEA_LEAVES)
+_aba_derivatives = Algorithm(
+    "aba_derivatives", aba_derivatives_kernel, (Q, V, TAU_IN, F_EXT), (DDQ_DQ, DDQ_DV, MINV),
+    optional=(F_EXT,), leaves=LEAVES, coupled=projected_derivatives_kernel).caller()
+
+
+def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+                    f_ext: ArrayLike | None = None, *,
+                    threads: int = 1) -> tuple[Array, Array, Array]:
+    """Derivatives of ``aba`` with respect to configuration, velocity and torque.
+
+    Carpentier and Mansard (2018); O(n^3) in the worst case, less for branched trees. Includes
+    ``model.armature``. External forces are constant in the joint frames. Also computes
+    ``data.ddq``, ``data.dtau_dq``, ``data.dtau_dv``, ``data.M`` and, at these accelerations, all
+    that ``rnea_derivatives`` does.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    ddq_dq : (nv, nv) ndarray
+        [i, j] is the derivative of acceleration i along velocity j, the direction in which
+        ``Model.integrate`` moves q, in the tangent space [rad/s2, m/s2 per rad, m].
+    ddq_dv : (nv, nv) ndarray
+        With respect to velocity [rad/s2, m/s2 per rad/s, m/s].
+    ddq_dtau : (nv, nv) ndarray
+        With respect to torque: the inverse of M [rad/s2, m/s2 per N m, N].
+        For a single state, ``data.ddq_dq``, ``data.ddq_dv`` and ``data.Minv``; for a batch, new
+        arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> ddq_dq, ddq_dv, ddq_dtau = dyn_ros.aba_derivatives(model, data, q, v, tau)
+    >>> np.allclose(ddq_dtau, dyn_ros.minverse(model, data, q))
+    True
+    """
+    return _aba_derivatives(model, data, threads, q, v, tau, f_ext)

@@ -1,0 +1,212 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Second-order derivatives of forward dynamics.
+
+For constant tau, rnea(q, v, ddq(q, v)) is constant, so its second derivatives are zero. They
+contain those of ddq times M. With the tensors of rnea_second_order.py at ddq, where R_dadq is
+dM/dq, and the derivatives of aba_derivatives.py,
+
+    d2ddq_dqdq[:, j, k] = -M^-1 (R_dqdq[:, j, k] + R_dadq[:, :, j] ddq_dq[:, k]
+                                 + R_dadq[:, :, k] ddq_dq[:, j])
+    d2ddq_dqdv[:, j, k] = -M^-1 (R_dqdv[:, j, k] + R_dadq[:, :, j] ddq_dv[:, k])
+    d2ddq_dvdv[:, j, k] = -M^-1 R_dvdv[:, j, k]
+    d2ddq_dtaudq[:, j, k] = -M^-1 R_dadq[:, :, k] M^-1[:, j]
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import kernel, subroutine
+from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
+from ...kernel.lanes import LANES, load_simd, simd_width, store_simd
+from ...kernel.layout import nv, offset, velocity_end, velocity_parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..dynamics.aba import aba_kernel, projected_aba_kernel
+from ..dynamics.minverse import (
+    MINV,
+    add_scaled,
+    inverse_after_elimination,
+    inverse_after_factor,
+    load_eight,
+)
+from .aba_derivatives import DDQ_DQ, DDQ_DV, LEAVES, differentiate
+from .rnea_derivatives import columns_in_world
+from .rnea_second_order import (
+    CUBE,
+    D2TAU_DADQ,
+    D2TAU_DQDQ,
+    D2TAU_DQDV,
+    D2TAU_DVDV,
+    second_order,
+)
+
+D2DDQ_DQDQ = field("d2ddq_dqdq", CUBE, "Derivative of ddq_dq with respect to configuration, "
+                                       "indexed by acceleration, q, q.")
+D2DDQ_DVDV = field("d2ddq_dvdv", CUBE, "Derivative of ddq_dv with respect to velocity, indexed by "
+                                       "acceleration, v, v.")
+D2DDQ_DQDV = field("d2ddq_dqdv", CUBE, "Derivative of ddq_dq with respect to velocity, indexed by "
+                                       "acceleration, q, v.")
+D2DDQ_DTAUDQ = field("d2ddq_dtaudq", CUBE, "Derivative of Minv with respect to configuration, "
+                                           "indexed by acceleration, tau, q.")
+SLICE = field("_slice", ("nv", LANES))
+
+
+@kernel
+def zeros(r):
+    zero = 0.0 * load_simd(r.work, offset(r, MINV), nv(r))
+    return zero, zero, zero, zero, zero, zero, zero, zero
+
+
+@kernel
+def add_accelerations(r):
+    """The terms in parentheses above except those of d2ddq_dvdv; with M^-1 still to be applied.
+
+    Computes eight rows j and a few columns k at a time. Row i of dM/dq is nonzero only for
+    ancestors and descendants of velocity i.
+    """
+    n = nv(r)
+    qq, qv, tq = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
+    for i in range(n):
+        plane = offset(r, D2TAU_DADQ) + n * n * i
+        for j in range(0, n, 8):
+            for k in range(0, n, simd_width(r.work)):
+                for_qq, for_qv, for_tq = zeros(r), zeros(r), zeros(r)
+                l = velocity_end(r, i) - 1
+                while l >= 0:
+                    row = n * l
+                    rates = load_eight(r.work, plane + row + j)
+                    by_k = load_simd(r.work, plane + row + k, n - k)
+                    for_qq = add_scaled(add_scaled(
+                        for_qq, rates, load_simd(r.work, offset(r, DDQ_DQ) + row + k, n - k)),
+                        load_eight(r.work, offset(r, DDQ_DQ) + row + j), by_k)
+                    for_qv = add_scaled(
+                        for_qv, rates, load_simd(r.work, offset(r, DDQ_DV) + row + k, n - k))
+                    for_tq = add_scaled(for_tq, load_eight(r.work, offset(r, MINV) + row + j), by_k)
+                    l = l - 1 if l > i else velocity_parent(r, l)
+                for t in range(min(8, n - j)):
+                    at_k = (n * i + j + t) * n + k
+                    store_simd(r.work, qq + at_k, n - k, for_qq[t] + load_simd(
+                        r.work, offset(r, D2TAU_DQDQ) + at_k, n - k))
+                    store_simd(r.work, qv + at_k, n - k, for_qv[t] + load_simd(
+                        r.work, offset(r, D2TAU_DQDV) + at_k, n - k))
+                    store_simd(r.work, tq + at_k, n - k, for_tq[t])
+
+
+@kernel
+def less_minverse_times_tensor(r, X, B):
+    """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be equal."""
+    n, W, s = nv(r), offset(r, MINV), offset(r, SLICE)
+    for jk in range(0, n * n, simd_width(r.work)):
+        count = n * n - jk
+        for l in range(n):
+            store_simd(r.work, s + LANES * l, count,
+                       load_simd(r.work, B + n * n * l + jk, count))
+        for i in range(0, n, 8):
+            total = zeros(r)
+            for l in range(n):
+                total = add_scaled(total, load_eight(r.work, W + n * l + i),
+                                   load_simd(r.work, s + LANES * l, LANES))
+            for t in range(min(8, n - i)):
+                store_simd(r.work, X + n * n * (i + t) + jk, count, -total[t])
+
+
+@kernel
+def differentiate_twice(r):
+    """The second-order derivatives, after ``differentiate``."""
+    second_order(r)
+    columns_in_world(r)
+    add_accelerations(r)
+    qq, vv = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DVDV)
+    qv, tq = offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
+    for X, B in ((qq, qq), (vv, offset(r, D2TAU_DVDV)), (qv, qv), (tq, tq)):
+        less_minverse_times_tensor(r, X, B)
+
+
+@subroutine
+def aba_second_order_derivatives_kernel(r):
+    aba_kernel(r)
+    inverse_after_elimination(r)
+    differentiate(r, True)
+    differentiate_twice(r)
+
+
+@subroutine
+def projected_second_order_derivatives_kernel(r):
+    """The kernel for models whose mimic joints couple branches."""
+    projected_aba_kernel(r)
+    inverse_after_factor(r)
+    differentiate(r, False)
+    differentiate_twice(r)
+
+
+_second_order = Algorithm(
+    "aba_second_order_derivatives", aba_second_order_derivatives_kernel, (Q, V, TAU_IN, F_EXT),
+    (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,),
+    leaves=(DDQ_DQ, DDQ_DV, MINV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ, *LEAVES),
+    coupled=projected_second_order_derivatives_kernel).caller()
+
+
+def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                 tau: ArrayLike, f_ext: ArrayLike | None = None, *,
+                                 threads: int = 1) -> tuple[Array, Array, Array, Array]:
+    """Second-order derivatives of ``aba`` with respect to configuration, velocity and torque.
+
+    In closed form, from both orders of ``rnea``: Singh, Russell and Wensing (2022); O(n^4).
+    Derivatives with respect to torque and velocity, and twice with respect to torque, are zero.
+    Includes ``model.armature``. External forces are constant in the joint frames. Also computes all
+    that ``aba_derivatives`` does, and the tensors of ``rnea_second_order_derivatives`` at these
+    accelerations.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint torques and forces [N m, N].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    d2ddq_dqdq : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of ddq_dq[i, j] along velocity k, the direction in which
+        ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
+        floating, planar or spherical joint, which do not commute.
+    d2ddq_dvdv : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of ddq_dv[i, j] with respect to velocity k. Symmetric in j
+        and k.
+    d2ddq_dqdv : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of ddq_dq[i, j] with respect to velocity k.
+    d2ddq_dtaudq : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of ddq_dtau[i, j], the inverse of M, along velocity k.
+        Symmetric in i and j.
+        Accelerations in rad/s2 or m/s2, directions in rad or m, torques in N m or N. For a single
+        state, ``data.d2ddq_dqdq`` and so on; for a batch, new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    How the inverse of the inertia matrix changes along the second joint:
+
+    >>> d2 = dyn_ros.aba_second_order_derivatives(model, data, q, v, tau)
+    >>> step = 1e-5 * np.eye(7)[1]
+    >>> after = dyn_ros.minverse(model, data, q + step).copy()
+    >>> before = dyn_ros.minverse(model, data, q - step)
+    >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, rtol=1e-4, atol=1e-4)
+    True
+    """
+    return _second_order(model, data, threads, q, v, tau, f_ext)

@@ -1,0 +1,305 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Second-order derivatives of inverse dynamics.
+
+According to Singh, Russell and Wensing, "On second-order derivatives of rigid-body dynamics:
+theory and implementation" (2022), based on the first order in rnea_derivatives.py. Along q_d, the
+subtree of column d moves with S_d. In addition, v changes by psid_d, S_e does not change, psid_e
+changes by psid_d x S_e, and psidd_e by psidd_d x S_e + 2 psid_d x psid_e; by Jacobi's identity,
+this also holds for the columns of d's own joint. The subtree of d has the composite inertia Y and
+the Coriolis inertia B, with the rates along q_d
+
+    P = S_d x* Y - Y S_d x,  D = S_d x* B - B S_d x + B(Y, psid_d)
+
+Let e be an ancestor of d, and f of e. With dF/da_d = Y S_d, dF/dv_d, dF/dq_d of the first order,
+and F1 = S_e x* dF/da_d, F2 = P S_e, each entry is a product with columns of f:
+
+    dM_df/dq_e = F1 S_f,  dM_ef/dq_d = F2 S_f,  dM_de/dq_f = 0
+    d2tau_d/dv_e dv_f = (F1 - F2) S_f = -d2tau_e/dv_d dv_f,  d2tau_f/dv_d dv_e = (F1 + F2) S_f
+    d2tau_d/dq_f dv_e = (F1 - F2) psid_f = -d2tau_e/dq_f dv_d
+    d2tau_d/dq_e dv_f = F3 S_f + F1 dAdv_f,  d2tau_d/dq_e dq_f = F3 psid_f + F1 psidd_f
+    d2tau_e/dq_d dv_f = F4 S_f + F2 dAdv_f,  d2tau_e/dq_d dq_f = F4 psid_f + F2 psidd_f
+    d2tau_f/dq_d dv_e = F5 S_f,  d2tau_f/dq_e dv_d = F6 S_f,  d2tau_f/dq_d dq_e = F7 S_f
+
+    F3 = psid_e x* Y S_d - P psid_e + S_e x* B' S_d,  F4 = D' S_e,  F5 = D S_e + P dAdv_e
+    F6 = psid_e x* Y S_d + P psid_e + S_e x* dF/dv_d
+    F7 = D psid_e + P psidd_e + S_e x* dF/dq_d
+
+Columns of the same joint are used in both roles, e before f and f before e. Entries that differ
+between the roles are valid for one order only, and two change: d2tau_d/dv_e dv_f = -F2 S_f if e
+and f are columns of the same joint, d2tau_f/dv_d dv_e = (F1 + F2 + Y S_d x S_e) S_f if d and e are.
+"""
+from collections import namedtuple
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    CoriolisInertia,
+    Force,
+    add,
+    coriolis_add,
+    coriolis_inertia,
+    coriolis_times,
+    coriolis_transpose_times,
+    cross,
+    dot,
+    force_add,
+    force_cross,
+    force_sub,
+    load_coriolis,
+    load_force,
+    load_inertia,
+    momentum,
+    motion_cross,
+    power,
+    product,
+    skew,
+)
+from ...kernel.compiler import kernel, subroutine
+from ...kernel.fields import F_EXT, A, Q, V, field
+from ...kernel.lanes import holds_lanes
+from ...kernel.layout import (
+    accumulate,
+    clear,
+    column_before,
+    coupled,
+    idx_v,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..dynamics.composites import inertia_rate
+from ..dynamics.crba import M
+from ..kinematics.jacobians import J
+from .rnea_derivatives import (
+    COMPOSITE_CORIOLIS,
+    COMPOSITE_INERTIA,
+    DADV,
+    DFDA,
+    DFDQ,
+    DFDV,
+    DTAU_DQ,
+    DTAU_DV,
+    LEAVES,
+    PSID,
+    PSIDD,
+    columns_at,
+    columns_in_world,
+    inward,
+    load_column,
+    outward,
+)
+
+CUBE = ("nv", "nv", "nv")
+D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "Derivative of dtau_dq with respect to configuration, "
+                                       "indexed by torque, q, q.", sparse=True)
+D2TAU_DVDV = field("d2tau_dvdv", CUBE, "Derivative of dtau_dv with respect to velocity, indexed "
+                                       "by torque, v, v.", sparse=True)
+D2TAU_DQDV = field("d2tau_dqdv", CUBE, "Derivative of dtau_dq with respect to velocity, indexed "
+                                       "by torque, q, v.", sparse=True)
+D2TAU_DADQ = field("d2tau_dadq", CUBE, "Derivative of M with respect to configuration, indexed by "
+                                       "torque, a, q.", sparse=True)
+
+Outer = namedtuple("Outer", "S Fa Fv Fq Y P D u")   # column d; u = B' S_d
+Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
+
+
+@kernel
+def coriolis_rate(B, S):
+    """S x* B - B S x, which has the form of B."""
+    s, p, W = S.linear, B.momentum, skew(S.angular)
+    L, R, t = product(W, B.angular), product(B.angular, W), dot(s, p)
+    return CoriolisInertia(cross(S.angular, p), (
+        L[0] - R[0] + t - p[0] * s[0], L[1] - R[1] - p[0] * s[1], L[2] - R[2] - p[0] * s[2],
+        L[3] - R[3] - p[1] * s[0], L[4] - R[4] + t - p[1] * s[1], L[5] - R[5] - p[1] * s[2],
+        L[6] - R[6] - p[2] * s[0], L[7] - R[7] - p[2] * s[1], L[8] - R[8] + t - p[2] * s[2]))
+
+
+@kernel
+def load_force_column(r, field, i, c):
+    return load_force(r.work, columns_at(r, field, i, c))
+
+
+@kernel
+def outer_column(r, i, c):
+    """Column d, and the inertias of its subtree with their rates."""
+    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i)
+    B = load_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i)
+    S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
+    D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, momentum(Y, psid).linear))
+    return Outer(S, load_force_column(r, DFDA, i, c), load_force_column(r, DFDV, i, c),
+                 load_force_column(r, DFDQ, i, c), Y, inertia_rate(Y, S), D,
+                 coriolis_transpose_times(B, S))
+
+
+@kernel
+def forces(r, d, j, b, one_joint):
+    """F1 to F7 and F1 - F2 for column d and column b of joint j.
+
+    If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
+    angular part, as its linear part is zero.
+    """
+    S, psid = load_column(r, J, j, b), load_column(r, PSID, j, b)
+    turned, rate = force_cross(psid, d.Fa), momentum(d.P, psid)
+    F3 = force_sub(turned, rate)
+    F3 = Force(F3.linear, add(F3.angular, cross(S.angular, d.u)))
+    F5 = force_add(coriolis_times(d.D, S), momentum(d.P, load_column(r, DADV, j, b)))
+    if one_joint:
+        F5 = momentum(d.Y, motion_cross(d.S, S))
+    F6 = force_add(force_add(turned, rate), force_cross(S, d.Fv))
+    F7 = force_add(force_add(coriolis_times(d.D, psid), force_cross(S, d.Fq)),
+                   momentum(d.P, load_column(r, PSIDD, j, b)))
+    F1, F2 = force_cross(S, d.Fa), momentum(d.P, S)
+    return Forces(F1, F2, F3, coriolis_transpose_times(d.D, S), F5, F6, F7, force_sub(F1, F2))
+
+
+@kernel
+def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
+    """Store all entries for velocities d, e and f, where f is column a of joint k."""
+    n = nv(r)
+    qq, vv = offset(r, D2TAU_DQDQ), offset(r, D2TAU_DVDV)
+    qv, aq = offset(r, D2TAU_DQDV), offset(r, D2TAU_DADQ)
+    S, psid = load_column(r, J, k, a), load_column(r, PSID, k, a)
+    psidd, dAdv = load_column(r, PSIDD, k, a), load_column(r, DADV, k, a)
+    x, y = power(F.F1, S), power(F.F2, S)
+    z = power(F.difference, psid)
+    def_, dfe = (d * n + e) * n + f, (d * n + f) * n + e
+    edf, efd = (e * n + d) * n + f, (e * n + f) * n + d
+    fde, fed = (f * n + d) * n + e, (f * n + e) * n + d
+    dqdq = power(F.F3, psid) + power(F.F1, psidd)
+    accumulate(r, qq + def_, dqdq)
+    accumulate(r, qv + dfe, z)
+    if ef_one_joint:
+        accumulate(r, vv + def_, -y)
+    else:
+        X = power(F.F7, S)
+        accumulate(r, qq + dfe, dqdq)
+        accumulate(r, qq + fde, X)
+        accumulate(r, qv + def_, power(F.F3, S) + power(F.F1, dAdv))
+        accumulate(r, qv + fed, power(F.F6, S))
+        accumulate(r, vv + def_, x - y)
+        accumulate(r, vv + dfe, x - y)
+        accumulate(r, aq + dfe, x)
+        accumulate(r, aq + fde, x)
+        if de_one_joint:
+            accumulate(r, vv + fde, x + y + power(F.F5, S))
+        else:
+            accumulate(r, qq + fed, X)
+            accumulate(r, qv + fde, power(F.F5, S))
+            accumulate(r, vv + fde, x + y)
+            accumulate(r, vv + fed, x + y)
+            accumulate(r, aq + fed, y)
+    if not de_one_joint:
+        dqdq = dot(F.F4, psid.angular) + power(F.F2, psidd)
+        accumulate(r, qq + edf, dqdq)
+        accumulate(r, qq + efd, dqdq)
+        accumulate(r, qv + edf, dot(F.F4, S.angular) + power(F.F2, dAdv))
+        accumulate(r, qv + efd, -z)
+        accumulate(r, vv + edf, y - x)
+        accumulate(r, vv + efd, y - x)
+        accumulate(r, aq + efd, y)
+
+
+@kernel
+def second_order(r):
+    """The second-order derivatives, after ``outward`` and ``inward``.
+
+    Entries for columns in different branches are always zero. The workspace of a batch is
+    private, so they stay zero there and need not be cleared.
+    """
+    if coupled(r) or not holds_lanes(r.work):
+        for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
+            clear(r.work, offset(r, tensor), nv(r) * nv(r) * nv(r))
+    for i in range(1, njoints(r) + 1):
+        for c in range(ncolumns(r, i)):
+            d = outer_column(r, i, c)
+            j, b = i, ncolumns(r, i) - 1
+            while j > 0:
+                F = forces(r, d, j, b, j == i)
+                k, a = j, ncolumns(r, j) - 1
+                while k > 0:
+                    store_entries(r, idx_v(r, i) + c, idx_v(r, j) + b, idx_v(r, k) + a, F,
+                                  k, a, j == i, k == j)
+                    k, a = column_before(r, k, a)
+                j, b = column_before(r, j, b)
+
+
+@subroutine
+def rnea_second_order_derivatives_kernel(r):
+    outward(r, False)
+    inward(r, True)
+    second_order(r)
+    columns_in_world(r)
+
+
+_second_order = Algorithm(
+    "rnea_second_order_derivatives", rnea_second_order_derivatives_kernel, (Q, V, A, F_EXT),
+    (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,),
+    leaves=(DTAU_DQ, DTAU_DV, M, *LEAVES)).caller()
+
+
+def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  a: ArrayLike, f_ext: ArrayLike | None = None, *,
+                                  threads: int = 1) -> tuple[Array, Array, Array, Array]:
+    """Second-order derivatives of ``rnea`` with respect to configuration, velocity, acceleration.
+
+    Singh, Russell and Wensing (2022), in closed form; O(n d^2) for a tree of depth d. Derivatives
+    with respect to acceleration and velocity, and twice with respect to acceleration, are zero.
+    External forces are constant in the joint frames. Also computes all that ``rnea_derivatives``
+    does.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    d2tau_dqdq : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of dtau_dq[i, j] along velocity k, the direction in which
+        ``Model.integrate`` moves q. Symmetric in j and k, except for two directions of the same
+        floating, planar or spherical joint, which do not commute: the entries then differ by the
+        derivative of torque i along their Lie bracket.
+    d2tau_dvdv : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of dtau_dv[i, j] with respect to velocity k. Symmetric in j
+        and k.
+    d2tau_dqdv : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of dtau_dq[i, j] with respect to velocity k.
+    d2tau_dadq : (nv, nv, nv) ndarray
+        [i, j, k] is the derivative of M[i, j] along velocity k. Symmetric in i and j. Torques in N
+        m or N, directions in rad or m. For a single state, ``data.d2tau_dqdq`` and so on; for a
+        batch, new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    How the inertia matrix changes along the second joint:
+
+    >>> d2 = dyn_ros.rnea_second_order_derivatives(model, data, q, v, a)
+    >>> step = 1e-5 * np.eye(7)[1]
+    >>> after = dyn_ros.crba(model, data, q + step).copy()
+    >>> before = dyn_ros.crba(model, data, q - step)
+    >>> np.allclose(d2[3][:, :, 1], (after - before) / 2e-5, atol=1e-8)
+    True
+    """
+    return _second_order(model, data, threads, q, v, a, f_ext)

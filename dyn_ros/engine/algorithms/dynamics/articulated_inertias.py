@@ -1,0 +1,259 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Articulated-body inertias of the subtrees of all joints.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 7.1, expressed in the root frame, each
+about its own joint's origin. If mimic joints couple branches, the subtree of each joint is treated
+on its own: with its composite inertia Y, the inertia matrix H of the joints behind it, and the
+forces F on its body that hold it while these joints accelerate, it is Y - F H^-1 F' (section 7.2).
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    add,
+    articulated,
+    articulated_less_outer,
+    articulated_moved,
+    articulated_rotated,
+    dot,
+    force_add,
+    force_moved,
+    force_scale,
+    force_sub,
+    load3,
+    load9,
+    load_force,
+    store_spatial,
+    symmetric_trace,
+    transposed,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import Q, field
+from ...kernel.lanes import all_above, load, select_above, store
+from ...kernel.layout import (
+    armature,
+    clear,
+    fail,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+    parent,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..kinematics.root_axes import ORIGIN, ROTATION, dot_column, from_parent, load_column, position
+from .aba import add_to_parent, articulated_body_inertia, eliminate
+from .composites import composite, place_bodies, sum_up
+from .crba import COMPOSITE, composite_column
+from .factor import DOUBTFUL
+
+YABA = field("Yaba", ("rows", 6, 6), "Articulated-body inertia of each joint's subtree, expressed "
+                                     "in the joint frame [kg, kg m, kg m2].")
+OYABA = field("oYaba", ("rows", 6, 6), "The same, expressed in the world.")
+BEHIND = field("_behind_M", ("nv", "nv"))       # H: of the joints behind one joint
+HOLDING = field("_behind_F", ("nv", 6))         # F, a row for each velocity
+BEHIND_SIZE = field("_behind_size", ("nv",))    # the diagonal of H without cancellation
+ROUNDING = 2e-15
+"""A smaller pivot, relative to the inertia of the subtree, is a rounding error."""
+
+
+@kernel
+def store_symmetric_matrix(a, i, S, step):
+    """Store a symmetric 3 x 3 matrix in rows of the given length."""
+    rows = ((S.xx, S.xy, S.xz), (S.xy, S.yy, S.yz), (S.xz, S.yz, S.zz))
+    for j in range(3):
+        for k in range(3):
+            store(a, i + step * j + k, rows[j][k])
+
+
+@kernel
+def store_articulated_matrix(a, i, Y):
+    """Store the 6 x 6 matrix of an articulated-body inertia."""
+    store_symmetric_matrix(a, i, Y.linear, 6)
+    store_symmetric_matrix(a, i + 21, Y.angular, 6)
+    for j in range(3):
+        for k in range(3):
+            store(a, i + 6 * j + 3 + k, Y.cross[3 * j + k])
+            store(a, i + 18 + 6 * k + j, Y.cross[3 * j + k])
+
+
+@kernel
+def store_result(r, i, Y):
+    """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
+    R = load9(r.work, offset(r, ROTATION) + 9 * i)
+    p = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
+    store_articulated_matrix(r.work, offset(r, YABA) + 36 * i,
+                             articulated_rotated(transposed(R), Y))
+    store_articulated_matrix(r.work, offset(r, OYABA) + 36 * i, articulated_moved(p, Y))
+
+
+@kernel
+def articulated_inertias_kernel(r):
+    place_bodies(r)
+    for i in range(njoints(r), 0, -1):
+        Y = articulated_body_inertia(r, i)
+        store_result(r, i, Y)
+        if parent(r, i) > 0:
+            for c in range(ncolumns(r, i) - 1, -1, -1):
+                Y = eliminate(r, i, c, Y)
+            add_to_parent(r, i, Y)
+
+
+# --- with mimic joints
+
+@kernel
+def subtree_end(r, i):
+    """End of the range of the joints behind joint i."""
+    end = i + 1
+    while end <= njoints(r) and parent(r, end) >= i:
+        end += 1
+    return end
+
+
+@kernel
+def is_last_of_velocity(r, j, end):
+    """Whether no joint between j and end has the velocity of joint j."""
+    other = j + 1
+    while other < end and idx_v(r, other) != idx_v(r, j):
+        other += 1
+    return other == end
+
+
+@kernel
+def add_behind(r, i, j, c):
+    """Add column c of joint j, behind joint i, to H and F."""
+    n, H = nv(r), offset(r, BEHIND)
+    k, Y, S = idx_v(r, j) + c, composite(r, j), load_column(r, j, c)
+    F = composite_column(r, j, c, Y)
+    increase(r.work, offset(r, BEHIND_SIZE) + k, dot(S.linear, S.linear) * Y.mass
+             + dot(S.angular, S.angular) * symmetric_trace(Y.rotational))
+    for d in range(ncolumns(r, j)):
+        increase(r.work, H + (idx_v(r, j) + d) * n + k, dot_column(r, j, d, F))
+    F = force_moved(from_parent(r, j), F)
+    p = parent(r, j)
+    while p != i:
+        for d in range(ncolumns(r, p)):
+            x = dot_column(r, p, d, F)
+            increase(r.work, H + (idx_v(r, p) + d) * n + k, x)
+            increase(r.work, H + k * n + idx_v(r, p) + d, x)
+        F = force_moved(from_parent(r, p), F)
+        p = parent(r, p)
+    row = offset(r, HOLDING) + 6 * k
+    store_spatial(r.work, row, force_add(load_force(r.work, row), F))
+
+
+@kernel
+def inertia_behind(r, i, end):
+    """Store H and F of the joints behind joint i."""
+    n = nv(r)
+    clear(r.work, offset(r, BEHIND), n * n)
+    clear(r.work, offset(r, HOLDING), 6 * n)
+    clear(r.work, offset(r, BEHIND_SIZE), n)
+    for j in range(i + 1, end):
+        for c in range(ncolumns(r, j)):
+            add_behind(r, i, j, c)
+            k = idx_v(r, j) + c
+            if is_last_of_velocity(r, j, end):
+                increase(r.work, offset(r, BEHIND) + k * (n + 1), armature(r, k))
+
+
+@kernel
+def eliminate_behind(r, k, Y):
+    """Eliminate velocity k from H and F; return Y with it eliminated.
+
+    A velocity that moves no inertia exerts no force, and changes nothing.
+    """
+    n, H, F_ = nv(r), offset(r, BEHIND), offset(r, HOLDING)
+    d, size = load(r.work, H + k * (n + 1)), load(r.work, offset(r, BEHIND_SIZE) + k)
+    if not all_above(d, DOUBTFUL * size):
+        fail(r, k)
+    s = select_above(d, ROUNDING * size, 1.0 / d, 0.0)
+    F = load_force(r.work, F_ + 6 * k)
+    for a in range(n):
+        x = s * load(r.work, H + a * n + k)
+        if a != k:
+            for b in range(n):
+                increase(r.work, H + a * n + b, -x * load(r.work, H + k * n + b))
+            store_spatial(r.work, F_ + 6 * a, force_sub(load_force(r.work, F_ + 6 * a),
+                                                        force_scale(x, F)))
+    return articulated_less_outer(Y, F, s)
+
+
+@kernel
+def coupled_articulated_inertias_kernel(r):
+    place_bodies(r)
+    sum_up(r, COMPOSITE)
+    for i in range(1, njoints(r) + 1):
+        end = subtree_end(r, i)
+        inertia_behind(r, i, end)
+        Y = articulated(composite(r, i))
+        for j in range(end - 1, i, -1):
+            if is_last_of_velocity(r, j, end):
+                for c in range(ncolumns(r, j)):
+                    Y = eliminate_behind(r, idx_v(r, j) + c, Y)
+        store_result(r, i, Y)
+
+
+_articulated = Algorithm("articulated_inertias", articulated_inertias_kernel, (Q,), (YABA, OYABA),
+                         coupled=coupled_articulated_inertias_kernel).caller()
+
+
+def articulated_inertias(model: Model, data: Data, q: ArrayLike, *,
+                         threads: int = 1) -> tuple[Array, Array]:
+    """Articulated-body inertia of each joint's subtree, whose other joints move freely.
+
+    The inertia that somebody feels who holds the body of the joint as a handle, if the joint and
+    everything between it and the root are removed: the force is this inertia times the
+    acceleration of the body, plus a force that does not depend on it. I^A of Featherstone (2008),
+    table 7.1; O(n). Includes ``model.armature`` of the joints behind the joint, but not of the
+    joint itself. The matrices map accelerations to forces, with linear parts first.
+
+    Pinocchio's ``data.Yaba`` (``aba`` with Convention.LOCAL) and ``data.oYaba`` (Convention.WORLD,
+    ``computeMinverse``) equal these for joints of the root link. For other joints, the joint itself
+    is eliminated in them as well: with its motion subspace S and D = S' Yaba S + armature, they
+    contain Yaba - Yaba S D^-1 S' Yaba.
+
+    A mimic joint in the subtree moves with the joints in the subtree that have the same coordinate.
+    Joints outside the subtree, and the joint itself, do not hold it, even if they have this
+    coordinate; its armature counts completely. If there are mimic joints, H of the joints behind
+    each joint is factored; O(n^4) in the worst case.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    Yaba : (njoints, 6, 6) ndarray
+        Expressed in each joint frame, at its origin [kg, kg m, kg m2].
+    oYaba : (njoints, 6, 6) ndarray
+        Expressed in the world, at the world's origin. For a single state, ``data.Yaba`` and
+        ``data.oYaba``; for a batch, new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular because of a joint behind another one; names the first joint
+        from the tips that moves no inertia.
+
+    Examples
+    --------
+    Behind the last joint nothing moves freely: the inertia is that of its body.
+
+    >>> Yaba, oYaba = dyn_ros.articulated_inertias(model, data, q)
+    >>> np.allclose(Yaba[-1], np.asarray(model.inertias[-1]))
+    True
+    """
+    return _articulated(model, data, threads, q)

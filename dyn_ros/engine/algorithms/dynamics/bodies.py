@@ -1,0 +1,165 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Momentum of each body, and force of each joint."""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    compose,
+    load_force,
+    load_motion,
+    load_se3,
+    momentum,
+    store_se3,
+    store_spatial,
+    to_child,
+    to_parent,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
+from ...kernel.joints import add_subspace_times
+from ...kernel.layout import body_inertia, clear, njoints, offset, parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..kinematics.kinematics import place_all
+from .rnea import TAU, newton_euler
+
+H = field("h", ("rows", 6), "Momentum of each joint's body, expressed in the joint frame, at its "
+                            "origin [kg m/s, kg m2/s].")
+OH = field("oh", ("rows", 6), "The same, expressed in the world, at its origin.")
+OF = field("of", ("rows", 6), "Force that each joint transmits to its body, expressed in the "
+                              "world, at its origin [N, N m].")
+
+
+@kernel
+def joint_velocity(r, i):
+    """Store and return the velocity of joint i in its frame, after its placement."""
+    v_ = offset(r, JOINT_V)
+    X = load_se3(r.work, offset(r, LIMI) + 16 * i)
+    v = to_child(X, load_motion(r.work, v_ + 6 * parent(r, i)))
+    v = add_subspace_times(r, i, v, offset(r, V))
+    store_spatial(r.work, v_ + 6 * i, v)
+    return v
+
+
+@kernel
+def store_in_world(r, field, i, f):
+    X = load_se3(r.work, offset(r, OMI) + 16 * i)
+    store_spatial(r.work, offset(r, field) + 6 * i, to_parent(X, f))
+
+
+@kernel
+def body_momenta_kernel(r):
+    place_all(r)
+    clear(r.work, offset(r, JOINT_V), 6)
+    for i in range(1, njoints(r) + 1):
+        h = momentum(body_inertia(r, i), joint_velocity(r, i))
+        store_spatial(r.work, offset(r, H) + 6 * i, h)
+        store_in_world(r, OH, i, h)
+
+
+@kernel
+def joint_forces_kernel(r):
+    newton_euler(r, True, offset(r, TAU))
+    for i in range(1, njoints(r) + 1):
+        oMp = load_se3(r.work, offset(r, OMI) + 16 * parent(r, i))
+        store_se3(r.work, offset(r, OMI) + 16 * i,
+                  compose(oMp, load_se3(r.work, offset(r, LIMI) + 16 * i)))
+        store_in_world(r, OF, i, load_force(r.work, offset(r, JOINT_F) + 6 * i))
+
+
+_momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH),
+                     leaves=(JOINT_V, LIMI, OMI)).caller()
+_forces = Algorithm("joint_forces", joint_forces_kernel, (Q, V, A, F_EXT), (JOINT_F, OF),
+                    optional=(F_EXT,), leaves=(TAU, JOINT_V, JOINT_A, LIMI, OMI)).caller()
+
+
+def body_momenta(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                 threads: int = 1) -> tuple[Array, Array]:
+    """Momentum of each joint's body.
+
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13; O(n). The momentum is that of
+    the single body, as after Pinocchio's rnea; Pinocchio's computeCentroidalMomentum stores that of
+    the subtree under the same name. Also computes ``data.v``, ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    h, oh : (njoints, 6) ndarray
+        Linear and angular momentum, expressed in each joint frame at its origin, and in the world
+        at its origin [kg m/s, kg m2/s]. For a single state, ``data.h`` and ``data.oh``; for a
+        batch, new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> h, oh = dyn_ros.body_momenta(model, data, q, v)
+    >>> linear = oh[:, :3].sum(axis=0)
+    >>> np.allclose(linear, model.total_mass * dyn_ros.center_of_mass(model, data, q, v)[1])
+    True
+    """
+    return _momenta(model, data, threads, q, v)
+
+
+def joint_forces(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                 f_ext: ArrayLike | None = None, *, threads: int = 1) -> tuple[Array, Array]:
+    """Force that each joint transmits to its body, which moves and supports the whole subtree.
+
+    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). The force includes the
+    reaction to gravity, minus external forces; the joint torque is S' f, excluding armature. Also
+    computes ``data.tau``, ``data.v``, ``data.a_gf``, ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    f, of : (njoints, 6) ndarray
+        Force and moment, expressed in each joint frame at its origin, and in the world at its
+        origin [N, N m]. For a single state, ``data.f`` and ``data.of``; for a batch, new arrays
+        with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The first joint carries the weight of the arm:
+
+    >>> f, of = dyn_ros.joint_forces(model, data, q, 0.0 * v, 0.0 * a)
+    >>> bool(np.isclose(of[0, 2], 9.81 * model.total_mass))
+    True
+    """
+    return _forces(model, data, threads, q, v, a, f_ext)

@@ -1,0 +1,430 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The factors of the inertia matrix, and products with them.
+
+M = U D U' with U unit upper triangular and as sparse as the tree: U is L' of factor.py. No product
+computes an entry of a matrix that is not in the tree.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import kernel
+from ...kernel.fields import Q, declare_option, field
+from ...kernel.lanes import load, store
+from ...kernel.layout import clear, increase, nv, offset, option, velocity_parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from .crba import M, crba_kernel
+from .factor import L, factor, pivot, solve, solve_inward
+
+UPPER = field("U", ("nv", "nv"), "Unit upper triangular factor of M = U D U', as sparse as the "
+                                 "tree.", True)
+D = field("D", ("nv",), "Diagonal of M = U D U' [kg m2, kg].")
+D_INVERSE = field("Dinv", ("nv",), "Inverse of D.")
+VECTOR = field("_b", ("nv",))
+PRODUCT = field("_product", ("nv",))
+
+OPERATION = declare_option("operation")
+SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)
+
+
+@kernel
+def cholesky_kernel(r):
+    crba_kernel(r)
+    factor(r)
+    n = nv(r)
+    for k in range(n):
+        column = offset(r, UPPER) + k * n
+        for i in range(k):
+            store(r.work, column + i, load(r.work, offset(r, L) + k * n + i))
+        store(r.work, column + k, 1.0)
+        clear(r.work, column + k + 1, n - k - 1)
+        store(r.work, offset(r, D) + k, pivot(r, k))
+        store(r.work, offset(r, D_INVERSE) + k, 1.0 / pivot(r, k))
+
+
+@kernel
+def times_M(r, b, x):
+    """x <- M b, for the nv numbers at offsets b and x."""
+    n = nv(r)
+    for k in range(n):
+        row, b_k = offset(r, M) + k * n, load(r.work, b + k)
+        x_k = load(r.work, row + k) * b_k
+        j = velocity_parent(r, k)
+        while j >= 0:
+            x_k = x_k + load(r.work, row + j) * load(r.work, b + j)
+            increase(r.work, x + j, load(r.work, row + j) * b_k)
+            j = velocity_parent(r, j)
+        store(r.work, x + k, x_k)
+
+
+@kernel
+def times_U(r, x):
+    """x <- U x."""
+    n, L_ = nv(r), offset(r, L)
+    for k in range(n):
+        x_k = load(r.work, x + k)
+        j = velocity_parent(r, k)
+        while j >= 0:
+            increase(r.work, x + j, load(r.work, L_ + k * n + j) * x_k)
+            j = velocity_parent(r, j)
+
+
+@kernel
+def times_Ut(r, x):
+    """x <- U' x."""
+    n, L_ = nv(r), offset(r, L)
+    for k in range(n - 1, -1, -1):
+        x_k = load(r.work, x + k)
+        j = velocity_parent(r, k)
+        while j >= 0:
+            x_k = x_k + load(r.work, L_ + k * n + j) * load(r.work, x + j)
+            j = velocity_parent(r, j)
+        store(r.work, x + k, x_k)
+
+
+@kernel
+def solve_Ut(r, x):
+    """x <- U'^-1 x."""
+    n, L_ = nv(r), offset(r, L)
+    for k in range(n):
+        x_k = load(r.work, x + k)
+        j = velocity_parent(r, k)
+        while j >= 0:
+            x_k = x_k - load(r.work, L_ + k * n + j) * load(r.work, x + j)
+            j = velocity_parent(r, j)
+        store(r.work, x + k, x_k)
+
+
+@kernel
+def apply_factors(r, operation, x):
+    """x <- the product of x with factors of M, after ``factor``."""
+    if operation == SOLVE:
+        solve(r, x)
+    elif operation == U_TIMES:
+        times_U(r, x)
+    elif operation == UT_TIMES:
+        times_Ut(r, x)
+    elif operation == U_SOLVE:
+        solve_inward(r, x)
+    else:
+        solve_Ut(r, x)
+
+
+@kernel
+def product_kernel(r):
+    crba_kernel(r)
+    b, x = offset(r, VECTOR), offset(r, PRODUCT)
+    if option(r, OPERATION) == M_TIMES:
+        times_M(r, b, x)
+    else:
+        factor(r)
+        for k in range(nv(r)):
+            store(r.work, x + k, load(r.work, b + k))
+        apply_factors(r, option(r, OPERATION), x)
+
+
+_cholesky = Algorithm("cholesky", cholesky_kernel, (Q,), (UPPER, D, D_INVERSE)).caller()
+_products = Algorithm("cholesky_solve", product_kernel, (Q, VECTOR), (PRODUCT,),
+                      options=(OPERATION,))
+_solve, _M_times, _U_times, _Ut_times, _U_solve, _Ut_solve = (
+    _products.caller() for _ in range(6))       # each has its own array for a single state
+
+
+def cholesky(model: Model, data: Data, q: ArrayLike, *,
+             threads: int = 1) -> tuple[Array, Array, Array]:
+    """Factors of the inertia matrix, M = U D U'.
+
+    U is unit upper triangular, and nonzero only where a joint is an ancestor of the other one:
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 6.5, with U = L'; O(n d^2) for a
+    tree of depth d. If mimic joints couple branches, each entry above the diagonal can be nonzero.
+    M includes ``model.armature``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    U : (nv, nv) ndarray
+        Complete, with the zeros below the diagonal and the ones on it.
+    D : (nv,) ndarray
+        Diagonal of D: the inertia that each velocity moves while its descendants are free [kg m2,
+        kg].
+    Dinv : (nv,) ndarray
+        1 / D. For a single state, ``data.U``, ``data.D`` and ``data.Dinv``; for a batch, new arrays
+        with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
+    >>> np.allclose(U * D @ U.T, dyn_ros.crba(model, data, q))
+    True
+    """
+    return _cholesky(model, data, threads, q)
+
+
+def cholesky_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
+                   threads: int = 1) -> Array:
+    """M^-1 b, without computing M^-1.
+
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``. For torques b, these are the accelerations that they add.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    b : (nv,) or (B, nv) array_like
+        The vector, such as torques and forces [N m, N].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        For torques b, accelerations [rad/s2, m/s2]. For a single state, an array that the next call
+        of this function with ``data`` overwrites; for a batch, a new array with a leading batch
+        axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> x = dyn_ros.cholesky_solve(model, data, q, tau).copy()
+    >>> np.allclose(dyn_ros.crba(model, data, q) @ x, tau)
+    True
+    """
+    return _solve(model, data, threads, SOLVE, q, b)
+
+
+def cholesky_M_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
+                     threads: int = 1) -> Array:
+    """M b, without the products with zeros of M.
+
+    Featherstone (2008), section 6.5; O(n d) for a tree of depth d. M includes
+    ``model.armature``. For accelerations b, these are the
+    torques that cause them. M is not factored, so it may be singular.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    b : (nv,) or (B, nv) array_like
+        The vector, such as accelerations [rad/s2, m/s2].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        For accelerations b, torques and forces [N m, N]. For a single state, an array that the next
+        call of this function with ``data`` overwrites; for a batch, a new array with a leading
+        batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> b = dyn_ros.cholesky_M_times(model, data, q, a).copy()
+    >>> np.allclose(b, dyn_ros.crba(model, data, q) @ a)
+    True
+    """
+    return _M_times(model, data, threads, M_TIMES, q, b)
+
+
+def cholesky_U_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
+                     threads: int = 1) -> Array:
+    """U b, with M = U D U' as in ``cholesky``.
+
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    b : (nv,) or (B, nv) array_like
+        The vector.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        For a single state, an array that the next call of this function with ``data`` overwrites;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
+    >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, tau), U @ tau)
+    True
+    """
+    return _U_times(model, data, threads, U_TIMES, q, b)
+
+
+def cholesky_Ut_times(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
+                      threads: int = 1) -> Array:
+    """U' b, with M = U D U' as in ``cholesky``.
+
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    b : (nv,) or (B, nv) array_like
+        The vector.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        For a single state, an array that the next call of this function with ``data`` overwrites;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> U, D, Dinv = dyn_ros.cholesky(model, data, q)
+    >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, tau), U.T @ tau)
+    True
+    """
+    return _Ut_times(model, data, threads, UT_TIMES, q, b)
+
+
+def cholesky_U_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
+                     threads: int = 1) -> Array:
+    """U^-1 b, with M = U D U' as in ``cholesky``.
+
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    b : (nv,) or (B, nv) array_like
+        The vector.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        For a single state, an array that the next call of this function with ``data`` overwrites;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> x = dyn_ros.cholesky_U_solve(model, data, q, tau).copy()
+    >>> np.allclose(dyn_ros.cholesky_U_times(model, data, q, x), tau)
+    True
+    """
+    return _U_solve(model, data, threads, U_SOLVE, q, b)
+
+
+def cholesky_Ut_solve(model: Model, data: Data, q: ArrayLike, b: ArrayLike, *,
+                      threads: int = 1) -> Array:
+    """U'^-1 b, with M = U D U' as in ``cholesky``.
+
+    Featherstone (2008), section 6.5; O(n d^2) for a tree of depth d. M includes
+    ``model.armature``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    b : (nv,) or (B, nv) array_like
+        The vector.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        For a single state, an array that the next call of this function with ``data`` overwrites;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> x = dyn_ros.cholesky_Ut_solve(model, data, q, tau).copy()
+    >>> np.allclose(dyn_ros.cholesky_Ut_times(model, data, q, x), tau)
+    True
+    """
+    return _Ut_solve(model, data, threads, UT_SOLVE, q, b)

@@ -1,0 +1,197 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Kinetic, potential and mechanical energy."""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import add, constant3, dot, load_se3, momentum, power, rotate, scale
+from ...kernel.compiler import kernel
+from ...kernel.fields import JOINT_V, LIMI, OMI, Q, V, field
+from ...kernel.lanes import lift, load, store
+from ...kernel.layout import GRAVITY, armature, body_inertia, clear, njoints, nv, offset
+from ...kernel.types import ArrayLike, Scalar
+from ...model.model import Model
+from ..kinematics.kinematics import place_all
+from .bodies import joint_velocity
+
+KINETIC = field("kinetic_energy", (), "Kinetic energy, including the rotors [J].")
+POTENTIAL = field("potential_energy", (), "Potential energy, -m g.com [J].")
+MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy [J].")
+
+
+@kernel
+def add_rotors(r, twice):
+    """Add the rotors' part to twice the kinetic energy."""
+    for k in range(nv(r)):
+        v_k = load(r.work, offset(r, V) + k)
+        twice = twice + armature(r, k) * (v_k * v_k)
+    return twice
+
+
+@kernel
+def kinetic(r):
+    """Kinetic energy, after the placement of the joints; stores their velocities."""
+    clear(r.work, offset(r, JOINT_V), 6)
+    twice = lift(0.0, load(r.work, offset(r, JOINT_V)))
+    for i in range(1, njoints(r) + 1):
+        v = joint_velocity(r, i)
+        twice = twice + power(momentum(body_inertia(r, i), v), v)
+    return 0.5 * add_rotors(r, twice)
+
+
+@kernel
+def potential(r):
+    """Potential energy, after the placement of the joints."""
+    g = constant3(r.floats, GRAVITY)
+    total = lift(0.0, load(r.work, offset(r, OMI)))
+    for i in range(1, njoints(r) + 1):
+        X, Y = load_se3(r.work, offset(r, OMI) + 16 * i), body_inertia(r, i)
+        moment = add(scale(Y.mass, X.translation), rotate(X.rotation, Y.moment))
+        total = total - dot(g, moment)
+    return total
+
+
+@kernel
+def kinetic_energy_kernel(r):
+    place_all(r)
+    store(r.work, offset(r, KINETIC), kinetic(r))
+
+
+@kernel
+def potential_energy_kernel(r):
+    place_all(r)
+    store(r.work, offset(r, POTENTIAL), potential(r))
+
+
+@kernel
+def mechanical_energy_kernel(r):
+    place_all(r)
+    store(r.work, offset(r, KINETIC), kinetic(r))
+    store(r.work, offset(r, POTENTIAL), potential(r))
+    store(r.work, offset(r, MECHANICAL),
+          load(r.work, offset(r, KINETIC)) + load(r.work, offset(r, POTENTIAL)))
+
+
+_kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,),
+                     leaves=(JOINT_V, LIMI, OMI)).caller()
+_potential = Algorithm("potential_energy", potential_energy_kernel, (Q,), (POTENTIAL,),
+                       leaves=(LIMI, OMI)).caller()
+_mechanical = Algorithm("mechanical_energy", mechanical_energy_kernel, (Q, V),
+                        (MECHANICAL,),
+                        leaves=(KINETIC, POTENTIAL, JOINT_V, LIMI, OMI)).caller()
+
+
+def kinetic_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                   threads: int = 1) -> Scalar:
+    """Kinetic energy, v' M v / 2, including the rotors (``model.armature``).
+
+    Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.13, body by body; O(n). Also
+    computes ``data.v``, ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    float, or (B,) ndarray
+        [J].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> energy = dyn_ros.kinetic_energy(model, data, q, v)
+    >>> bool(np.isclose(energy, 0.5 * v @ dyn_ros.crba(model, data, q) @ v))
+    True
+    """
+    return _kinetic(model, data, threads, q, v)
+
+
+def potential_energy(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Scalar:
+    """Potential energy in the gravity field, -m g.com; zero if com is at the root's origin.
+
+    O(n). The link of a fixed base is excluded. Also computes ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    float, or (B,) ndarray
+        [J].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The energy that lifting by gravity costs, from the height of the center of mass:
+
+    >>> energy = dyn_ros.potential_energy(model, data, q)
+    >>> com, _, _, mass = dyn_ros.center_of_mass(model, data, q)
+    >>> bool(np.isclose(energy, 9.81 * mass * com[2]))
+    True
+    """
+    return _potential(model, data, threads, q)
+
+
+def mechanical_energy(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                      threads: int = 1) -> Scalar:
+    """Sum of kinetic and potential energy; its rate is the power of the joint torques.
+
+    O(n). Also computes ``data.kinetic_energy``, ``data.potential_energy``, ``data.v``,
+    ``data.liMi`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    float, or (B,) ndarray
+        [J].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> energy = dyn_ros.mechanical_energy(model, data, q, v)
+    >>> parts = dyn_ros.kinetic_energy(model, data, q, v), dyn_ros.potential_energy(model, data, q)
+    >>> bool(np.isclose(energy, sum(parts)))
+    True
+    """
+    return _mechanical(model, data, threads, q, v)

@@ -1,0 +1,277 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse of the joint-space inertia matrix.
+
+With M = L' D L, sparse along the tree, M^-1 = V' V with V = D^-1/2 L^-T. Column k of L^-T consists
+of the torques that a unit force of joint k causes at its ancestors in the articulated-body
+algorithm: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 6.5 and 7.2, and
+Carpentier, "Analytical inverse of the joint space inertia matrix" (2018).
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Force,
+    add,
+    force_add,
+    force_moved,
+    force_scale,
+    load3,
+    load_force,
+    load_motion,
+    motion_moved,
+    motion_scale,
+    power,
+    scale,
+    store3,
+    store_spatial,
+    sub,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import Q, field
+from ...kernel.lanes import LANES, holds_lanes, load, load_simd, simd_width, sqrt, store, store_simd
+from ...kernel.layout import (
+    clear,
+    idx_v,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+    padded,
+    parent,
+    velocity_end,
+    velocity_parent,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..kinematics.root_axes import POSITION, from_parent, load_column
+from .aba import DINV, U, eliminate_all
+from .composites import place_bodies
+from .crba import crba_kernel
+from .factor import factor, pivot, solve_inward
+
+MINV = field("Minv", ("nv", "nv"), "Inverse of the joint-space inertia matrix, full.")
+ROOT = field("_root_of_Minv", ("nv", "padded"), zeros=True)     # V
+STEPS = field("_steps", ("nv", 13))                 # S, U and 1, all times D^-1/2
+PROPAGATED = field("_passing", (6, "padded"))     # forces, one per column
+UNIT = field("_unit", ("nv",))
+
+
+@kernel
+def store_steps(r):
+    """Store S, U and 1 of each velocity, about the first joint's origin."""
+    for i in range(1, njoints(r) + 1):
+        p = sub(from_parent(r, i), from_parent(r, 1))
+        if parent(r, i) > 0:
+            p = add(from_parent(r, i), load3(r.work, offset(r, POSITION) + 3 * parent(r, i)))
+        store3(r.work, offset(r, POSITION) + 3 * i, p)
+        for c in range(ncolumns(r, i)):
+            k = idx_v(r, i) + c
+            row, s = offset(r, STEPS) + 13 * k, sqrt(load(r.work, offset(r, DINV) + k))
+            S = motion_moved(scale(-1.0, p), load_column(r, i, c))
+            U_k = force_moved(p, load_force(r.work, offset(r, U) + 6 * k))
+            store_spatial(r.work, row, motion_scale(s, S))
+            store_spatial(r.work, row + 6, force_scale(s, U_k))
+            store(r.work, row + 12, s)
+
+
+@kernel
+def load_propagated(r, k, count):
+    f, w = offset(r, PROPAGATED) + k, padded(r)
+    return Force((load_simd(r.work, f, count), load_simd(r.work, f + w, count),
+                  load_simd(r.work, f + 2 * w, count)),
+                 (load_simd(r.work, f + 3 * w, count),
+                  load_simd(r.work, f + 4 * w, count),
+                  load_simd(r.work, f + 5 * w, count)))
+
+
+@kernel
+def store_propagated(r, k, count, f):
+    for x in range(3):
+        row = offset(r, PROPAGATED) + padded(r) * x + k
+        store_simd(r.work, row, count, f.linear[x])
+        store_simd(r.work, row + 3 * padded(r), count, f.angular[x])
+
+
+@kernel
+def pass_inward(r):
+    """V, row by row from the tips, from the forces of the descendants of each velocity."""
+    for j in range(nv(r) - 1, -1, -1):
+        row, V_ = offset(r, STEPS) + 13 * j, offset(r, ROOT) + padded(r) * j
+        end = velocity_end(r, j)
+        S, U_j, s = load_motion(r.work, row), load_force(r.work, row + 6), load(r.work, row + 12)
+        for k in range(j + 1, end, simd_width(r.work)):
+            f = load_propagated(r, k, end - k)
+            x = -power(f, S)
+            store_simd(r.work, V_ + k, end - k, x)
+            store_propagated(r, k, end - k, force_add(f, force_scale(x, U_j)))
+        store(r.work, V_ + j, s)
+        store_propagated(r, j, 1, force_scale(s, U_j))
+
+
+@kernel
+def solve_for_root(r):
+    """V if mimic joints couple branches, after ``factor``."""
+    for k in range(nv(r)):
+        clear(r.work, offset(r, UNIT), nv(r))
+        store(r.work, offset(r, UNIT) + k, 1.0)
+        solve_inward(r, offset(r, UNIT))
+        for j in range(k + 1):
+            store(r.work, offset(r, ROOT) + padded(r) * j + k,
+                  load(r.work, offset(r, UNIT) + j) / sqrt(pivot(r, j)))
+
+
+@kernel
+def load_four(a, i):
+    return (load(a, i), load(a, i + 1), load(a, i + 2), load(a, i + 3))
+
+
+@kernel
+def load_eight(a, i):
+    return load_four(a, i) + load_four(a, i + 4)
+
+
+@kernel
+def add_scaled_four(total, a, x):
+    """total + a x, for four numbers each."""
+    return (total[0] + a[0] * x, total[1] + a[1] * x, total[2] + a[2] * x, total[3] + a[3] * x)
+
+
+@kernel
+def add_scaled(total, a, x):
+    """total + a x, for eight numbers each."""
+    return (add_scaled_four(total[:4], a[:4], x) + add_scaled_four(total[4:], a[4:], x))
+
+
+@kernel
+def store_rows(r, k, rows, columns, x):
+    """Store numbers in consecutive rows of an nv x nv matrix, starting at offset k."""
+    for t in range(len(x)):
+        if t < rows:
+            store_simd(r.work, k + nv(r) * t, columns, x[t])
+
+
+@kernel
+def add_row(r, x, y, i, c, j):
+    """Add the contribution of row j of V to rows i to i + 3 of V' V, in columns c, c + 1, ..."""
+    row, k = offset(r, ROOT) + padded(r) * j + i, offset(r, ROOT) + padded(r) * j + c
+    a = load_four(r.work, row)
+    return (add_scaled_four(x, a, load_simd(r.work, k, LANES)),
+            add_scaled_four(y, a, load_simd(r.work, k + simd_width(r.work), LANES)))
+
+
+@kernel
+def store_part(r, i, c, x):
+    """Store rows i to i + 3 of M^-1 in columns c, c + 1, ...; for a batch also transposed."""
+    n, W = nv(r), offset(r, MINV)
+    store_rows(r, W + n * i + c, n - i, n - c, x)
+    if holds_lanes(r.work):
+        for t in range(4):
+            if i + t < n:
+                store_simd(r.work, W + n * c + i + t, 1, x[t])
+
+
+@kernel
+def square_root(r):
+    """V' V, four rows at a time, on and to the right of the diagonal; the rest by symmetry.
+
+    Rows i to i + 3 of V' are nonzero only at these velocities and the ancestors of i. On the way
+    to the root, those that are also ancestors of column c come last.
+    """
+    n, V_, W, some = nv(r), offset(r, ROOT), offset(r, MINV), simd_width(r.work)
+    for i in range(0, n, 4):
+        for c in range(i, n, 2 * some):
+            zero = 0.0 * load_simd(r.work, V_ + c, LANES)
+            x = (zero, zero, zero, zero)
+            y = x
+            for j in range(min(i + 4, n) - 1, i, -1):
+                if velocity_end(r, j) > c:
+                    x, y = add_row(r, x, y, i, c, j)
+            j = i
+            while j >= 0 and velocity_end(r, j) <= c:
+                j = velocity_parent(r, j)
+            while j >= 0:
+                x, y = add_row(r, x, y, i, c, j)
+                j = velocity_parent(r, j)
+            store_part(r, i, c, x)
+            if c + some < n:
+                store_part(r, i, c + some, y)
+        if not holds_lanes(r.work):
+            for c in range(i + 1, n):
+                for j in range(i, min(i + 4, c)):
+                    store(r.work, W + n * c + j, load(r.work, W + n * j + c))
+
+
+@kernel
+def root_after_elimination(r):
+    store_steps(r)
+    pass_inward(r)
+
+
+@kernel
+def inverse_after_elimination(r):
+    root_after_elimination(r)
+    square_root(r)
+
+
+@kernel
+def inverse_after_factor(r):
+    """The inverse if mimic joints couple branches, after ``factor``."""
+    solve_for_root(r)
+    square_root(r)
+
+
+@kernel
+def minverse_kernel(r):
+    place_bodies(r)
+    eliminate_all(r)
+    inverse_after_elimination(r)
+
+
+@kernel
+def projected_minverse_kernel(r):
+    crba_kernel(r)
+    factor(r)
+    inverse_after_factor(r)
+
+
+_minverse = Algorithm("minverse", minverse_kernel, (Q,), (MINV,),
+                      coupled=projected_minverse_kernel).caller()
+
+
+def minverse(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+    """Inverse of the joint-space inertia matrix, full and symmetric.
+
+    Featherstone (2008), sections 6.5 and 7.2; Carpentier (2018). O(n^2 d) for a tree of depth d.
+    Includes ``model.armature``. If mimic joints couple branches, M is factored instead.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv, nv) ndarray
+        Inverse of M. For a single state, ``data.Minv``; for a batch, a new array with a leading
+        batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+    numpy.linalg.LinAlgError
+        The inertia matrix is singular; names the first joint from the tips that moves no inertia.
+
+    Examples
+    --------
+    >>> Minv = dyn_ros.minverse(model, data, q).copy()
+    >>> np.allclose(Minv @ dyn_ros.crba(model, data, q), np.eye(7))
+    True
+    """
+    return _minverse(model, data, threads, q)

@@ -1,0 +1,322 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics by the recursive Newton-Euler algorithm, and related functions.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    force_add,
+    force_cross,
+    force_sub,
+    load_force,
+    load_motion,
+    load_se3,
+    momentum,
+    motion_add,
+    store_se3,
+    store_spatial,
+    to_child,
+    to_parent,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
+from ...kernel.joints import (
+    add_subspace_times,
+    add_subspace_transpose_times,
+    cross_subspace_times,
+    joint_placement,
+)
+from ...kernel.lanes import constant, load
+from ...kernel.layout import (
+    GRAVITY,
+    armature,
+    body_inertia,
+    clear,
+    has_input,
+    increase,
+    njoints,
+    nv,
+    offset,
+    parent,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+
+TAU = field("tau", ("nv",), "Joint torques and forces from rnea and static_torque [N m, N].")
+NLE = field("nle", ("nv",), "Coriolis, centrifugal and gravity torques [N m, N].")
+G = field("g", ("nv",), "Gravity torques [N m, N].")
+
+
+@kernel
+def set_base(r):
+    """Set the universe to rest with an acceleration of minus gravity."""
+    clear(r.work, offset(r, JOINT_V), 6)
+    clear(r.work, offset(r, JOINT_A), 6)
+    clear(r.work, offset(r, JOINT_F), 6)
+    for k in range(3):
+        increase(r.work, offset(r, JOINT_A) + k, -constant(r.floats, GRAVITY + k))
+
+
+@kernel
+def transmit_forces(r, tau):
+    """Backward pass: sum the forces toward the base and compute the joint torques S' f."""
+    clear(r.work, tau, nv(r))
+    f = offset(r, JOINT_F)
+    for i in range(njoints(r), 0, -1):
+        f_i = load_force(r.work, f + 6 * i)
+        add_subspace_transpose_times(r, i, f_i, tau, 1)
+        p = f + 6 * parent(r, i)
+        X = load_se3(r.work, offset(r, LIMI) + 16 * i)
+        store_spatial(r.work, p, force_add(load_force(r.work, p), to_parent(X, f_i)))
+
+
+@kernel
+def external_force(r, i):
+    return load_force(r.work, offset(r, F_EXT) + 6 * (i - 1))
+
+
+@kernel
+def newton_euler(r, accelerated, tau):
+    set_base(r)
+    X_, v_, a_, f_ = offset(r, LIMI), offset(r, JOINT_V), offset(r, JOINT_A), offset(r, JOINT_F)
+    for i in range(1, njoints(r) + 1):
+        p = parent(r, i)
+        X = joint_placement(r, i)
+        store_se3(r.work, X_ + 16 * i, X)
+        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), offset(r, V))
+        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
+                       cross_subspace_times(r, i, v, offset(r, V)))
+        if accelerated:
+            a = add_subspace_times(r, i, a, offset(r, A))
+        Y = body_inertia(r, i)
+        f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
+        if has_input(r, F_EXT):
+            f = force_sub(f, external_force(r, i))
+        store_spatial(r.work, v_ + 6 * i, v)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_spatial(r.work, f_ + 6 * i, f)
+    transmit_forces(r, tau)
+    if accelerated:
+        for k in range(nv(r)):
+            increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
+
+
+@kernel
+def rnea_kernel(r):
+    newton_euler(r, True, offset(r, TAU))
+
+
+@kernel
+def nonlinear_effects_kernel(r):
+    newton_euler(r, False, offset(r, NLE))
+
+
+@kernel
+def static_torques(r, tau):
+    set_base(r)
+    X_, a_, f_ = offset(r, LIMI), offset(r, JOINT_A), offset(r, JOINT_F)
+    for i in range(1, njoints(r) + 1):
+        X = joint_placement(r, i)
+        a = to_child(X, load_motion(r.work, a_ + 6 * parent(r, i)))
+        f = momentum(body_inertia(r, i), a)
+        if has_input(r, F_EXT):
+            f = force_sub(f, external_force(r, i))
+        store_se3(r.work, X_ + 16 * i, X)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_spatial(r.work, f_ + 6 * i, f)
+    transmit_forces(r, tau)
+
+
+@kernel
+def generalized_gravity_kernel(r):
+    static_torques(r, offset(r, G))
+
+
+@kernel
+def static_torque_kernel(r):
+    static_torques(r, offset(r, TAU))
+
+
+_rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,),
+                  leaves=(JOINT_V, JOINT_A, JOINT_F)).caller()
+_nle = Algorithm("nonlinear_effects", nonlinear_effects_kernel, (Q, V), (NLE,),
+                 leaves=(JOINT_V, JOINT_A, JOINT_F)).caller()
+_gravity = Algorithm("generalized_gravity", generalized_gravity_kernel, (Q,), (G,),
+                     leaves=(JOINT_A, JOINT_F)).caller()
+_static = Algorithm("static_torque", static_torque_kernel, (Q, F_EXT), (TAU,),
+                    optional=(F_EXT,), leaves=(JOINT_A, JOINT_F)).caller()
+
+
+def rnea(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+         f_ext: ArrayLike | None = None, *, threads: int = 1) -> Array:
+    """Inverse dynamics: the joint torques for a motion, M a + nle - J' f_ext.
+
+    Recursive Newton-Euler algorithm, Featherstone (2008), table 5.1; O(n). Includes
+    ``model.armature``. Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like, optional
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
+        array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> tau = dyn_ros.rnea(model, data, q, v, a)
+    >>> np.allclose(dyn_ros.aba(model, data, q, v, tau.copy()), a)
+    True
+
+    A batch of 100 states in one call:
+
+    >>> dyn_ros.rnea(model, data, np.tile(q, (100, 1)), v, a).shape
+    (100, 7)
+    """
+    return _rnea(model, data, threads, q, v, a, f_ext)
+
+
+def nonlinear_effects(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                      threads: int = 1) -> Array:
+    """Coriolis, centrifugal and gravity torques: ``rnea`` at zero acceleration.
+
+    Featherstone (2008), table 5.1; O(n). Also computes ``data.v``, ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For a single state, ``data.nle``; for a batch, a new
+        array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> nle = dyn_ros.nonlinear_effects(model, data, q, v)
+    >>> np.allclose(nle, dyn_ros.rnea(model, data, q, v, np.zeros(model.nv)))
+    True
+    """
+    return _nle(model, data, threads, q, v)
+
+
+def generalized_gravity(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+    """Gravity torques, the gradient of the potential energy: ``rnea`` at rest.
+
+    Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For a single state, ``data.g``; for a batch, a new array
+        with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The torques that hold the arm still:
+
+    >>> g = dyn_ros.generalized_gravity(model, data, q).copy()
+    >>> print(g.round(2))
+    [ 0.    8.17 -1.27 -7.69 -0.27 -1.35  0.  ]
+    >>> np.allclose(dyn_ros.aba(model, data, q, np.zeros(7), g), 0.0)
+    True
+    """
+    return _gravity(model, data, threads, q)
+
+
+def static_torque(model: Model, data: Data, q: ArrayLike, f_ext: ArrayLike, *,
+                  threads: int = 1) -> Array:
+    """Torques that hold the robot still under gravity and external forces, g - J' f_ext.
+
+    Featherstone (2008), table 5.1 with v = a = 0; O(n). Also computes ``data.a_gf`` and ``data.f``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    f_ext : (njoints, 6) or (B, njoints, 6) array_like
+        External wrench (force, moment) on each joint's body, at the origin of the joint frame and
+        expressed in it [N, N m]. ``Model.external_forces`` converts wrenches on any frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv,) ndarray
+        Joint torques and forces [N m, N]. For a single state, ``data.tau``; for a batch, a new
+        array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    A load of 10 N that pulls the tool down, along -z of the world:
+
+    >>> load = model.external_forces({"tool": [0.0, 0.0, -10.0, 0.0, 0.0, 0.0]}, q, axes="world")
+    >>> tau = dyn_ros.static_torque(model, data, q, load).copy()
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> np.allclose(tau, dyn_ros.generalized_gravity(model, data, q) + 10.0 * J[2])
+    True
+    """
+    return _static(model, data, threads, q, f_ext)

@@ -1,0 +1,324 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One step of the momentum observer, and the filter over the samples of a recording.
+
+With the generalized momentum p = M v and the known part of its rate,
+
+    dp/dt = u + tau_ext,    u = tau + C' v - g - friction
+
+the residual r of De Luca and Mattone (2005) follows the external efforts tau_ext with the gain K:
+dr/dt = K (tau_ext - r). Over a step of length h in which the mean of tau_ext is d,
+
+    d = (p1 - p0) / h - mean of u,    r1 = e r0 + (1 - e) d,    e = exp(-K h)
+
+which is exact for constant tau_ext and any K h. The mean of u is that of its values at both ends.
+The direct method filters M (v1 - v0) / h - (tau - C v - g - friction) in the same way.
+"""
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import Entry, kernel
+from ...kernel.fields import TAU_IN, Q, V, declare_option, field
+from ...kernel.lanes import floats_at, load, load_simd, select_above, simd_width, store, store_simd
+from ...kernel.layout import nv, offset, option
+from ...kernel.types import Array, ArrayLike
+from ...model.inputs import finite_array, require_model
+from ...model.model import Model
+from ..dynamics.friction import friction_effort
+from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
+from ..dynamics.rnea import NLE, nonlinear_effects_kernel
+from .disturbance_filter import FILTER as KALMAN_FILTER
+from .low_pass import FILTER as LOW_PASS
+
+EXTERNAL = field("external_effort", ("nv",), "Estimated external efforts [N m, N].")
+OBSERVED = field("observed_momentum", ("nv",), "Generalized momentum of the observer's last sample "
+                                               "[kg m2/s, kg m/s]; its velocity if direct.")
+KNOWN = field("known_effort", ("nv",), "Rate of the generalized momentum without external efforts "
+                                       "at the observer's last sample [N m, N].")
+STEP = field("_dt", (1,))
+OBSERVER_GAIN = field("_observer_gain", ("nv",))
+DAMPING = field("_damping", ("nv",))
+COULOMB = field("_coulomb", ("nv",))
+REVERSAL = field("_friction_velocity", ("nv",))
+EXTERNAL_BEFORE = field("_external", ("nv",))
+OBSERVED_BEFORE = field("_momentum", ("nv",))
+KNOWN_BEFORE = field("_known_effort", ("nv",))
+CHANGE = field("_velocity_change", ("nv",))
+DIRECT = declare_option("direct", bits=1)           # 1: M dv/dt instead of d(M v)/dt
+
+_HALVINGS = 6
+_LARGEST = 0.625 * 2 ** _HALVINGS                   # exp(-40) is zero compared with 1
+_INVERSES = tuple(1.0 / n for n in range(1, 18))    # of the Taylor series of expm1
+
+
+@kernel
+def decay(x):
+    """exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
+    y = select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2 ** _HALVINGS)
+    t = y * _INVERSES[16]
+    for n in range(15, -1, -1):
+        t = y * _INVERSES[n] * (1.0 + t)
+    for _ in range(_HALVINGS):
+        t = t * (t + 2.0)                           # expm1(2 y) from expm1(y)
+    return 1.0 + t, -t
+
+
+@kernel
+def step_factors(gain, dt):
+    """exp(-K h), 1 - exp(-K h) and (1 - exp(-K h)) / h; the last one is 0 for h = 0."""
+    e, rest = decay(gain * dt)
+    return e, rest, select_above(dt, 0.0, rest, 0.0) / select_above(dt, 0.0, dt, 1.0)
+
+
+@kernel
+def filtered(factors, external, change, known_before, known):
+    """The residual after a step; change is that of the momentum."""
+    e, rest, rate = factors
+    return e * external + rate * change - rest * (0.5 * (known_before + known))
+
+
+# --- one step
+
+@kernel
+def observe_velocity(r):
+    """Direct method: store M (v1 - v0) in P and minus the nonlinear effects in P_RATE."""
+    for k in range(nv(r)):
+        change = load(r.work, offset(r, V) + k) - load(r.work, offset(r, OBSERVED_BEFORE) + k)
+        store(r.work, offset(r, CHANGE) + k, change)
+    momentum_of(r, offset(r, CHANGE))
+    nonlinear_effects_kernel(r)
+    for k in range(nv(r)):
+        store(r.work, offset(r, OBSERVED) + k, load(r.work, offset(r, V) + k))
+        store(r.work, offset(r, P_RATE) + k, -load(r.work, offset(r, NLE) + k))
+
+
+@kernel
+def observe_momentum(r):
+    """Store the change of the momentum in P."""
+    momentum_terms_kernel(r)
+    for k in range(nv(r)):
+        p = load(r.work, offset(r, P) + k)
+        store(r.work, offset(r, OBSERVED) + k, p)
+        store(r.work, offset(r, P) + k, p - load(r.work, offset(r, OBSERVED_BEFORE) + k))
+
+
+@kernel
+def momentum_observer_step_kernel(r):
+    if option(r, DIRECT) == 1:
+        observe_velocity(r)
+    else:
+        observe_momentum(r)
+    dt = load(r.work, offset(r, STEP))
+    for k in range(0, nv(r), simd_width(r.work)):
+        n = nv(r) - k
+        friction = friction_effort(load_simd(r.work, offset(r, V) + k, n),
+                                   load_simd(r.work, offset(r, DAMPING) + k, n),
+                                   load_simd(r.work, offset(r, COULOMB) + k, n),
+                                   load_simd(r.work, offset(r, REVERSAL) + k, n))
+        known = (load_simd(r.work, offset(r, TAU_IN) + k, n)
+                 + load_simd(r.work, offset(r, P_RATE) + k, n) - friction)
+        factors = step_factors(load_simd(r.work, offset(r, OBSERVER_GAIN) + k, n), dt)
+        external = filtered(factors, load_simd(r.work, offset(r, EXTERNAL_BEFORE) + k, n),
+                            load_simd(r.work, offset(r, P) + k, n),
+                            load_simd(r.work, offset(r, KNOWN_BEFORE) + k, n), known)
+        store_simd(r.work, offset(r, EXTERNAL) + k, n, external)
+        store_simd(r.work, offset(r, KNOWN) + k, n, known)
+
+
+# --- the samples of a recording, one after the other
+
+SETTINGS = 4                            # rows: gain, damping, Coulomb friction, reversal
+MEMORY = 3                              # rows: external, momentum, known effort
+
+
+def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, external, nv, count,
+                   direct):
+    """The residual of each sample, in order; all arguments but the last three are addresses.
+
+    moved contains the momenta or, if direct, M times the changes of velocity. dt_stride is 0 for
+    one length of all steps, 1 for one for each sample.
+    """
+    v, tau, moved, rate, dt, settings, memory, external = (
+        floats_at(v), floats_at(tau), floats_at(moved), floats_at(rate), floats_at(dt),
+        floats_at(settings), floats_at(memory), floats_at(external))
+    for k in range(0, nv, simd_width(v)):
+        n = nv - k
+        gain, damping = load_simd(settings, k, n), load_simd(settings, nv + k, n)
+        coulomb, reversal = load_simd(settings, 2 * nv + k, n), load_simd(settings, 3 * nv + k, n)
+        r, p, u = (load_simd(memory, k, n), load_simd(memory, nv + k, n),
+                   load_simd(memory, 2 * nv + k, n))
+        h = load(dt, 0)
+        factors = step_factors(gain, h)
+        for row in range(count):
+            if load(dt, row * dt_stride) != h:
+                h = load(dt, row * dt_stride)
+                factors = step_factors(gain, h)
+            i = row * nv + k
+            friction = friction_effort(load_simd(v, i, n), damping, coulomb, reversal)
+            known = load_simd(tau, i, n) + load_simd(rate, i, n) - friction
+            p1 = load_simd(moved, i, n)
+            change = p1
+            if direct == 0:
+                change = p1 - p
+            r = filtered(factors, r, change, u, known)
+            p, u = p1, known
+            store_simd(external, i, n, r)
+        store_simd(memory, k, n, r)
+        store_simd(memory, nv + k, n, p)
+        store_simd(memory, 2 * nv + k, n, u)
+    return 0
+
+
+FILTER = Entry("momentum_observer-filter", filter_samples, types.int64(*[types.int64] * 12),
+               nogil=True)
+step = Algorithm(
+    "momentum_observer_step", momentum_observer_step_kernel,
+    (Q, V, TAU_IN, STEP, OBSERVER_GAIN, DAMPING, COULOMB, REVERSAL, EXTERNAL_BEFORE,
+     OBSERVED_BEFORE, KNOWN_BEFORE), (EXTERNAL, OBSERVED, KNOWN), options=(DIRECT,),
+    others=(FILTER, KALMAN_FILTER, LOW_PASS)).caller()
+"""The call of one step: (model, data, threads, direct, *inputs)."""
+
+
+class ObserverState(NamedTuple):
+    """What a momentum observer knows after a sample.
+
+    Attributes
+    ----------
+    external : (nv,) ndarray
+        Estimated external efforts [N m, N].
+    momentum : (nv,) ndarray
+        Generalized momentum [kg m2/s, kg m/s]; with ``direct=True`` the velocity [rad/s, m/s].
+    known_effort : (nv,) ndarray
+        Its rate without external efforts [N m, N].
+
+    Examples
+    --------
+    >>> state = dyn_ros.momentum_observer_step(
+    ...     model, data, q, v, tau, 0.0, 50.0, np.zeros(7), np.zeros(7), np.zeros(7))
+    >>> state._fields
+    ('external', 'momentum', 'known_effort')
+    """
+
+    external: Array
+    momentum: Array
+    known_effort: Array
+
+
+def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
+                           dt: float | ArrayLike, gain: float | ArrayLike,
+                           external: ArrayLike, momentum: ArrayLike, known_effort: ArrayLike, *,
+                           friction: bool = True,
+                           friction_velocity: float | ArrayLike = 0.0, direct: bool = False,
+                           threads: int = 1) -> ObserverState:
+    """One step of the momentum observer, for those who keep its state themselves.
+
+    ``MomentumObserver`` keeps it, and ``momentum_observer`` computes a whole recording; a batch is
+    one step of many robots. De Luca and Mattone (2005), exact for external efforts that are
+    constant in the step; O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the results until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    tau : (nv,) or (B, nv) array_like
+        Joint efforts measured with q and v [N m, N]; zero for a floating base.
+    dt : float or (B,) array_like
+        Time since the previous sample [s]. Zero for the first one: the external efforts remain.
+    gain : float or (nv,) array_like
+        Bandwidth [1/s], more than 0.
+    external, momentum, known_effort : (nv,) or (B, nv) array_like
+        The result for the previous sample; zeros for the first one.
+    friction : bool
+        Whether the joints have the damping and friction of the model.
+    friction_velocity : float or (nv,) array_like
+        Coulomb friction changes its sign linearly between minus and plus this velocity [rad/s,
+        m/s]; with 0 it is that of ``joint_friction``.
+    direct : bool
+        Multiply the change of velocity by M instead of subtracting momenta.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    ObserverState
+        (external, momentum, known_effort). For a single state, ``data.external_effort``,
+        ``data.observed_momentum`` and ``data.known_effort``; for a batch, new arrays with a
+        leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a negative dt or friction velocity, a
+        gain that is not positive, or a quaternion that is not unit; names the argument, the
+        expected and the actual value.
+
+    Examples
+    --------
+    A contact exerts 2 N m on each joint of the arm at rest. The estimate approaches it:
+
+    >>> tau = dyn_ros.generalized_gravity(model, data, q) - 2.0
+    >>> state, zero = (np.zeros(7),) * 3, np.zeros(7)
+    >>> for dt in [0.0] + 200 * [0.001]:
+    ...     state = [each.copy() for each in dyn_ros.momentum_observer_step(
+    ...         model, data, q, zero, tau, dt, 50.0, *state)]
+    >>> print(state[0].round(3))
+    [2. 2. 2. 2. 2. 2. 2.]
+    """
+    gains, reversal = positive(model, "gain", gain), not_negative(
+        model, "friction_velocity", friction_velocity)
+    damping, coulomb = losses(model, friction)
+    found: tuple[Array, Array, Array] = step(
+        model, data, threads, int(direct), q, v, tau, _steps(dt), gains, damping, coulomb,
+        reversal, external, momentum, known_effort)
+    return ObserverState(*found)
+
+
+def losses(model: Model, friction: bool) -> tuple[Array, Array]:
+    """Damping and Coulomb friction of the model, or zeros."""
+    if not friction:
+        return np.zeros(model.nv), np.zeros(model.nv)
+    return model.damping, model.friction
+
+
+def positive(model: Model, name: str, value: float | ArrayLike) -> Array:
+    """Positive numbers for all velocities, or a ValueError."""
+    return _numbers(model, name, value, "more than 0", lambda array: array > 0.0)
+
+
+def not_negative(model: Model, name: str, value: float | ArrayLike) -> Array:
+    """Numbers of at least zero for all velocities, or a ValueError."""
+    return _numbers(model, name, value, "at least 0", lambda array: array >= 0.0)
+
+
+def _numbers(model: Model, name: str, value: float | ArrayLike, limit: str,
+             accepts: Callable[[Array], NDArray[np.bool_]]) -> Array:
+    nv = require_model(model).nv
+    is_one = isinstance(value, (float, int, str, np.generic)) or (
+        isinstance(value, np.ndarray) and value.ndim == 0)
+    array = finite_array(name, np.full(nv, value) if is_one else value, (nv,))
+    wrong = np.flatnonzero(~accepts(array))
+    if wrong.size:
+        k = int(wrong[0])
+        raise ValueError(f"{name}: expected {limit} for each velocity, got {array[k]} for "
+                         f"{model.velocity_names[k]!r}")
+    return array
+
+
+def _steps(dt: float | ArrayLike) -> Array:
+    """The steps as a column, or a ValueError."""
+    array = np.asarray(dt)
+    if array.dtype.kind not in "fiub" or array.ndim > 1 or not (array >= 0.0).all():
+        raise ValueError(f"dt: expected a number of at least 0, or one for each state, got "
+                         f"{dt!r:.80}")
+    return array.astype(float).reshape(*array.shape, 1)

@@ -1,0 +1,265 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives of the velocity and acceleration of a frame, or of a point fixed to it.
+
+Carpentier and Mansard, "Analytical derivatives of rigid body dynamics algorithms" (2018), section
+III, for the joints between the frame and the root (frames.py). If coordinate j moves its subtree
+along u, then in a frame that moves with the subtree, the motion v_p, a_p of the parent of its
+joint changes by v_p x u, a_p x u, so
+
+    dv = v_p x u,  da = a_p x u + (v_p x u) x (v - v_p)
+
+and with respect to velocity, da = (v_p + v_j - v) x u, with v_j the velocity of joint j's body.
+The classical acceleration, a + (w x v, 0), follows by the product rule.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Motion,
+    add,
+    cross,
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    motion_sub,
+    motion_to_parent,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import CLASSICAL, FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
+from ...kernel.lanes import load
+from ...kernel.layout import clear, idx_column, idx_v, ncolumns, nv, offset, option, parent
+from ...kernel.types import Array, ArrayLike
+from ...model.frames import ReferenceFrame, frame_selector
+from ...model.model import Model
+from .frames import (
+    IN_FRAME,
+    add_to_row,
+    first_joint,
+    motion_of_axes,
+    reference_frame,
+    to_reference_frame,
+    traverse_to_root,
+)
+
+V_DQ = field("v_partial_dq", ("nv", 6), "Derivative of the velocity of one frame with respect to "
+                                        "configuration.", True)
+V_DV = field("v_partial_dv", ("nv", 6), "Derivative of the velocity of one frame with respect to "
+                                        "velocity.", True)
+A_DQ = field("a_partial_dq", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to configuration.", True)
+A_DV = field("a_partial_dv", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to velocity.", True)
+A_DA = field("a_partial_da", ("nv", 6), "Derivative of the acceleration of one frame with respect "
+                                        "to acceleration.", True)
+
+
+@kernel
+def add_joint(r, j, T, v, a, v_j, v_p, a_p):
+    """Add the columns of joint j to the derivatives; all motions are expressed in the frame."""
+    for c in range(ncolumns(r, j)):
+        k = idx_v(r, j) + c
+        u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+        w = motion_of_axes(u, reference_frame(r))
+        dv = motion_cross(v_p, u)
+        da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
+        da_dv = motion_cross(motion_add(v_p, motion_sub(v_j, v)), u)
+        column = motion_to_parent(T, u)
+        add_to_row(r, V_DQ, k, motion_to_parent(T, motion_add(dv, motion_cross(w, v))))
+        add_to_row(r, V_DV, k, column)
+        add_to_row(r, A_DQ, k, motion_to_parent(T, motion_add(da, motion_cross(w, a))))
+        add_to_row(r, A_DV, k, motion_to_parent(T, da_dv))
+        add_to_row(r, A_DA, k, column)
+
+
+@kernel
+def spatial_derivatives(r):
+    """Store all derivatives, of the spatial acceleration; return the velocity."""
+    X, v, a = traverse_to_root(r, True)
+    T = to_reference_frame(X, reference_frame(r))
+    for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
+        clear(r.work, offset(r, columns), 6 * nv(r))
+    j, v_j, a_j = first_joint(r), v, a
+    while j > 0:
+        v_p, a_p = v_j, a_j
+        for c in range(ncolumns(r, j)):
+            u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+            v_k = load(r.work, offset(r, V) + idx_v(r, j) + c)
+            a_k = load(r.work, offset(r, A) + idx_v(r, j) + c)
+            v_p = motion_sub(v_p, motion_scale(v_k, u))
+            a_p = motion_sub(a_p, motion_add(motion_scale(a_k, u),
+                                             motion_scale(v_k, motion_cross(v_j, u))))
+        add_joint(r, j, T, v, a, v_j, v_p, a_p)
+        j, v_j, a_j = parent(r, j), v_p, a_p
+    return motion_to_parent(T, v)
+
+
+@kernel
+def rate_of_turning(v, dv):
+    """Derivative of (w x v, 0), with v and its derivative dv."""
+    return Motion(add(cross(dv.angular, v.linear), cross(v.angular, dv.linear)),
+                  zero3(v.linear[0]))
+
+
+@kernel
+def add_turning(r, v):
+    """Add the derivatives of (w x v, 0) to those of the spatial acceleration."""
+    for k in range(nv(r)):
+        v_dq = load_motion(r.work, offset(r, V_DQ) + 6 * k)
+        v_dv = load_motion(r.work, offset(r, V_DV) + 6 * k)
+        add_to_row(r, A_DQ, k, rate_of_turning(v, v_dq))
+        add_to_row(r, A_DV, k, rate_of_turning(v, v_dv))
+
+
+@kernel
+def acceleration_derivatives_kernel(r):
+    v = spatial_derivatives(r)
+    if option(r, CLASSICAL):
+        add_turning(r, v)
+
+
+@kernel
+def velocity_derivatives_kernel(r):
+    clear(r.work, offset(r, A), nv(r))
+    spatial_derivatives(r)
+
+
+_velocity_derivatives = Algorithm(
+    "frame_velocity_derivatives", velocity_derivatives_kernel, (Q, V, POINT), (V_DQ, V_DV),
+    optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
+_acceleration_derivatives = Algorithm(
+    "frame_acceleration_derivatives", acceleration_derivatives_kernel, (Q, V, A, POINT),
+    (V_DQ, A_DQ, A_DV, A_DA), optional=(POINT,), leaves=(V_DV,),
+    options=(FRAME, REFERENCE_FRAME, CLASSICAL)).caller()
+
+
+def frame_velocity_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                               frame: str | int, reference_frame: ReferenceFrame | int,
+                               offset: ArrayLike | None = None, *,
+                               threads: int = 1) -> tuple[Array, Array]:
+    """Derivatives of ``frame_velocity`` with respect to configuration and velocity.
+
+    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. In LOCAL_WORLD_ALIGNED,
+    they are the exact derivatives of the result of ``frame_velocity``. Pinocchio's are those of
+    WORLD, shifted to the frame's origin as if it were fixed. The derivatives with respect to
+    configuration are Pinocchio's plus (w x u, 0) in each column, with the angular velocity w of the
+    frame and the velocity u of its origin along the column.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    v_partial_dq : (6, nv) ndarray
+        Derivative of the velocity (linear, angular); each column is along one velocity, in the
+        tangent space [m/s, rad/s per rad, m].
+    v_partial_dv : (6, nv) ndarray
+        The Jacobian of the frame [m, rad per rad, m].
+        For a single state, ``data.v_partial_dq`` and ``data.v_partial_dv``; for a batch, new arrays
+        with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> dv_dq, dv_dv = dyn_ros.frame_velocity_derivatives(
+    ...     model, data, q, v, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(dv_dv, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
+    True
+    """
+    return _velocity_derivatives(
+        model, data, threads, frame_selector(model, frame, reference_frame), q, v, offset)
+
+
+def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                   a: ArrayLike, frame: str | int,
+                                   reference_frame: ReferenceFrame | int,
+                                   offset: ArrayLike | None = None, *, classical: bool = False,
+                                   threads: int = 1) -> tuple[Array, Array, Array, Array]:
+    """Derivatives of ``frame_acceleration`` with respect to configuration, velocity, acceleration.
+
+    Carpentier and Mansard (2018), section III; O(d) for a frame at depth d. Gravity is not
+    included. In LOCAL_WORLD_ALIGNED, they are the exact derivatives of the results of
+    ``frame_acceleration`` and ``frame_velocity``. Pinocchio's are those of WORLD, shifted to the
+    frame's origin as if it were fixed. The derivatives with respect to configuration are
+    Pinocchio's plus (w x u, 0) in each column of v_partial_dq, with the angular velocity w of the
+    frame and the velocity u of its origin along the column; in a_partial_dq, with its angular
+    acceleration instead. Pinocchio's a_partial_dq in WORLD lacks a term in the columns of a
+    floating or planar joint whose parent moves. Also computes ``data.v_partial_dv``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+    classical : bool
+        Differentiate the classical acceleration, the one that ``frame_classical_acceleration``
+        returns, instead of the spatial one.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    v_partial_dq : (6, nv) ndarray
+        Derivative of the velocity (linear, angular); each column is along one velocity, in the
+        tangent space [m/s, rad/s per rad, m].
+    a_partial_dq : (6, nv) ndarray
+        Derivative of the acceleration with respect to configuration [m/s2, rad/s2 per rad, m].
+    a_partial_dv : (6, nv) ndarray
+        With respect to velocity [m/s2, rad/s2 per rad/s, m/s].
+    a_partial_da : (6, nv) ndarray
+        With respect to acceleration: the Jacobian of the frame [m, rad per rad, m].
+        For a single state, ``data.v_partial_dq`` and so on; for a batch, new arrays with a leading
+        batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> dv_dq, da_dq, da_dv, da_da = dyn_ros.frame_acceleration_derivatives(
+    ...     model, data, q, v, a, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(da_da, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
+    True
+    """
+    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | bool(classical)
+    return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)

@@ -1,0 +1,708 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Velocity, acceleration, Jacobian and kinematic Hessian of one frame.
+
+All functions traverse the joints from the frame to the root, expressed in the frame: the columns
+of the Jacobian are the motion subspaces expressed in the frame, and their rates follow from the
+velocity of the frame relative to each joint. Other joints are not visited. A joint is treated as
+its own frame.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    SE3,
+    Motion,
+    add,
+    compose,
+    cross,
+    lift3,
+    lift9,
+    load3,
+    load_motion,
+    motion_add,
+    motion_cross,
+    motion_scale,
+    motion_sub,
+    motion_to_parent,
+    rotate,
+    store_spatial,
+    to_child,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import FRAME, OMI, POINT, REFERENCE_FRAME, A, Q, V, field
+from ...kernel.joints import column, joint_placement
+from ...kernel.lanes import load
+from ...kernel.layout import (
+    clear,
+    frame_parent,
+    frame_placement,
+    has_input,
+    idx_column,
+    idx_v,
+    increase,
+    ncolumns,
+    nv,
+    offset,
+    option,
+    parent,
+    ratio,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.frames import ReferenceFrame, frame_selector, joint_selector
+from ...model.model import Model
+
+IN_FRAME = field("_in_frame", ("ncolumns", 6))      # columns of the joints that move the frame
+THEIR_RATE = field("_their_rate", ("ncolumns", 6))
+FRAME_VELOCITY = field("frame_velocity", (6,), "Velocity of one frame [m/s, rad/s].")
+FRAME_ACCELERATION = field("frame_acceleration", (6,), "Spatial acceleration of one frame [m/s2, "
+                                                       "rad/s2].")
+FRAME_CLASSICAL_ACCELERATION = field("frame_classical_acceleration", (6,),
+                                     "Classical acceleration of one frame [m/s2, rad/s2].")
+FRAME_JACOBIAN = field("frame_jacobian", ("nv", 6), "Jacobian of one frame.", True)
+FRAME_JACOBIAN_TIME_VARIATION = field("frame_jacobian_time_variation", ("nv", 6),
+                                      "Time derivative of the Jacobian of one frame.", True)
+FRAME_HESSIAN = field("frame_hessian", (6, "nv", "nv"), "Kinematic Hessian of one frame, indexed "
+                                                        "by row, column, velocity.")
+WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
+
+
+@kernel
+def first_joint(r):
+    """The joint that moves the selected frame."""
+    return frame_parent(r, option(r, FRAME))
+
+
+@kernel
+def reference_frame(r):
+    return option(r, REFERENCE_FRAME)
+
+
+@kernel
+def start(r):
+    """Pose of the frame, or of the given point, in the frame of its joint."""
+    like = load(r.work, offset(r, OMI))
+    X = frame_placement(r, option(r, FRAME))
+    X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
+    if has_input(r, POINT):
+        p = load3(r.work, offset(r, POINT))
+        return SE3(X.rotation, add(X.translation, rotate(X.rotation, p)))
+    return X
+
+
+@kernel
+def traverse_to_root(r, moving):
+    """Store the columns expressed in the frame; return its pose, velocity and acceleration.
+
+    Velocity and acceleration are also expressed in the frame. The velocity relative to a joint
+    includes the joints between it and the frame, with which the columns of the joint, constant in
+    its own frame, change.
+    """
+    j, X = first_joint(r), start(r)
+    zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
+    v, a = zero, zero
+    while j > 0:
+        relative = v
+        for c in range(ncolumns(r, j)):
+            k = 6 * (idx_column(r, j) + c)
+            u = to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
+            store_spatial(r.work, offset(r, IN_FRAME) + k, u)
+            if moving:
+                du = motion_cross(u, relative)
+                store_spatial(r.work, offset(r, THEIR_RATE) + k, du)
+                v_k = load(r.work, offset(r, V) + idx_v(r, j) + c)
+                a_k = load(r.work, offset(r, A) + idx_v(r, j) + c)
+                v = motion_add(v, motion_scale(v_k, u))
+                a = motion_add(a, motion_add(motion_scale(a_k, u), motion_scale(v_k, du)))
+        X = compose(joint_placement(r, j), X)
+        j = parent(r, j)
+    return X, v, a
+
+
+@kernel
+def to_reference_frame(X, reference):
+    """Transformation of motions from the frame to a reference frame, with X the frame's pose."""
+    if reference == WORLD:
+        return X
+    if reference == LOCAL:
+        one, zero = lift3((1.0, 0.0, 0.0), X.translation[0]), zero3(X.translation[0])
+        return SE3((one[0], zero[0], zero[0], zero[0], one[0], zero[0], zero[0], zero[0], one[0]),
+                   zero)
+    return SE3(X.rotation, zero3(X.translation[0]))
+
+
+@kernel
+def motion_of_axes(v, reference):
+    """Velocity of the frame relative to a reference frame, for the rates of vectors.
+
+    v is the velocity of the frame; both are expressed in the frame.
+    """
+    if reference == WORLD:
+        return v
+    if reference == LOCAL:
+        return Motion(zero3(v.linear[0]), zero3(v.linear[0]))
+    return Motion(zero3(v.linear[0]), v.angular)
+
+
+@kernel
+def velocity_kernel(r):
+    clear(r.work, offset(r, A), nv(r))
+    X, v, _ = traverse_to_root(r, True)
+    T = to_reference_frame(X, reference_frame(r))
+    store_spatial(r.work, offset(r, FRAME_VELOCITY), motion_to_parent(T, v))
+
+
+@kernel
+def acceleration_kernel(r):
+    X, v, a = traverse_to_root(r, True)
+    T = to_reference_frame(X, reference_frame(r))
+    v, a = motion_to_parent(T, v), motion_to_parent(T, a)
+    store_spatial(r.work, offset(r, FRAME_ACCELERATION), a)
+    store_spatial(r.work, offset(r, FRAME_CLASSICAL_ACCELERATION),
+                  Motion(add(a.linear, cross(v.angular, v.linear)), a.angular))
+
+
+@kernel
+def add_to_row(r, field, k, m):
+    n = offset(r, field) + 6 * k
+    store_spatial(r.work, n, motion_add(load_motion(r.work, n), m))
+
+
+@kernel
+def jacobian_kernel(r):
+    X, _, _ = traverse_to_root(r, False)
+    T = to_reference_frame(X, reference_frame(r))
+    clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
+    j = first_joint(r)
+    while j > 0:
+        for c in range(ncolumns(r, j)):
+            u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+            add_to_row(r, FRAME_JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
+        j = parent(r, j)
+
+
+@kernel
+def jacobian_time_variation_kernel(r):
+    clear(r.work, offset(r, A), nv(r))
+    X, v, _ = traverse_to_root(r, True)
+    T, w = to_reference_frame(X, reference_frame(r)), motion_of_axes(v, reference_frame(r))
+    clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
+    clear(r.work, offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * nv(r))
+    j = first_joint(r)
+    while j > 0:
+        for c in range(ncolumns(r, j)):
+            k = 6 * (idx_column(r, j) + c)
+            u = load_motion(r.work, offset(r, IN_FRAME) + k)
+            du = motion_add(load_motion(r.work, offset(r, THEIR_RATE) + k), motion_cross(w, u))
+            add_to_row(r, FRAME_JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
+            add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, idx_v(r, j) + c, motion_to_parent(T, du))
+        j = parent(r, j)
+
+
+@kernel
+def add_to_hessian(r, k, x, m):
+    """Add to the derivative of column k with respect to coordinate x."""
+    n = nv(r)
+    for row in range(3):
+        increase(r.work, offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
+        increase(r.work, offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x, m.angular[row])
+
+
+@kernel
+def hessian_kernel(r):
+    """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
+    X, _, _ = traverse_to_root(r, False)
+    T = to_reference_frame(X, reference_frame(r))
+    clear(r.work, offset(r, FRAME_HESSIAN), 6 * nv(r) * nv(r))
+    i = first_joint(r)
+    while i > 0:
+        for b in range(ncolumns(r, i)):
+            u_x = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, i) + b))
+            w = motion_of_axes(u_x, reference_frame(r))
+            j = first_joint(r)
+            while j > 0:
+                turn = motion_sub(w, u_x) if j < i else w
+                for c in range(ncolumns(r, j)):
+                    u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
+                    add_to_hessian(r, idx_v(r, j) + c, idx_v(r, i) + b,
+                                   motion_to_parent(T, motion_cross(turn, u)))
+                j = parent(r, j)
+        i = parent(r, i)
+
+
+_velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,),
+                      options=(FRAME, REFERENCE_FRAME)).caller()
+_acceleration = Algorithm("frame_acceleration", acceleration_kernel, (Q, V, A),
+                          (FRAME_ACCELERATION,), leaves=(FRAME_CLASSICAL_ACCELERATION,),
+                          options=(FRAME, REFERENCE_FRAME)).caller()
+_classical = Algorithm("frame_classical_acceleration", acceleration_kernel, (Q, V, A),
+                       (FRAME_CLASSICAL_ACCELERATION,), leaves=(FRAME_ACCELERATION,),
+                       options=(FRAME, REFERENCE_FRAME)).caller()
+_jacobian = Algorithm("frame_jacobian", jacobian_kernel, (Q, POINT), (FRAME_JACOBIAN,),
+                      optional=(POINT,), options=(FRAME, REFERENCE_FRAME)).caller()
+_variation = Algorithm("frame_jacobian_time_variation", jacobian_time_variation_kernel,
+                       (Q, V, POINT), (FRAME_JACOBIAN_TIME_VARIATION,), optional=(POINT,),
+                       leaves=(FRAME_JACOBIAN,), options=(FRAME, REFERENCE_FRAME)).caller()
+_hessian = Algorithm("frame_hessian", hessian_kernel, (Q,), (FRAME_HESSIAN,),
+                     options=(FRAME, REFERENCE_FRAME)).caller()
+
+
+def frame_velocity(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: str | int,
+                   reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+    """Velocity of a frame.
+
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        (linear, angular) [m/s, rad/s]. For a single state, ``data.frame_velocity``; for a batch, a
+        new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> twist = dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.LOCAL).copy()
+    >>> np.allclose(twist, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL) @ v)
+    True
+    """
+    return _velocity(model, data, threads, frame_selector(model, frame, reference_frame),
+                     q, v)
+
+
+def frame_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                       frame: str | int, reference_frame: ReferenceFrame | int, *,
+                       threads: int = 1) -> Array:
+    """Spatial acceleration of a frame, the derivative of its spatial velocity.
+
+    Featherstone (2008), section 2.10; O(d) for a frame at depth d. Gravity is not included. Also
+    computes ``data.frame_classical_acceleration``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_acceleration``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> acceleration = dyn_ros.frame_acceleration(
+    ...     model, data, q, v, a, "tool", ReferenceFrame.LOCAL).copy()
+    >>> dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(acceleration, data.frame_jacobian @ a + dJ @ v)
+    True
+    """
+    return _acceleration(model, data, threads, frame_selector(model, frame, reference_frame),
+                         q, v, a)
+
+
+def frame_classical_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                                 frame: str | int, reference_frame: ReferenceFrame | int, *,
+                                 threads: int = 1) -> Array:
+    """Acceleration of the frame's origin, and its angular acceleration.
+
+    The spatial acceleration plus (w x v, 0), Featherstone (2008), equation 2.48; O(d) for a frame
+    at depth d. Gravity is not included. In WORLD, it is the acceleration of the point of the body
+    that coincides with the world's origin. Also computes ``data.frame_acceleration``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6,) ndarray
+        (linear, angular) [m/s2, rad/s2]. For a single state, ``data.frame_classical_acceleration``;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    It differs from the spatial acceleration by w x v:
+
+    >>> classical = dyn_ros.frame_classical_acceleration(
+    ...     model, data, q, v, a, "tool", ReferenceFrame.LOCAL).copy()
+    >>> spatial = dyn_ros.frame_acceleration(
+    ...     model, data, q, v, a, "tool", ReferenceFrame.LOCAL).copy()
+    >>> twist = dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.LOCAL)
+    >>> np.allclose(classical[:3] - spatial[:3], np.cross(twist[3:], twist[:3]))
+    True
+    """
+    return _classical(model, data, threads, frame_selector(model, frame, reference_frame),
+                      q, v, a)
+
+
+def frame_jacobian(model: Model, data: Data, q: ArrayLike, frame: str | int,
+                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
+                   threads: int = 1) -> Array:
+    """Jacobian of a frame; multiplied by v, it is the velocity of the frame.
+
+    Featherstone (2008), section 4.1; O(d) for a frame at depth d.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    The velocity of a point 0.1 m in front of the tool:
+
+    >>> J = dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED,
+    ...                            offset=[0.0, 0.0, 0.1])
+    >>> J.shape, (J @ v).shape
+    ((6, 7), (6,))
+    """
+    return _jacobian(model, data, threads, frame_selector(model, frame, reference_frame),
+                     q, offset)
+
+
+def frame_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  frame: str | int, reference_frame: ReferenceFrame | int,
+                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
+    """Time derivative of the entries of ``frame_jacobian``.
+
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    frame at depth d. Also computes ``data.frame_jacobian``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the frame and expressed in it [m], used instead of its origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        In the order and the frame of ``frame_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> axes = ReferenceFrame.LOCAL_WORLD_ALIGNED
+    >>> dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, "tool", axes).copy()
+    >>> h = 1e-6
+    >>> after = dyn_ros.frame_jacobian(model, data, q + h * v, "tool", axes).copy()
+    >>> before = dyn_ros.frame_jacobian(model, data, q - h * v, "tool", axes)
+    >>> np.allclose(dJ, (after - before) / (2 * h), atol=1e-8)
+    True
+    """
+    return _variation(model, data, threads, frame_selector(model, frame, reference_frame),
+                      q, v, offset)
+
+
+def frame_hessian(model: Model, data: Data, q: ArrayLike, frame: str | int,
+                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+    """Kinematic Hessian of a frame: the derivative of its Jacobian with respect to q.
+
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. By products of the columns of the Jacobian, Featherstone (2008), section 2.10; O(d^2) for
+    a frame at depth d, also for joints with several coordinates.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, nv, nv) ndarray
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    Its sum with the velocities is the time variation of the Jacobian:
+
+    >>> H = dyn_ros.frame_hessian(model, data, q, "tool", ReferenceFrame.WORLD).copy()
+    >>> dJ = dyn_ros.frame_jacobian_time_variation(model, data, q, v, "tool", ReferenceFrame.WORLD)
+    >>> H.shape, np.allclose(H @ v, dJ)
+    ((6, 7, 7), True)
+    """
+    return _hessian(model, data, threads, frame_selector(model, frame, reference_frame),
+                    q)
+
+
+def joint_jacobian(model: Model, data: Data, q: ArrayLike, joint: str | int,
+                   reference_frame: ReferenceFrame | int, offset: ArrayLike | None = None, *,
+                   threads: int = 1) -> Array:
+    """Jacobian of a joint; multiplied by v, it is the velocity of the joint frame.
+
+    Featherstone (2008), section 4.1; O(d) for a joint at depth d.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    joint : str or int
+        Name or index of a joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        Columns (linear, angular); a mimic joint contributes to the column of its master. For a
+        single state, ``data.frame_jacobian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    The last column of a revolute joint's own Jacobian is its axis, z:
+
+    >>> J = dyn_ros.joint_jacobian(model, data, q, model.joint_names[-1], ReferenceFrame.LOCAL)
+    >>> print(J[:, -1])
+    [0. 0. 0. 0. 0. 1.]
+    """
+    return _jacobian(model, data, threads, joint_selector(model, joint, reference_frame),
+                     q, offset)
+
+
+def joint_jacobian_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                  joint: str | int, reference_frame: ReferenceFrame | int,
+                                  offset: ArrayLike | None = None, *, threads: int = 1) -> Array:
+    """Time derivative of the entries of ``joint_jacobian``.
+
+    Multiplied by v, plus the Jacobian times a, it is the spatial acceleration in WORLD and LOCAL,
+    and the classical one in LOCAL_WORLD_ALIGNED. Featherstone (2008), section 2.10; O(d) for a
+    joint at depth d. Also computes ``data.frame_jacobian``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    joint : str or int
+        Name or index of a joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+    offset : (3,) or (B, 3) array_like, optional
+        A point fixed to the joint frame and expressed in it [m], used instead of its origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, nv) ndarray
+        In the order and the frame of ``joint_jacobian``. For a single state,
+        ``data.frame_jacobian_time_variation``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> dJ = dyn_ros.joint_jacobian_time_variation(model, data, q, v, last, ReferenceFrame.WORLD)
+    >>> dJ = dJ.copy()
+    >>> np.allclose(dJ, dyn_ros.joint_jacobians_time_variation(model, data, q, v))
+    True
+    """
+    return _variation(model, data, threads, joint_selector(model, joint, reference_frame),
+                      q, v, offset)
+
+
+def joint_hessian(model: Model, data: Data, q: ArrayLike, joint: str | int,
+                  reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+    """Kinematic Hessian of a joint: the derivative of its Jacobian with respect to q.
+
+    H[i, j, k] is the derivative of entry i, j of the Jacobian along coordinate k, that is along
+    ``integrate(q, e_k)``; its sum over k with v_k is the time variation. It is not symmetric in j
+    and k. By products of the columns of the Jacobian, Featherstone (2008), section 2.10; O(d^2) for
+    a joint at depth d, also for joints with several coordinates.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    joint : str or int
+        Name or index of a joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint frame,
+        at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, nv, nv) ndarray
+        Indexed by row (linear, angular) and column of the Jacobian, and coordinate. For a single
+        state, ``data.frame_hessian``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> H = dyn_ros.joint_hessian(model, data, q, last, ReferenceFrame.LOCAL).copy()
+    >>> dJ = dyn_ros.joint_jacobian_time_variation(model, data, q, v, last, ReferenceFrame.LOCAL)
+    >>> np.allclose(H @ v, dJ)
+    True
+    """
+    return _hessian(model, data, threads, joint_selector(model, joint, reference_frame),
+                    q)

@@ -1,0 +1,223 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Jacobians of all joints, expressed in the world, and their first and second time derivatives.
+
+Column c of a joint is its motion subspace S_c, which is constant in the joint frame; expressed in
+the world, its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2008, section 2.10).
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import load_motion, motion_add, motion_cross, motion_scale, store_spatial
+from ...kernel.compiler import kernel
+from ...kernel.fields import OMI, A, Q, V, field
+from ...kernel.joints import joint_placement
+from ...kernel.lanes import load
+from ...kernel.layout import clear, idx_column, idx_v, ncolumns, njoints, offset, parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from .kinematics import OA, OV, place_in_world, world_column
+
+J = field("J", ("ncolumns", 6), "Jacobian columns of all joints, expressed in the world.", True)
+DJ = field("dJ", ("ncolumns", 6), "Time derivative of J.", True)
+DDJ = field("ddJ", ("ncolumns", 6), "Second time derivative of J.", True)
+
+
+@kernel
+def place_columns(r, i):
+    """Store the placement of joint i and its columns of J."""
+    X = place_in_world(r, i, joint_placement(r, i))
+    for c in range(ncolumns(r, i)):
+        store_spatial(r.work, offset(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c, X))
+
+
+@kernel
+def add_columns(r, i, m, columns, x):
+    """m plus the columns of joint i in a field, times its numbers in the field at offset x."""
+    for c in range(ncolumns(r, i)):
+        column = load_motion(r.work, offset(r, columns) + 6 * (idx_column(r, i) + c))
+        m = motion_add(m, motion_scale(load(r.work, x + idx_v(r, i) + c), column))
+    return m
+
+
+@kernel
+def move_columns(r, i):
+    """Store ov and the columns of dJ of joint i, after ``place_columns``."""
+    ov = add_columns(r, i, load_motion(r.work, offset(r, OV) + 6 * parent(r, i)), J, offset(r, V))
+    store_spatial(r.work, offset(r, OV) + 6 * i, ov)
+    for c in range(ncolumns(r, i)):
+        k = 6 * (idx_column(r, i) + c)
+        store_spatial(r.work, offset(r, DJ) + k,
+                      motion_cross(ov, load_motion(r.work, offset(r, J) + k)))
+
+
+@kernel
+def accelerate_columns(r, i):
+    """Store oa and the columns of ddJ of joint i, after ``move_columns``."""
+    oa = load_motion(r.work, offset(r, OA) + 6 * parent(r, i))
+    oa = add_columns(r, i, add_columns(r, i, oa, J, offset(r, A)), DJ, offset(r, V))
+    store_spatial(r.work, offset(r, OA) + 6 * i, oa)
+    ov = load_motion(r.work, offset(r, OV) + 6 * i)
+    for c in range(ncolumns(r, i)):
+        k = 6 * (idx_column(r, i) + c)
+        store_spatial(r.work, offset(r, DDJ) + k, motion_add(
+            motion_cross(oa, load_motion(r.work, offset(r, J) + k)),
+            motion_cross(ov, load_motion(r.work, offset(r, DJ) + k))))
+
+
+@kernel
+def joint_jacobians_kernel(r):
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+
+
+@kernel
+def time_variation_kernel(r):
+    clear(r.work, offset(r, OV), 6)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+
+
+@kernel
+def second_time_variation_kernel(r):
+    clear(r.work, offset(r, OV), 6)
+    clear(r.work, offset(r, OA), 6)
+    for i in range(1, njoints(r) + 1):
+        place_columns(r, i)
+        move_columns(r, i)
+        accelerate_columns(r, i)
+
+
+_jacobians = Algorithm("joint_jacobians", joint_jacobians_kernel, (Q,), (J,),
+                       leaves=(OMI,)).caller()
+_variation = Algorithm("joint_jacobians_time_variation", time_variation_kernel, (Q, V),
+                       (DJ,), leaves=(J, OV, OMI)).caller()
+_second_variation = Algorithm("joint_jacobians_second_time_variation",
+                              second_time_variation_kernel, (Q, V, A), (DDJ,),
+                              leaves=(DJ, J, OV, OA, OMI)).caller()
+
+
+def joint_jacobians(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+    """Jacobian columns of all joints, expressed in the world.
+
+    The columns of the joints that move a body, times their velocities, sum to the body's velocity,
+    expressed in the world at its origin. Featherstone (2008), section 4.1; O(n). Also computes
+    ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, n) ndarray
+        Columns (linear, angular) in the order of the joints; n is nv plus the number of mimic
+        joints, whose columns include their multipliers. For a single state, ``data.J``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> J = dyn_ros.joint_jacobians(model, data, q)
+    >>> np.allclose(J @ v, dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.WORLD))
+    True
+    """
+    return _jacobians(model, data, threads, q)
+
+
+def joint_jacobians_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                                   threads: int = 1) -> Array:
+    """Time derivative of ``joint_jacobians``.
+
+    Featherstone (2008), section 2.10: ov x S for each column; O(n). Also computes ``data.J``,
+    ``data.ov`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, n) ndarray
+        In the order and the frame of ``joint_jacobians``. For a single state, ``data.dJ``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> dJ = dyn_ros.joint_jacobians_time_variation(model, data, q, v).copy()
+    >>> J = dyn_ros.joint_jacobians(model, data, q)
+    >>> np.allclose(J @ a + dJ @ v, dyn_ros.frame_acceleration(
+    ...     model, data, q, v, a, "tool", ReferenceFrame.WORLD))
+    True
+    """
+    return _variation(model, data, threads, q, v)
+
+
+def joint_jacobians_second_time_variation(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                          a: ArrayLike, *, threads: int = 1) -> Array:
+    """Second time derivative of ``joint_jacobians``.
+
+    The derivative of ov x S, oa x S + ov x (ov x S), for each column: Featherstone (2008), section
+    2.10; O(n). Also computes ``data.dJ``, ``data.J``, ``data.ov``, ``data.oa`` and ``data.oMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, n) ndarray
+        In the order and the frame of ``joint_jacobians``. For a single state, ``data.ddJ``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> ddJ = dyn_ros.joint_jacobians_second_time_variation(model, data, q, v, 0.0 * v).copy()
+    >>> h = 1e-5
+    >>> after = dyn_ros.joint_jacobians_time_variation(model, data, q + h * v, v).copy()
+    >>> before = dyn_ros.joint_jacobians_time_variation(model, data, q - h * v, v)
+    >>> np.allclose(ddJ, (after - before) / (2 * h), atol=1e-8)
+    True
+    """
+    return _second_variation(model, data, threads, q, v, a)

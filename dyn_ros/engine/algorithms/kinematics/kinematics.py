@@ -1,0 +1,352 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Placements, velocities and accelerations of all joints.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Motion,
+    compose,
+    constant3,
+    cross,
+    lift3,
+    load_motion,
+    load_se3,
+    motion_add,
+    motion_to_parent,
+    rotate,
+    rotate_inverse,
+    scale,
+    store_se3,
+    store_spatial,
+    sub,
+    to_child,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import JOINT_A, JOINT_V, LIMI, OMI, A, Q, V, field
+from ...kernel.joints import add_subspace_times, column, cross_subspace_times, joint_placement
+from ...kernel.lanes import load, store
+from ...kernel.layout import (
+    GRAVITY,
+    PRISMATIC,
+    REVOLUTE,
+    axis,
+    clear,
+    frame_parent,
+    frame_placement,
+    kind,
+    nframes,
+    njoints,
+    nv,
+    offset,
+    parent,
+    ratio,
+    zero_unless_input,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+
+JOINT_ACC = field("a", ("rows", 6), "Spatial acceleration of each joint frame, expressed in it "
+                                    "[m/s2, rad/s2].")
+OV = field("ov", ("rows", 6), "Velocity of each joint frame, expressed in the world [m/s, rad/s].")
+OA = field("oa", ("rows", 6), "Spatial acceleration of each joint frame, expressed in the world "
+                              "[m/s2, rad/s2].")
+OA_GF = field("oa_gf", ("rows", 6), "oa minus gravity [m/s2, rad/s2].")
+OA_DRIFT = field("oa_drift", ("rows", 6), "oa for zero joint accelerations [m/s2, rad/s2].")
+OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world [m].")
+
+
+@kernel
+def place_in_world(r, i, X):
+    """Store and return the placement of joint i in the world, with X that in its parent."""
+    oMi = compose(load_se3(r.work, offset(r, OMI) + 16 * parent(r, i)), X)
+    store_se3(r.work, offset(r, OMI) + 16 * i, oMi)
+    return oMi
+
+
+@kernel
+def place_joint(r, i):
+    """Store the placement of joint i in its parent and in the world; return the latter."""
+    X = joint_placement(r, i)
+    store_se3(r.work, offset(r, LIMI) + 16 * i, X)
+    return place_in_world(r, i, X)
+
+
+@kernel
+def world_column(r, i, c, X):
+    """Column c of the motion subspace of joint i, placed at X, expressed in the world.
+
+    Includes the multiplier of a mimic joint.
+    """
+    if kind(r, i) == REVOLUTE:
+        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
+        return Motion(cross(X.translation, u), u)
+    if kind(r, i) == PRISMATIC:
+        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
+        return Motion(u, zero3(u[0]))
+    return motion_to_parent(X, column(r, i, c))
+
+
+@kernel
+def place_all(r):
+    for i in range(1, njoints(r) + 1):
+        place_joint(r, i)
+
+
+@kernel
+def store_in_world(r, field, i, m):
+    X = load_se3(r.work, offset(r, OMI) + 16 * i)
+    store_spatial(r.work, offset(r, field) + 6 * i, motion_to_parent(X, m))
+
+
+@kernel
+def move_all(r):
+    """Velocities and accelerations of all joints, after ``place_all``."""
+    v_, a_ = offset(r, JOINT_V), offset(r, JOINT_ACC)
+    clear(r.work, v_, 6)
+    clear(r.work, a_, 6)
+    for i in range(1, njoints(r) + 1):
+        p = parent(r, i)
+        X = load_se3(r.work, offset(r, LIMI) + 16 * i)
+        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), offset(r, V))
+        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
+                       cross_subspace_times(r, i, v, offset(r, V)))
+        a = add_subspace_times(r, i, a, offset(r, A))
+        store_spatial(r.work, v_ + 6 * i, v)
+        store_spatial(r.work, a_ + 6 * i, a)
+        store_in_world(r, OV, i, v)
+        store_in_world(r, OA, i, a)
+
+
+@kernel
+def subtract_gravity(r):
+    """Compute a_gf and oa_gf from a and oa."""
+    g = constant3(r.floats, GRAVITY)
+    for i in range(1, njoints(r) + 1):
+        R = load_se3(r.work, offset(r, OMI) + 16 * i).rotation
+        a = load_motion(r.work, offset(r, JOINT_ACC) + 6 * i)
+        oa = load_motion(r.work, offset(r, OA) + 6 * i)
+        store_spatial(r.work, offset(r, JOINT_A) + 6 * i,
+                      Motion(sub(a.linear, rotate_inverse(R, lift3(g, R[0]))), a.angular))
+        store_spatial(r.work, offset(r, OA_GF) + 6 * i, Motion(sub(oa.linear, g), oa.angular))
+
+
+@kernel
+def forward_kinematics_kernel(r):
+    place_all(r)
+    zero_unless_input(r, V)
+    zero_unless_input(r, A)
+    move_all(r)
+    subtract_gravity(r)
+
+
+@kernel
+def bias_acceleration_kernel(r):
+    clear(r.work, offset(r, A), nv(r))
+    place_all(r)
+    move_all(r)
+    for k in range(6 * (njoints(r) + 1)):
+        store(r.work, offset(r, OA_DRIFT) + k, load(r.work, offset(r, OA) + k))
+
+
+@kernel
+def place_frames(r):
+    """Store oMf, after oMi."""
+    for f in range(nframes(r)):
+        X = load_se3(r.work, offset(r, OMI) + 16 * frame_parent(r, f))
+        store_se3(r.work, offset(r, OMF) + 16 * f, compose(X, frame_placement(r, f)))
+
+
+@kernel
+def frame_placements_kernel(r):
+    place_all(r)
+    place_frames(r)
+
+
+_forward = Algorithm("forward_kinematics", forward_kinematics_kernel, (Q, V, A),
+                     (OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA), optional=(V, A),
+                     leaves=(JOINT_A, OA_GF)).caller()
+_less_gravity = Algorithm("accelerations_less_gravity", forward_kinematics_kernel, (Q, V, A),
+                          (JOINT_A, OA_GF), optional=(V, A),
+                          leaves=(OMI, LIMI, JOINT_V, JOINT_ACC, OV, OA)).caller()
+_bias = Algorithm("bias_acceleration", bias_acceleration_kernel, (Q, V), (OA_DRIFT,)).caller()
+_placements = Algorithm("frame_placements", frame_placements_kernel, (Q,), (OMF,),
+                        leaves=(OMI, LIMI)).caller()
+
+
+def forward_kinematics(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                       a: ArrayLike | None = None, *,
+                       threads: int = 1) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Placement, velocity and acceleration of every joint frame.
+
+    Featherstone (2008), table 5.1, first loop; O(n). Also computes the accelerations minus gravity,
+    ``data.a_gf`` and ``data.oa_gf``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
+        default.
+    a : (nv,) or (B, nv) array_like, optional
+        Acceleration [rad/s2, m/s2]. Zero by default.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    oMi, liMi : (njoints, 4, 4) ndarray
+        Placement of each joint frame in the world and in its parent joint's frame, homogeneous
+        [m].
+    v, a : (njoints, 6) ndarray
+        Velocity and spatial acceleration (linear, angular) of each joint frame, expressed in it
+        [m/s, rad/s; m/s2, rad/s2].
+    ov, oa : (njoints, 6) ndarray
+        The same, expressed in the world at its origin.
+        For a single state, ``data.oMi`` and so on; for a batch, new arrays with a leading batch
+        axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The placement of the last joint, and its velocity in the world:
+
+    >>> motion = dyn_ros.forward_kinematics(model, data, q, v, a)
+    >>> data.oMi[-1].shape, np.allclose(data.ov[-1], dyn_ros.joint_jacobians(model, data, q) @ v)
+    ((4, 4), True)
+    """
+    return _forward(model, data, threads, q, v, a)
+
+
+def accelerations_less_gravity(model: Model, data: Data, q: ArrayLike, v: ArrayLike | None = None,
+                               a: ArrayLike | None = None, *,
+                               threads: int = 1) -> tuple[Array, Array]:
+    """Spatial accelerations of all joint frames minus gravity, as used in rnea.
+
+    Featherstone (2008), table 5.1, first loop; O(n). Also computes all that ``forward_kinematics``
+    does.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like, optional
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame. Zero by
+        default.
+    a : (nv,) or (B, nv) array_like, optional
+        Acceleration [rad/s2, m/s2]. Zero by default.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    a_gf, oa_gf : (njoints, 6) ndarray
+        Expressed in each joint frame, and in the world at its origin [m/s2, rad/s2]. For a single
+        state, ``data.a_gf`` and ``data.oa_gf``; for a batch, new arrays with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    At rest, a body accelerates as if the arm were lifted with 9.81 m/s2:
+
+    >>> a_gf, oa_gf = dyn_ros.accelerations_less_gravity(model, data, q)
+    >>> print(oa_gf[-1].round(2))
+    [0.   0.   9.81 0.   0.   0.  ]
+    """
+    return _less_gravity(model, data, threads, q, v, a)
+
+
+def bias_acceleration(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                      threads: int = 1) -> Array:
+    """Spatial acceleration of every joint frame for zero joint accelerations.
+
+    Featherstone (2008), table 5.1, first loop with a = 0 and no gravity; O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (njoints, 6) ndarray
+        Expressed in the world at its origin [m/s2, rad/s2]. For a single state, ``data.oa_drift``;
+        for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> oa_drift = dyn_ros.bias_acceleration(model, data, q, v).copy()
+    >>> still = dyn_ros.forward_kinematics(model, data, q, v, np.zeros(7))
+    >>> np.allclose(oa_drift, data.oa)
+    True
+    """
+    return _bias(model, data, threads, q, v)
+
+
+def frame_placements(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+    """Placement of every frame: joints, fixed joints and links.
+
+    Also computes ``data.oMi`` and ``data.liMi``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nframes, 4, 4) ndarray
+        Placement in the world, homogeneous [m], in the order of ``model.frame_names``. For a single
+        state, ``data.oMf``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> oMf = dyn_ros.frame_placements(model, data, q)
+    >>> print(oMf[model.frame_index("tool"), :3, 3].round(3))
+    [0.139 0.104 0.999]
+    """
+    return _placements(model, data, threads, q)

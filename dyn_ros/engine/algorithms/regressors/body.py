@@ -1,0 +1,240 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Regressors of the force on a single body, or on a body that is attached to a frame.
+
+Atkeson, An and Hollerbach, "Estimation of inertial parameters of manipulator loads and links"
+(1986): see regressors.py. The force f on the body, expressed in a frame that moves with it and at
+the origin of this frame, is the regressor times the body's parameters in this frame. With a force
+sensor at the frame, these are the parameters of what is attached to it.
+"""
+import numpy as np
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import Motion, add, constant3, cross, product, rotate_inverse, skew, sub
+from ...kernel.compiler import kernel
+from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
+from ...kernel.lanes import store
+from ...kernel.layout import GRAVITY, clear, offset
+from ...kernel.types import Array, ArrayLike
+from ...model.frames import ReferenceFrame, frame_number, joint_selector
+from ...model.inputs import as_array, require_finite
+from ...model.model import Model
+from ..kinematics.frames import traverse_to_root
+
+FRAME_BODY_REGRESSOR = field(
+    "frame_body_regressor", (6, 10),
+    "Derivatives of the force on a body that is attached to one frame with respect to its dynamic "
+    "parameters [N, N m per kg, kg m, kg m2].")
+
+
+@kernel
+def store_row(r, start, x):
+    for k in range(len(x)):
+        store(r.work, start + k, x[k])
+
+
+@kernel
+def store_body_regressor(r, start, w, a):
+    """Store the derivatives of the force on a body with respect to its parameters.
+
+    w and a as for ``power_derivatives``.
+    """
+    clear(r.work, start, 60)
+    turning, W, D = skew(a.angular), skew(w), skew(a.linear)
+    square = product(W, W)
+    for k in range(3):
+        store(r.work, start + 10 * k, a.linear[k])
+        for c in range(3):
+            store(r.work, start + 10 * k + 1 + c, turning[3 * k + c] + square[3 * k + c])
+            store(r.work, start + 10 * (3 + k) + 1 + c, -D[3 * k + c])
+    x, y, z = a.angular
+    rows = start + 34
+    store_row(r, rows, (x, y - w[0] * w[2], -w[1] * w[2], z + w[0] * w[1],
+                        w[1] * w[1] - w[2] * w[2], w[1] * w[2]))
+    store_row(r, rows + 10, (w[0] * w[2], x + w[1] * w[2], y, w[2] * w[2] - w[0] * w[0],
+                             z - w[0] * w[1], -w[0] * w[2]))
+    store_row(r, rows + 20, (-w[0] * w[1], w[0] * w[0] - w[1] * w[1], w[0] * w[1],
+                             x - w[1] * w[2], y + w[0] * w[2], z))
+
+
+@kernel
+def frame_body_regressor_kernel(r):
+    X, v, a = traverse_to_root(r, True)
+    g = rotate_inverse(X.rotation, constant3(r.floats, GRAVITY))
+    point = sub(add(a.linear, cross(v.angular, v.linear)), g)
+    store_body_regressor(r, offset(r, FRAME_BODY_REGRESSOR), v.angular, Motion(point, a.angular))
+
+
+_frame = Algorithm("frame_body_regressor", frame_body_regressor_kernel, (Q, V, A),
+                   (FRAME_BODY_REGRESSOR,), options=(FRAME,)).caller()
+
+
+def body_regressor(v: ArrayLike, a: ArrayLike) -> Array:
+    """Regressor Y of the force on a rigid body: f = Y x, the rate of its momentum.
+
+    x contains the body's parameters, ``Inertia.dynamic_parameters()``, in a frame that moves with
+    it: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz. f = I a + v x* I v is expressed in this
+    frame, at its origin, as are v and a. Atkeson, An and Hollerbach (1986).
+
+    Parameters
+    ----------
+    v : (6,) or (B, 6) array_like
+        Spatial velocity of the frame (linear, angular) [m/s, rad/s].
+    a : (6,) or (B, 6) array_like
+        Its spatial acceleration minus that of gravity (linear, angular) [m/s2, rad/s2].
+
+    Returns
+    -------
+    (6, 10) or (B, 6, 10) ndarray
+        A new array [N, N m per kg, kg m, kg m2].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, or a number that is not finite; names the argument, the expected and
+        the actual value.
+
+    Examples
+    --------
+    The force that holds a mass of 2 kg still, less gravity:
+
+    >>> Y = dyn_ros.body_regressor(np.zeros(6), [0.0, 0.0, 9.81, 0.0, 0.0, 0.0])
+    >>> ball = dyn_ros.Inertia.from_sphere(2.0, 0.1)
+    >>> print((Y @ ball.dynamic_parameters()).round(2))
+    [ 0.    0.   19.62  0.    0.    0.  ]
+    """
+    twist, rate = _finite_spatial("v", v), _finite_spatial("a", a)
+    if twist.ndim == rate.ndim == 2 and len(twist) != len(rate):
+        raise ValueError("batch: expected the same number of states in each argument, got "
+                         f"v: {len(twist)}, a: {len(rate)}")
+    twist, rate = np.broadcast_arrays(twist, rate)
+    w, dw = twist[..., 3:], rate[..., 3:]
+    W = _skew(w)
+    point = rate[..., :3] + np.cross(w, twist[..., :3])
+    found = np.zeros((*twist.shape, 10))
+    found[..., :3, 0] = point
+    found[..., :3, 1:4] = _skew(dw) + W @ W
+    found[..., 3:, 1:4] = -_skew(point)
+    found[..., 3:, 4:] = _rotational(dw) + W @ _rotational(w)
+    return found
+
+
+def _finite_spatial(name: str, value: ArrayLike) -> Array:
+    array: Array
+    array, _ = as_array(None, name, (6,), value)
+    require_finite(None, name, (6,), array)
+    return array
+
+
+def _skew(x: Array) -> Array:
+    """The cross-product matrices of vectors."""
+    found = np.zeros((*x.shape, 3))
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        found[..., k, j], found[..., j, k] = x[..., i], -x[..., i]
+    return found
+
+
+def _rotational(w: Array) -> Array:
+    """Derivatives of I w with respect to Ixx, Ixy, Iyy, Ixz, Iyz, Izz."""
+    found = np.zeros((*w.shape, 6))
+    for row, columns in enumerate(((0, 1, 3), (1, 2, 4), (3, 4, 5))):
+        found[..., row, columns] = w
+    return found
+
+
+def frame_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                         frame: str | int, *, threads: int = 1) -> Array:
+    """Regressor Y of the force on a body that is attached to a frame: f = Y x.
+
+    x contains the body's parameters, ``Inertia.dynamic_parameters()``, in this frame. f is the
+    force that moves and supports the body, expressed in the frame, at its origin. Atkeson, An and
+    Hollerbach (1986); O(d) for a frame at depth d.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, 10) ndarray
+        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]. For a single state,
+        ``data.frame_body_regressor``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame (lists the valid ones); names the argument, the expected and the actual
+        value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.frame_body_regressor(model, data, q, v, a, "tool")
+    >>> box = dyn_ros.Inertia.from_box(0.5, [0.1, 0.1, 0.2])
+    >>> (Y @ box.dynamic_parameters()).shape                  # the force that moves this box
+    (6,)
+    """
+    return _frame(model, data, threads, frame_number(model, frame), q, v, a)
+
+
+def joint_body_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                         joint: str | int, *, threads: int = 1) -> Array:
+    """Regressor Y of the force on the body of a joint: f = Y x.
+
+    x contains ``Inertia.dynamic_parameters()`` of the joint's body, one of ``model.inertias``. f is
+    the force that moves and supports this body alone, expressed in the joint's frame, at its
+    origin. Atkeson, An and Hollerbach (1986); O(d) for a joint at depth d. Written to
+    ``data.frame_body_regressor``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    joint : str or int
+        Name or index of a joint, in ``model.joint_names``.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, 10) ndarray
+        Derivatives of (force, moment) [N, N m per kg, kg m, kg m2]. For a single state,
+        ``data.frame_body_regressor``; for a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint (lists the valid ones); names the argument, the expected and the actual
+        value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> Y = dyn_ros.joint_body_regressor(model, data, q, v, a, last).copy()
+    >>> f, of = dyn_ros.joint_forces(model, data, q, v, a)
+    >>> np.allclose(Y @ model.inertias[-1].dynamic_parameters(), f[-1])
+    True
+    """
+    number = joint_selector(model, joint, ReferenceFrame.WORLD) >> REFERENCE_FRAME.bits
+    return _frame(model, data, threads, number, q, v, a)

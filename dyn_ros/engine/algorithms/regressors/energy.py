@@ -1,0 +1,245 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Regressors of the energies and of the center of mass: a row for each, instead of one per joint.
+
+With the velocity v and angular velocity w of the origin of a body's joint, in its axes, and its
+position p and rotation R in the world, the energies of a body with mass m, first moment h = m c and
+rotational inertia I are
+
+    T = m v.v / 2 + h . (v x w) + w . I w / 2,  U = -g . (m p + R h)
+
+Gautier, "Dynamic identification of robots with power model" (1997).
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Inertia,
+    Motion,
+    Symmetric,
+    add,
+    constant3,
+    cross,
+    dot,
+    load9,
+    load_motion,
+    product,
+    rotate,
+    rotate_inverse,
+    scale,
+    store3,
+    store9,
+    store_inertia,
+    store_spatial,
+    to_child,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import JOINT_V, Q, V, field
+from ...kernel.joints import add_subspace_times, joint_placement
+from ...kernel.layout import GRAVITY, body_inertia, clear, njoints, offset, parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..kinematics.root_axes import POSITION, ROTATION, position, set_root
+from .torque import symmetric_product
+
+KINETIC_ENERGY_REGRESSOR = field(
+    "kinetic_energy_regressor", ("parameters",),
+    "Derivatives of the kinetic energy with respect to the dynamic parameters of all bodies "
+    "[J per kg, kg m, kg m2].")
+POTENTIAL_ENERGY_REGRESSOR = field(
+    "potential_energy_regressor", ("parameters",),
+    "Derivatives of the potential energy with respect to the dynamic parameters of all bodies "
+    "[J per kg, kg m, kg m2].")
+STATIC_REGRESSOR = field(
+    "static_regressor", ("moments", 3),
+    "Matrix that maps masses and first moments of all bodies to the center of mass [m per kg, "
+    "kg m].", transposed=True)
+
+
+@kernel
+def kinetic_energy_regressor_kernel(r):
+    v_ = offset(r, JOINT_V)
+    clear(r.work, v_, 6)
+    for i in range(1, njoints(r) + 1):
+        m = to_child(joint_placement(r, i), load_motion(r.work, v_ + 6 * parent(r, i)))
+        v, w = add_subspace_times(r, i, m, offset(r, V))
+        store_spatial(r.work, v_ + 6 * i, Motion(v, w))
+        rotational = symmetric_product(w, scale(0.5, w))
+        store_inertia(r.work, offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
+                      Inertia(0.5 * dot(v, v), cross(v, w), rotational))
+
+
+@kernel
+def set_root_in_world(r):
+    set_root(r)
+    clear(r.work, offset(r, POSITION), 3)
+
+
+@kernel
+def place_body_in_world(r, i):
+    """Store and return position and rotation of body i in the world."""
+    R, X = load9(r.work, offset(r, ROTATION) + 9 * parent(r, i)), joint_placement(r, i)
+    p = add(position(r, parent(r, i)), rotate(R, X.translation))
+    R = product(R, X.rotation)
+    store3(r.work, offset(r, POSITION) + 3 * i, p)
+    store9(r.work, offset(r, ROTATION) + 9 * i, R)
+    return p, R
+
+
+@kernel
+def potential_energy_regressor_kernel(r):
+    set_root_in_world(r)
+    up = scale(-1.0, constant3(r.floats, GRAVITY))
+    for i in range(1, njoints(r) + 1):
+        p, R = place_body_in_world(r, i)
+        zero = zero3(p[0])
+        store_inertia(r.work, offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
+                      Inertia(dot(up, p), rotate_inverse(R, up), Symmetric(
+                          zero[0], zero[0], zero[0], zero[0], zero[0], zero[0])))
+
+
+@kernel
+def inverse_mass(r):
+    """1 / mass of all bodies; zero without mass."""
+    mass = 0.0
+    for i in range(1, njoints(r) + 1):
+        mass = mass + body_inertia(r, i).mass
+    return 1.0 / mass if mass > 0.0 else 0.0
+
+
+@kernel
+def static_regressor_kernel(r):
+    set_root_in_world(r)
+    s = inverse_mass(r)
+    for i in range(1, njoints(r) + 1):
+        p, R = place_body_in_world(r, i)
+        start = offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
+        store3(r.work, start, scale(s, p))
+        for c in range(3):
+            store3(r.work, start + 3 + 3 * c, scale(s, (R[c], R[3 + c], R[6 + c])))
+
+
+_kinetic = Algorithm("kinetic_energy_regressor", kinetic_energy_regressor_kernel, (Q, V),
+                     (KINETIC_ENERGY_REGRESSOR,)).caller()
+_potential = Algorithm("potential_energy_regressor", potential_energy_regressor_kernel, (Q,),
+                       (POTENTIAL_ENERGY_REGRESSOR,)).caller()
+_static = Algorithm("static_regressor", static_regressor_kernel, (Q,),
+                    (STATIC_REGRESSOR,)).caller()
+
+
+def kinetic_energy_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                             threads: int = 1) -> Array:
+    """Regressor y of the kinetic energy: ``kinetic_energy`` without rotors = y . theta.
+
+    theta as for ``joint_torque_regressor``. The rotors have the energy
+    ``(model.armature * v * v).sum() / 2`` in addition. Gautier (1997); O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (10 njoints,) ndarray
+        [J per kg, kg m, kg m2]. For a single state, ``data.kinetic_energy_regressor``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> y = dyn_ros.kinetic_energy_regressor(model, data, q, v)
+    >>> energy = y @ model.inertial_parameters.ravel() + 0.5 * model.armature @ v**2
+    >>> bool(np.isclose(energy, dyn_ros.kinetic_energy(model, data, q, v)))
+    True
+    """
+    return _kinetic(model, data, threads, q, v)
+
+
+def potential_energy_regressor(model: Model, data: Data, q: ArrayLike, *,
+                               threads: int = 1) -> Array:
+    """Regressor y of the potential energy: ``potential_energy`` = y . theta.
+
+    theta as for ``joint_torque_regressor``. Gautier (1997); O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (10 njoints,) ndarray
+        [J per kg, kg m, kg m2]. For a single state, ``data.potential_energy_regressor``; for a
+        batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> y = dyn_ros.potential_energy_regressor(model, data, q)
+    >>> bool(np.isclose(y @ model.inertial_parameters.ravel(),
+    ...                 dyn_ros.potential_energy(model, data, q)))
+    True
+    """
+    return _potential(model, data, threads, q)
+
+
+def static_regressor(model: Model, data: Data, q: ArrayLike, *, threads: int = 1) -> Array:
+    """Regressor Y of the center of mass: com = Y x, with the present total mass.
+
+    x contains the first four parameters of each body, m, m cx, m cy, m cz, one body after the
+    other. Y is divided by the total mass of the model, as in Pinocchio: it is linear only in
+    changes of x that keep it. Zero if the robot has no mass. O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (3, 4 njoints) ndarray
+        Expressed in the world [m per kg, kg m]. For a single state, ``data.static_regressor``; for
+        a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.static_regressor(model, data, q)
+    >>> x = model.inertial_parameters[:, :4].ravel()          # m, m cx, m cy, m cz of each body
+    >>> np.allclose(Y @ x, dyn_ros.center_of_mass(model, data, q)[0])
+    True
+    """
+    return _static(model, data, threads, q)

@@ -1,0 +1,195 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Kinematic regressors: how errors in the placements of joints move a frame.
+
+Hollerbach, Khalil and Gautier, "Model identification", Springer Handbook of Robotics (2016). The
+placement of each joint in its parent, for zero coordinates, is multiplied by the exponential of a
+small motion, on the right. The motion of the frame is that motion, transformed to the frame.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    SE3,
+    compose,
+    constant3,
+    constant9,
+    cross,
+    inverse,
+    lift3,
+    lift9,
+    load_se3,
+    store3,
+    store_se3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import FRAME, OMI, REFERENCE_FRAME, Q, field
+from ...kernel.joints import joint_placement
+from ...kernel.lanes import load
+from ...kernel.layout import (
+    PLACE,
+    PLACE_COS,
+    REVOLUTE,
+    TRANSLATION,
+    clear,
+    constants,
+    kind,
+    offset,
+    option,
+    parent,
+    size,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.frames import ReferenceFrame, frame_selector, joint_selector
+from ...model.model import Model
+from ..kinematics.frames import first_joint, start, to_reference_frame
+
+KINEMATIC_REGRESSOR = field(
+    "frame_kinematic_regressor", ("placements", 6),
+    "Derivatives of the placement of one frame with respect to the placements of all joints.",
+    transposed=True)
+FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))     # from the joint's placement, q = 0
+
+
+@kernel
+def fixed_placement(r, i, like):
+    """Pose of the frame of joint i in its parent's frame for zero angles and displacements."""
+    row = constants(i)
+    P, p = constant9(r.floats, row + PLACE), constant3(r.floats, row + TRANSLATION)
+    if kind(r, i) == REVOLUTE:                      # see joint_placement
+        C = constant9(r.floats, row + PLACE_COS)
+        P = (P[0] + C[0], P[1] + C[1], P[2] + C[2], P[3] + C[3], P[4] + C[4], P[5] + C[5],
+             P[6] + C[6], P[7] + C[7], P[8] + C[8])
+    return SE3(lift9(P, like), lift3(p, like))
+
+
+@kernel
+def traverse_placements(r):
+    """Store the frame's pose in the placement of each joint above; return that in the world."""
+    j, X = first_joint(r), start(r)
+    while j > 0:
+        X = compose(joint_placement(r, j), X)
+        fixed = fixed_placement(r, j, load(r.work, offset(r, OMI)))
+        store_se3(r.work, offset(r, FROM_PLACEMENT) + 16 * j, compose(inverse(fixed), X))
+        j = parent(r, j)
+    return X
+
+
+@kernel
+def store_action(r, k, X):
+    """Store the columns of the transformation of motions from a frame at X, from offset k on."""
+    for c in range(3):
+        axis = X.rotation[c], X.rotation[3 + c], X.rotation[6 + c]
+        store3(r.work, k + 6 * c, axis)
+        store3(r.work, k + 6 * (3 + c), cross(X.translation, axis))
+        store3(r.work, k + 6 * (3 + c) + 3, axis)
+
+
+@kernel
+def kinematic_regressor_kernel(r):
+    clear(r.work, offset(r, KINEMATIC_REGRESSOR), size(r, KINEMATIC_REGRESSOR))
+    T = to_reference_frame(traverse_placements(r), option(r, REFERENCE_FRAME))
+    j = first_joint(r)
+    while j > 0:
+        X = load_se3(r.work, offset(r, FROM_PLACEMENT) + 16 * j)
+        store_action(r, offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1), compose(T, inverse(X)))
+        j = parent(r, j)
+
+
+_regressor = Algorithm("frame_kinematic_regressor", kinematic_regressor_kernel, (Q,),
+                       (KINEMATIC_REGRESSOR,), options=(FRAME, REFERENCE_FRAME)).caller()
+
+
+def frame_kinematic_regressor(model: Model, data: Data, q: ArrayLike, frame: str | int,
+                              reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+    """Regressor of the placement of a frame: its motion if joints are placed differently.
+
+    The six columns of a joint are the motions of the frame for small motions of the joint's
+    placement in its parent, expressed in the joint's frame for zero angles and displacements.
+    Columns of joints that do not move the frame are zero. Hollerbach, Khalil and Gautier (2016);
+    O(d) for a frame at depth d.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    frame : str or int
+        Name or index of a frame: link, joint or fixed joint.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the frame, at its
+        origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the frame's origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, 6 njoints) ndarray
+        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad]. For
+        a single state, ``data.frame_kinematic_regressor``; for a batch, a new array with a leading
+        batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown frame or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    An error of 1 mm in the placement of the first joint, along its z, moves the tool by 1 mm:
+
+    >>> K = dyn_ros.frame_kinematic_regressor(
+    ...     model, data, q, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED)
+    >>> K.shape, round(float(np.linalg.norm(K[:3, 2] * 0.001)), 6)
+    ((6, 42), 0.001)
+    """
+    return _regressor(model, data, threads, frame_selector(model, frame, reference_frame), q)
+
+
+def joint_kinematic_regressor(model: Model, data: Data, q: ArrayLike, joint: str | int,
+                              reference_frame: ReferenceFrame | int, *, threads: int = 1) -> Array:
+    """``frame_kinematic_regressor`` of the frame of a joint.
+
+    Hollerbach, Khalil and Gautier (2016); O(d) for a joint at depth d. Written to
+    ``data.frame_kinematic_regressor``.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    joint : str or int
+        Name or index of a joint, in ``model.joint_names``.
+    reference_frame : ReferenceFrame
+        WORLD: expressed in the world, at the world's origin. LOCAL: expressed in the joint's
+        frame, at its origin. LOCAL_WORLD_ALIGNED: expressed in the world, at the joint's origin.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (6, 6 njoints) ndarray
+        Rows (linear, angular) [m, rad], columns (linear, angular) of each joint [per m, rad]. For
+        a single state, ``data.frame_kinematic_regressor``; for a batch, a new array with a leading
+        batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a quaternion that is not unit, or an
+        unknown joint or reference frame (lists the valid ones); names the argument, the expected
+        and the actual value.
+
+    Examples
+    --------
+    >>> last = model.joint_names[-1]
+    >>> K = dyn_ros.joint_kinematic_regressor(model, data, q, last, ReferenceFrame.WORLD)
+    >>> K.shape
+    (6, 42)
+    """
+    return _regressor(model, data, threads, joint_selector(model, joint, reference_frame), q)

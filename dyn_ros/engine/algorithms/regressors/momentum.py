@@ -1,0 +1,213 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Regressors of the generalized momentum, which need no accelerations.
+
+The generalized momentum p = M v changes with the torques, gravity and the motion of the axes:
+
+    dp/dt = tau + C' v - g
+
+De Luca and Mattone, "Sensorless robot collision detection and hybrid force/motion control" (2005),
+for C with dM/dt = C + C'. A column s of the motion subspace of joint j, which moves with the
+velocity v_j, and a body with the momentum h that is carried by the joint contribute s . h to p and
+(v_j x s) . h + s . (weight) to C' v - g. The entries are the derivatives of these.
+"""
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Inertia,
+    add,
+    constant3,
+    cross,
+    dot,
+    load9,
+    load_motion,
+    motion_cross,
+    motion_moved,
+    rotate_inverse,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import Q, V, field
+from ...kernel.layout import GRAVITY, clear, clear_sparse, idx_v, ncolumns, njoints, offset, parent
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..kinematics.root_axes import (
+    BODY_VELOCITY,
+    ROTATION,
+    body_velocity,
+    from_parent,
+    load_column,
+    place_body,
+    set_root,
+)
+from .torque import add_to_row, motion_in_body_axes, symmetric_product
+
+MOMENTUM_REGRESSOR = field(
+    "momentum_regressor", ("nv", "parameters"),
+    "Derivatives of the generalized momentum with respect to the dynamic parameters of all bodies "
+    "[kg m2/s, kg m/s per kg, kg m, kg m2].", sparse=True)
+MOMENTUM_OBSERVER_REGRESSOR = field(
+    "momentum_observer_regressor", ("nv", "parameters"),
+    "Derivatives of C' v - g with respect to the dynamic parameters of all bodies [N m, N per kg, "
+    "kg m, kg m2].", sparse=True)
+
+
+@kernel
+def momentum_derivatives(v, s):
+    """Derivatives of s . h with respect to the parameters of a body that moves with v."""
+    return Inertia(dot(s.linear, v.linear),
+                   add(cross(s.linear, v.angular), cross(v.linear, s.angular)),
+                   symmetric_product(s.angular, v.angular))
+
+
+@kernel
+def observer_derivatives(v, s, ds, g):
+    """Derivatives of ds . h + s . (weight), with g the acceleration of gravity."""
+    found = momentum_derivatives(v, ds)
+    return Inertia(found.mass + dot(g, s.linear), add(found.moment, cross(g, s.angular)),
+                   found.rotational)
+
+
+@kernel
+def set_root_at_rest(r):
+    set_root(r)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
+
+
+@kernel
+def momentum_regressor_kernel(r):
+    clear_sparse(r, MOMENTUM_REGRESSOR)
+    set_root_at_rest(r)
+    for i in range(1, njoints(r) + 1):
+        place_body(r, i)
+        R = load9(r.work, offset(r, ROTATION) + 9 * i)
+        v = motion_in_body_axes(R, body_velocity(r, i))
+        p, j = zero3(R[0]), i                       # from the origin of joint j to that of joint i
+        while j > 0:
+            for c in range(ncolumns(r, j)):
+                s = motion_in_body_axes(R, motion_moved(p, load_column(r, j, c)))
+                start = 10 * (njoints(r) * (idx_v(r, j) + c) + i - 1)
+                add_to_row(r, offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
+            p = add(p, from_parent(r, j))
+            j = parent(r, j)
+
+
+@kernel
+def momentum_observer_regressor_kernel(r):
+    clear_sparse(r, MOMENTUM_REGRESSOR)
+    clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
+    set_root_at_rest(r)
+    for i in range(1, njoints(r) + 1):
+        place_body(r, i)
+        R = load9(r.work, offset(r, ROTATION) + 9 * i)
+        v = motion_in_body_axes(R, body_velocity(r, i))
+        g = rotate_inverse(R, constant3(r.floats, GRAVITY))
+        p, j = zero3(R[0]), i
+        while j > 0:
+            v_j = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * j)
+            for c in range(ncolumns(r, j)):
+                S = load_column(r, j, c)
+                s = motion_in_body_axes(R, motion_moved(p, S))
+                ds = motion_in_body_axes(R, motion_moved(p, motion_cross(v_j, S)))
+                start = 10 * (njoints(r) * (idx_v(r, j) + c) + i - 1)
+                add_to_row(r, offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
+                add_to_row(r, offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
+                           observer_derivatives(v, s, ds, g))
+            p = add(p, from_parent(r, j))
+            j = parent(r, j)
+
+
+_momentum = Algorithm("momentum_regressor", momentum_regressor_kernel, (Q, V),
+                      (MOMENTUM_REGRESSOR,)).caller()
+_observer = Algorithm("momentum_observer_regressor", momentum_observer_regressor_kernel, (Q, V),
+                      (MOMENTUM_REGRESSOR, MOMENTUM_OBSERVER_REGRESSOR)).caller()
+
+
+def momentum_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                       threads: int = 1) -> Array:
+    """Regressor Y of the generalized momentum: M v without rotors = Y theta.
+
+    theta as for ``joint_torque_regressor``. The rotors have the momentum ``model.armature * v`` in
+    addition. O(n d) for a tree of depth d. An entry is zero if the joint of its row does not carry
+    the body of its column.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv, 10 njoints) ndarray
+        [kg m2/s, kg m/s per kg, kg m, kg m2]. For a single state, ``data.momentum_regressor``; for
+        a batch, a new array with a leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.momentum_regressor(model, data, q, v)
+    >>> p = Y @ model.inertial_parameters.ravel() + model.armature * v
+    >>> np.allclose(p, dyn_ros.momentum_terms(model, data, q, v)[0])
+    True
+    """
+    return _momentum(model, data, threads, q, v)
+
+
+def momentum_observer_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,
+                                threads: int = 1) -> tuple[Array, Array]:
+    """Regressors of the generalized momentum p and of its rate without torques, C' v - g.
+
+    The torques of a motion are tau = dp/dt - (C' v - g). Integrated over time or filtered, the
+    parameters are related to positions, velocities and torques, without accelerations. De Luca and
+    Mattone (2005), with C of ``coriolis_matrix``; O(n d) for a tree of depth d. Rotors add
+    ``model.armature * v`` to p. For floating, planar and spherical joints, dp/dt consists of the
+    rates of the numbers in p.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the results until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    momentum_regressor : (nv, 10 njoints) ndarray
+        As ``momentum_regressor`` [kg m2/s, kg m/s per kg, kg m, kg m2]. For a single state, an
+        attribute of ``data``, as is the other one; for a batch, new arrays with a leading batch
+        axis.
+    momentum_observer_regressor : (nv, 10 njoints) ndarray
+        Derivatives of C' v - g with respect to the parameters [N m, N per kg, kg m, kg m2].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y, Y_rate = dyn_ros.momentum_observer_regressor(model, data, q, v)
+    >>> theta = model.inertial_parameters.ravel()
+    >>> np.allclose(Y_rate @ theta, dyn_ros.momentum_terms(model, data, q, v)[1])
+    True
+    """
+    momentum, observer = _observer(model, data, threads, q, v)
+    return momentum, observer

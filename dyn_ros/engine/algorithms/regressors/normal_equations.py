@@ -1,0 +1,313 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Normal equations of the inertial parameters, summed over the states of a batch.
+
+The torque of velocity k is a row w of the regressor times the inertial parameters, plus features
+of its own times further parameters, such as those of friction. For each velocity, the normal
+equations are sums over the states of products of [w, features, torque] with itself; only those of
+bodies that the velocity moves differ from zero.
+
+A row of each state is computed in the lanes of ``LANES`` states. The tile of these states and as
+many columns is transposed, so that a vector holds columns of one state instead. Vectors of sums
+are then loaded and stored once for ``LANES`` states.
+"""
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.compiler import kernel
+from ...kernel.fields import TAU_IN, A, Q, V, axis_lengths, field
+from ...kernel.lanes import LANES, holds_lanes, load, load_lane, store, transpose_tile
+from ...kernel.layout import (
+    clear,
+    clear_padding,
+    clear_sum,
+    coupled,
+    has_input,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    nv,
+    offset,
+    parent,
+    size,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.inputs import as_array, require_model, require_valid
+from ...model.model import Model
+from .torque import parameter_columns, set_falling_root
+
+NFEATURES = 5
+
+FEATURES = field("_features", ("nv", NFEATURES))
+ROW_WEIGHTS = field("_row_weights", ("nv",))
+# A row per velocity: columns of all bodies, zeros up to a multiple of LANES, features, torque
+EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
+WEIGHT = field("_weight", (1,))                 # of the row of this velocity; zero in padding lanes
+WEIGHTED = field("_weighted", (LANES,))
+TRANSPOSED = field("_equations_by_state", (LANES, "regression"))    # every LANES numbers a vector
+PRODUCTS = field("_products", ("nv", "regression", "regression"),
+                 "Sums of products of the columns, in and above the diagonal blocks.", summed=True)
+
+
+# --- the rows
+
+@kernel
+def row_length(r):
+    return (10 * njoints(r) + LANES - 1) // LANES * LANES + LANES
+
+
+@kernel
+def first_feature(r):
+    return row_length(r) - LANES
+
+
+@kernel
+def store_features(r, k):
+    """Store the features and the torque of velocity k behind the columns of bodies."""
+    start = offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
+    for n in range(NFEATURES):
+        store(r.work, start + n, load(r.work, offset(r, FEATURES) + NFEATURES * k + n))
+    store(r.work, start + NFEATURES, load(r.work, offset(r, TAU_IN) + k))
+
+
+@kernel
+def store_weight(r, k):
+    store(r.work, offset(r, WEIGHT), 1.0)
+    if has_input(r, ROW_WEIGHTS):
+        store(r.work, offset(r, WEIGHT), load(r.work, offset(r, ROW_WEIGHTS) + k))
+    clear_padding(r, offset(r, WEIGHT))
+
+
+@kernel
+def bodies_moved(r, k):
+    """The first body that velocity k moves, and the one after the last.
+
+    For mimic joints there may be others between them, whose columns are zero.
+    """
+    first, end = njoints(r) + 1, 0
+    for i in range(1, njoints(r) + 1):
+        if idx_v(r, i) <= k and k < idx_v(r, i) + ncolumns(r, i):
+            first, j = min(first, i), i + 1
+            while j <= njoints(r) and parent(r, j) >= i:
+                j += 1
+            end = max(end, j)
+    return first, end
+
+
+# --- one state
+
+@kernel
+def add_products(r, k, i, start, end):
+    """Add the products of column i with columns start to end of row k."""
+    row = offset(r, EQUATIONS) + row_length(r) * k
+    sums = offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
+    x = load(r.work, offset(r, WEIGHT)) * load(r.work, row + i)
+    for j in range(start, end):
+        increase(r.work, sums + j, x * load(r.work, row + j))
+
+
+@kernel
+def add_row(r, k, start, end):
+    for i in range(start, end):
+        add_products(r, k, i, i, end)
+        add_products(r, k, i, first_feature(r), row_length(r))
+    for i in range(first_feature(r), row_length(r)):
+        add_products(r, k, i, i, row_length(r))
+
+
+# --- lanes
+
+@kernel
+def transpose_block(r, k, n):
+    """Multiply columns LANES n ... of row k by its weight, and transpose them."""
+    row = offset(r, EQUATIONS) + row_length(r) * k + LANES * n
+    weight = load(r.work, offset(r, WEIGHT))
+    for c in range(LANES):
+        store(r.work, offset(r, WEIGHTED) + c, weight * load(r.work, row + c))
+    transpose_tile(r.work, offset(r, WEIGHTED), offset(r, TRANSPOSED) + n, row_length(r) // LANES)
+
+
+@kernel
+def numbers(r, k):
+    """The numbers in the lanes of an entry."""
+    return (load_lane(r.work, k, 0), load_lane(r.work, k, 1), load_lane(r.work, k, 2),
+            load_lane(r.work, k, 3), load_lane(r.work, k, 4), load_lane(r.work, k, 5),
+            load_lane(r.work, k, 6), load_lane(r.work, k, 7))
+
+
+@kernel
+def add_block(r, sums, a, b, block, blocks):
+    """Add the products of columns a and b with the columns in a block to vectors of sums."""
+    t = offset(r, TRANSPOSED) + block
+    x, y = load(r.work, sums + block), load(r.work, sums + blocks + block)
+    for n in range(LANES):
+        c = load(r.work, t + blocks * n)
+        x = x + a[n] * c
+        y = y + b[n] * c
+    store(r.work, sums + block, x)
+    store(r.work, sums + blocks + block, y)
+
+
+@kernel
+def add_pair(r, k, i, end):
+    """Add the products of columns i and i + 1 with those up to block ``end``, and the features."""
+    blocks = row_length(r) // LANES
+    column = offset(r, EQUATIONS) + row_length(r) * k + i
+    sums = offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
+    a, b = numbers(r, column), numbers(r, column + 1)
+    for block in range(i // LANES, end):
+        add_block(r, sums, a, b, block, blocks)
+    add_block(r, sums, a, b, blocks - 1, blocks)
+
+
+@kernel
+def add_lanes(r, k, start, end):
+    """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns."""
+    features = first_feature(r) // LANES
+    for n in range(start, end):
+        transpose_block(r, k, n)
+    transpose_block(r, k, features)
+    for i in range(LANES * start, LANES * end, 2):
+        add_pair(r, k, i, end)
+    for i in range(LANES * features, LANES * features + NFEATURES + 1, 2):
+        add_pair(r, k, i, features)
+
+
+@kernel
+def normal_equations_kernel(r):
+    if coupled(r):
+        clear(r.work, offset(r, EQUATIONS), size(r, EQUATIONS))
+    clear_sum(r, PRODUCTS)
+    set_falling_root(r)
+    for i in range(1, njoints(r) + 1):
+        parameter_columns(r, i, offset(r, EQUATIONS) + 10 * (i - 1), row_length(r))
+    for k in range(nv(r)):
+        store_features(r, k)
+        store_weight(r, k)
+        first, end = bodies_moved(r, k)
+        start, stop = 10 * (first - 1), 10 * (end - 1)
+        if holds_lanes(r.work):
+            add_lanes(r, k, start // LANES, (stop + LANES - 1) // LANES)
+        else:
+            add_row(r, k, start, stop)
+
+
+_normal_equations = Algorithm(
+    "normal_equations", normal_equations_kernel, (Q, V, A, TAU_IN, FEATURES, ROW_WEIGHTS),
+    (PRODUCTS,), optional=(ROW_WEIGHTS,)).caller()
+
+
+class NormalEquations(NamedTuple):
+    """Sums over states, for each velocity k; its row of the equations is w.
+
+    Attributes
+    ----------
+    WW : (nv, P, P) ndarray
+        Sums of w' w; P = 10 njoints + 5: the parameters of all bodies, then the features. Zero for
+        bodies that velocity k does not move.
+    Wy : (nv, P) ndarray
+        Sums of w' tau_k.
+    yy : (nv,) ndarray
+        Sums of tau_k^2.
+
+    Examples
+    --------
+    >>> sums = dyn_ros.normal_equations(model, data, q, v, a, tau, np.zeros((7, 5)))
+    >>> sums.WW.shape, sums.Wy.shape, sums.yy.shape
+    ((7, 75, 75), (7, 75), (7,))
+    """
+
+    WW: Array
+    Wy: Array
+    yy: Array
+
+
+def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike,
+                     tau: ArrayLike, features: ArrayLike, weights: ArrayLike | None = None, *,
+                     threads: int = 1) -> NormalEquations:
+    """Normal equations of the inertial parameters, for each velocity, summed over all states.
+
+    Torque k is the row of ``joint_torque_regressor`` times the inertial parameters of all bodies,
+    plus the features of velocity k times five further parameters of this velocity alone. The
+    weighted sum of the squared residuals is ``x' WW[k] x - 2 x' Wy[k] + yy[k]``, with x these
+    parameters. The sums of several batches can be added, as can those of several velocities, each
+    divided by the variance of its torque. The rows of the states are not stored, so that the
+    memory does not depend on their number; O(B nv njoints^2).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    tau : (nv,) or (B, nv) array_like
+        Measured torques [N m, N].
+    features : (nv, 5) or (B, nv, 5) array_like
+        Further columns of the row of each velocity, such as a (armature), v (damping), sign(v)
+        (Coulomb friction) and 1 (a constant torque); zeros for those that are not used.
+    weights : (nv,) or (B, nv) array_like, optional
+        Weights of the squared residuals, at least 0. Default: ones.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    NormalEquations
+        (WW, Wy, yy); new arrays without a batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, a negative weight, or a quaternion that
+        is not unit; names the argument, the expected and the actual value.
+
+    Examples
+    --------
+    The parameters of the model explain its own torques, so that their residual is zero:
+
+    >>> theta = model.inertial_parameters.ravel()
+    >>> tau = dyn_ros.joint_torque_regressor(model, data, q, v, a) @ theta
+    >>> sums = dyn_ros.normal_equations(model, data, q, v, a, tau, np.zeros((7, 5)))
+    >>> x = np.append(theta, np.zeros(5))
+    >>> residual = [x @ WW @ x - 2 * x @ Wy + yy for WW, Wy, yy in zip(*sums)]
+    >>> np.allclose(residual, 0.0)
+    True
+    """
+    sums: Array = _normal_equations(model, data, threads, q, v, a, tau, features,
+                                    _not_negative(model, weights))
+    first = axis_lengths(model, ("regression",))[0] - LANES
+    torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + NFEATURES]
+    WW = np.empty((model.nv, len(columns), len(columns)))
+    for k in range(model.nv):
+        upper = sums[k][np.ix_(columns, columns)]
+        WW[k] = np.where(_above(len(columns)), upper, upper.T)
+    return NormalEquations(WW, sums[:, columns, torque], sums[:, torque, torque].copy())
+
+
+@functools.cache
+def _above(size: int) -> NDArray[np.bool_]:
+    """Whether the entries of a matrix are on or above the diagonal."""
+    return np.tri(size, dtype=bool).T
+
+
+def _not_negative(model: Model, weights: ArrayLike | None) -> Array | None:
+    """Return weights as an array, or raise a ValueError."""
+    if weights is None:
+        return None
+    array: Array
+    array, _ = as_array(require_model(model), "weights", ("nv",), weights)
+    require_valid(model, "weights", ("nv",), array)
+    if (array < 0.0).any():
+        raise ValueError(f"weights: expected numbers of at least 0, got {array.min()}")
+    return array

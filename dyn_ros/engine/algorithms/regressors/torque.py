@@ -1,0 +1,305 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Regressors: the matrices by which the inertial parameters of the bodies are multiplied.
+
+The equations of motion are linear in the parameters of each body: its mass m, first moment m c and
+rotational inertia I, about the origin of its joint's frame and expressed in it. Atkeson, An and
+Hollerbach, "Estimation of inertial parameters of manipulator loads and links" (1986). With the
+angular velocity w and acceleration dw of a body, and the acceleration d of its joint's origin
+relative to free fall, the force on the body is
+
+    f = (m d + dw x m c + w x (w x m c),  m c x d + I dw + w x I w)
+
+Each joint that carries the body transmits f. The entries in its rows are the derivatives of s . f,
+with s a column of its motion subspace. These columns are transformed to the body: 6 numbers each
+instead of the 60 derivatives of f, which would have to be transformed to the joint.
+"""
+import numpy as np
+
+from ...call.algorithm import Algorithm
+from ...call.data import Data
+from ...kernel.algebra import (
+    Inertia,
+    Motion,
+    Symmetric,
+    add,
+    cross,
+    dot,
+    inertia_add,
+    load9,
+    load_inertia,
+    load_motion,
+    motion_moved,
+    rotate_inverse,
+    store_inertia,
+    store_spatial,
+    symmetric_add,
+    zero3,
+)
+from ...kernel.compiler import kernel
+from ...kernel.fields import TAU_IN, A, Q, V, field
+from ...kernel.lanes import constant, load
+from ...kernel.layout import (
+    GRAVITY,
+    clear,
+    clear_sparse,
+    coupled,
+    idx_v,
+    increase,
+    ncolumns,
+    njoints,
+    offset,
+    parent,
+)
+from ...kernel.types import Array, ArrayLike
+from ...model.model import Model
+from ..kinematics.root_axes import (
+    BODY_ACCELERATION,
+    BODY_VELOCITY,
+    ROTATION,
+    add_column,
+    body_acceleration,
+    body_velocity,
+    from_parent,
+    load_column,
+    place_body,
+    set_root,
+)
+
+JOINT_TORQUE_REGRESSOR = field(
+    "joint_torque_regressor", ("nv", "parameters"),
+    "Derivatives of the joint torques with respect to the dynamic parameters of all bodies "
+    "[N m, N per kg, kg m, kg m2].", sparse=True)
+JOINT_TORQUE_REGRESSOR_PRODUCT = field(
+    "joint_torque_regressor_product", ("parameters",),
+    "Product of the transposed joint torque regressor and torques [N2 m2 per kg, kg m, kg m2].")
+COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times torques
+
+
+# --- one body, in its own axes
+
+@kernel
+def motion_in_body_axes(R, m):
+    return Motion(rotate_inverse(R, m.linear), rotate_inverse(R, m.angular))
+
+
+@kernel
+def symmetric_product(a, b):
+    """Derivatives of a . I b with respect to the numbers of a symmetric matrix I."""
+    return Symmetric(a[0] * b[0], a[0] * b[1] + a[1] * b[0], a[1] * b[1],
+                     a[0] * b[2] + a[2] * b[0], a[1] * b[2] + a[2] * b[1], a[2] * b[2])
+
+
+@kernel
+def power_derivatives(w, a, s):
+    """Derivatives of s . f with respect to the parameters of a body, as an Inertia.
+
+    The body has the angular velocity w and the acceleration a; a.linear is that of its joint's
+    origin as a point of the body, relative to free fall.
+    """
+    turning, moving = cross(s.angular, w), cross(s.linear, w)
+    moment = add(cross(s.linear, a.angular), add(cross(moving, w), cross(a.linear, s.angular)))
+    return Inertia(dot(s.linear, a.linear), moment, symmetric_add(
+        symmetric_product(s.angular, a.angular), symmetric_product(turning, w)))
+
+
+# --- joint torques
+
+@kernel
+def set_falling_root(r):
+    """Set the universe to rest with an acceleration of minus gravity."""
+    set_root(r)
+    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    clear(r.work, offset(r, BODY_ACCELERATION), 6)
+    for k in range(3):
+        increase(r.work, offset(r, BODY_ACCELERATION) + k, -constant(r.floats, GRAVITY + k))
+
+
+@kernel
+def add_to_row(r, start, x):
+    """Store ten numbers of a row, or add them if mimic joints share the row."""
+    if coupled(r):
+        x = inertia_add(load_inertia(r.work, start), x)
+    store_inertia(r.work, start, x)
+
+
+@kernel
+def motion_of_body(r, i):
+    """Place body i after its parent; return its motion in its axes, as in ``power_derivatives``."""
+    place_body(r, i)
+    v = body_velocity(r, i)
+    a = body_acceleration(r, i, v)
+    point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
+    R = load9(r.work, offset(r, ROTATION) + 9 * i)
+    return rotate_inverse(R, v.angular), motion_in_body_axes(R, point)
+
+
+@kernel
+def parameter_columns(r, i, start, row):
+    """Store the columns of the parameters of body i, in the rows of the joints that carry it.
+
+    start is the offset of these columns in the first row, row the length of a row.
+    """
+    w, a = motion_of_body(r, i)
+    R = load9(r.work, offset(r, ROTATION) + 9 * i)
+    p, j = zero3(w[0]), i                           # from the origin of joint j to that of joint i
+    while j > 0:
+        for c in range(ncolumns(r, j)):
+            s = motion_in_body_axes(R, motion_moved(p, load_column(r, j, c)))
+            add_to_row(r, start + row * (idx_v(r, j) + c), power_derivatives(w, a, s))
+        p = add(p, from_parent(r, j))
+        j = parent(r, j)
+
+
+@kernel
+def joint_torque_regressor_kernel(r):
+    clear_sparse(r, JOINT_TORQUE_REGRESSOR)
+    set_falling_root(r)
+    for i in range(1, njoints(r) + 1):
+        parameter_columns(r, i, offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1), 10 * njoints(r))
+
+
+# --- the product with joint torques
+
+@kernel
+def column_velocity(r, i):
+    """Store and return the velocity of joint i if its rates are torques."""
+    torques = offset(r, TAU_IN) + idx_v(r, i)
+    s = motion_moved(from_parent(r, i),
+                     load_motion(r.work, offset(r, COMBINED) + 6 * parent(r, i)))
+    for c in range(ncolumns(r, i)):
+        s = add_column(r, i, c, s, load(r.work, torques + c))
+    store_spatial(r.work, offset(r, COMBINED) + 6 * i, s)
+    return s
+
+
+@kernel
+def joint_torque_regressor_product_kernel(r):
+    set_falling_root(r)
+    clear(r.work, offset(r, COMBINED), 6)
+    for i in range(1, njoints(r) + 1):
+        w, a = motion_of_body(r, i)
+        s = motion_in_body_axes(load9(r.work, offset(r, ROTATION) + 9 * i), column_velocity(r, i))
+        store_inertia(r.work, offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
+                      power_derivatives(w, a, s))
+
+
+_joint_torque = Algorithm("joint_torque_regressor", joint_torque_regressor_kernel, (Q, V, A),
+                          (JOINT_TORQUE_REGRESSOR,)).caller()
+_joint_torque_product = Algorithm(
+    "joint_torque_regressor_product", joint_torque_regressor_product_kernel, (Q, V, A, TAU_IN),
+    (JOINT_TORQUE_REGRESSOR_PRODUCT,)).caller()
+
+
+def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,
+                           armature: bool = False, friction: bool = False,
+                           threads: int = 1) -> Array:
+    """Regressor Y of the joint torques: ``rnea`` = Y theta, with theta the inertial parameters.
+
+    theta contains ``Inertia.dynamic_parameters()`` of each of ``model.inertias``, one after the
+    other: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz of each joint's body, including
+    payloads. Y depends on neither. Atkeson, An and Hollerbach (1986); O(n d) for a tree of depth d.
+    An entry is zero if the joint of its row does not carry the body of its column.
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    armature : bool
+        Append nv columns, for ``model.armature``: a on the diagonal.
+    friction : bool
+        Append 3 nv columns, after those for armature: v, sign(v) and 1 on the diagonals, for
+        ``model.damping``, ``model.friction`` and constant torques. These are the torques of
+        ``joint_friction``, plus the constant ones.
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (nv, 10 njoints) ndarray
+        Derivatives of the torques with respect to the parameters [N m, N per kg, kg m, kg m2].
+        For a single state, ``data.joint_torque_regressor``; for a batch, or with additional
+        columns, a new array, with a leading batch axis for a batch.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> Y = dyn_ros.joint_torque_regressor(model, data, q, v, a)
+    >>> theta = model.inertial_parameters.ravel()
+    >>> Y.shape, np.allclose(Y @ theta + model.armature * a, dyn_ros.rnea(model, data, q, v, a))
+    ((7, 70), True)
+    """
+    bodies: Array = _joint_torque(model, data, threads, q, v, a)
+    rates, accelerations = np.asarray(v, float), np.asarray(a, float)
+    parts = [bodies]
+    if armature:
+        parts.append(_diagonal(accelerations, bodies))
+    if friction:
+        parts += [_diagonal(rates, bodies), _diagonal(np.sign(rates), bodies),
+                  _diagonal(np.ones(model.nv), bodies)]
+    return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies
+
+
+def joint_torque_regressor_product(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
+                                   a: ArrayLike, tau: ArrayLike, *, threads: int = 1) -> Array:
+    """Product Y' tau of the transposed ``joint_torque_regressor`` and torques.
+
+    It is the derivative of tau . rnea(q, v, a) with respect to the inertial parameters: with the
+    weighted residuals of a state as torques, half of the negative gradient of its sum of squares.
+    Y is not computed: with the torques as rates of the joints, each body has a motion s, and its
+    part consists of the derivatives of s . f; O(n).
+
+    Parameters
+    ----------
+    model : Model
+    data : Data
+        Created for this model. Holds the result until the next call.
+    q : (nq,) or (B, nq) array_like
+        Configuration [rad, m].
+    v : (nv,) or (B, nv) array_like
+        Velocity [rad/s, m/s]; for floating, planar and spherical joints, in their frame.
+    a : (nv,) or (B, nv) array_like
+        Acceleration [rad/s2, m/s2].
+    tau : (nv,) or (B, nv) array_like
+        Torques, such as residuals [N m, N].
+    threads : int
+        Number of threads for a batch.
+
+    Returns
+    -------
+    (10 njoints,) ndarray
+        In the order of the columns of ``joint_torque_regressor`` [N2 m2 per kg, kg m, kg m2]. For
+        a single state, ``data.joint_torque_regressor_product``; for a batch, a new array with a
+        leading batch axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape or dtype, a number that is not finite, or a quaternion that is not unit; names
+        the argument, the expected and the actual value.
+
+    Examples
+    --------
+    >>> product = dyn_ros.joint_torque_regressor_product(model, data, q, v, a, tau).copy()
+    >>> np.allclose(product, dyn_ros.joint_torque_regressor(model, data, q, v, a).T @ tau)
+    True
+    """
+    return _joint_torque_product(model, data, threads, q, v, a, tau)
+
+
+def _diagonal(values: Array, rows: Array) -> Array:
+    """Diagonal matrices, one for each state of ``rows``."""
+    shape = (*rows.shape[:-1], rows.shape[-2])
+    return np.broadcast_to(values[..., None] * np.eye(shape[-1]), shape)

@@ -1,0 +1,252 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An algorithm: what it reads and writes, and the public function that calls it.
+
+An algorithm consists of a kernel (one argument, a ``KernelArgs``), its input fields, its result
+fields, and the other public fields that it writes to ``Data``. All other fields that the kernel
+refers to are scratch: each algorithm has its own memory for them, so that no call can read the
+intermediate results of another algorithm.
+"""
+import functools
+import logging
+
+import numpy as np
+
+from ..kernel.compiler import JIT, Entry
+from ..kernel.fields import Field, Option, Q, fields_among
+from ..kernel.reach import references, walk
+from ..model.inputs import as_array, require_valid
+from . import native, singular
+from .caller import Caller
+from .data import Data
+
+ALGORITHMS: dict[str, "Algorithm"] = {}
+_log = logging.getLogger("dyn_ros")
+
+
+def _references(function):
+    return _declarations(function, len(function.__globals__))
+
+
+@functools.cache
+def _declarations(function, _):
+    """The functions, and the fields and options, that a function itself refers to.
+
+    The number of its global variables grows while its module is imported.
+    """
+    functions, constants = references(function)
+    values = constants.values()
+    return functions, (fields_among(values), {each for each in values if isinstance(each, Option)})
+
+
+class Program:
+    """A kernel with the fields that it refers to, and its compiled calls."""
+
+    def __init__(self, name, kernel, inputs, results, optional, options):
+        self.kernel = kernel
+        found = [own for _, own in walk(_references, kernel, *native.ALWAYS)]
+        self.fields = set(inputs).union(*(fields for fields, _ in found))
+        self.options = set().union(*(options for _, options in found))
+        if native.READS_OBJECTS:
+            one = native.for_objects(kernel, inputs, optional, options)
+            self.one = Entry(f"{name}-one", one, native.OBJECTS_SIGNATURE, nogil=False)
+        else:
+            self.one = Entry(f"{name}-one", native.for_workspace(kernel),
+                             native.WORKSPACE_SIGNATURE, nogil=False)
+        self.batch = Entry(f"{name}-batch", native.for_batch(kernel, inputs, options),
+                           native.batch_signature(inputs, results), nogil=True)
+
+
+class Algorithm:
+    """A kernel that can be called for one state or a batch.
+
+    Parameters
+    ----------
+    name : str
+        Name of the public function that calls it.
+    kernel : kernel
+        Takes a ``KernelArgs``, reads the inputs and stores the results; calls ``fail`` if a joint
+        may make the result singular.
+    inputs : sequence of Field
+        Fields passed by the caller, in the order of the arguments.
+    results : sequence of Field
+        Fields that are returned: one array or number, or a tuple of them. For a batch, those
+        declared with ``summed`` are sums over its states; others have a row for each state.
+    optional : sequence of Field
+        Inputs that can be None; the kernel checks ``has_input``.
+    leaves : sequence of Field
+        Other public fields that it writes.
+    options : sequence of Option
+        Integers that the public function passes in addition to arrays, packed into one integer:
+        the last one has the lowest bits.
+    coupled : kernel, optional
+        Kernel for models whose mimic joints couple branches of the tree.
+    others : sequence of Entry
+        Other compiled functions of the same file, which ``precompile`` compiles as well.
+
+    Raises
+    ------
+    ValueError
+        The kernel never refers to a declared field, or reads an option that is not declared.
+    """
+
+    def __init__(self, name, kernel, inputs, results, optional=(), leaves=(), options=(),
+                 coupled=None, others=()):
+        self.name, self._others = name, tuple(others)
+        self.inputs, self.results, self.optional, self.leaves = (
+            _declared(name, what, fields, Field) for what, fields in (
+                ("inputs", inputs), ("results", results), ("optional", optional),
+                ("leaves", leaves)))
+        self.options = _declared(name, "options", options, Option)
+        self._check_names()
+        self._arguments = [(f.name.lstrip("_"), f.shape, f in optional) for f in inputs]
+        declared = self.inputs, self.results, self.optional, self.options
+        plain = Program(name, kernel, *declared)
+        self._programs = {False: plain, True: plain}
+        if coupled:
+            self._programs[True] = Program(f"{name}-coupled", coupled, *declared)
+        for program in self.programs:
+            self._check_declaration(program)
+        ALGORITHMS[name] = self
+
+    def _check_names(self):
+        if self.name in ALGORITHMS:
+            raise ValueError(f"an algorithm named {self.name!r} exists already; choose another "
+                             "name")
+        others = [f for f in self.optional if f not in self.inputs]
+        if others:
+            raise ValueError(f"{self.name}: optional inputs must be inputs; add {_names(others)} "
+                             "to inputs")
+        if any(each.bits == 0 for each in self.options[1:]):
+            raise ValueError(f"{self.name}: only the first option can have bits=0; declare the "
+                             "number of bits of the others")
+
+    def _check_declaration(self, program):
+        declared = {*self.results, *self.leaves}
+        never = [f.name for f in sorted(declared - program.fields)]
+        if never:
+            raise ValueError(f"{self.name}: its kernel never refers to {', '.join(never)}; write "
+                             "them in the kernel, or remove them from results and leaves")
+        unknown = [each.name for each in sorted(program.options - set(self.options))]
+        if unknown:
+            raise ValueError(f"{self.name}: its kernel reads the options {', '.join(unknown)}; "
+                             "add them to options")
+
+    @property
+    def programs(self):
+        """The programs of the algorithm: one, or two if coupled models have their own kernel."""
+        return list(dict.fromkeys(self._programs.values()))
+
+    def program(self, model):
+        """The program for a model."""
+        return self._programs[model._is_coupled]
+
+    def entries(self, batch, coupled):
+        """The calls for one state; with ``batch`` also those for batches, with ``coupled`` also
+        those for models with mimic joints.
+        """
+        programs = self.programs if coupled else [self._programs[False]]
+        calls = [entry for program in programs
+                 for entry in ((program.one, program.batch) if batch else (program.one,))]
+        return [*calls, *self._others]
+
+    def caller(self, results=None, make=None):
+        """The function that the public function calls: ``(model, data, threads, *inputs)``.
+
+        With options, it is ``(model, data, threads, selector, *inputs)``.
+
+        Parameters
+        ----------
+        results : sequence of Field, optional
+            The results to return and to write to ``Data``, if the caller can choose. Default: all,
+            and the other fields that the algorithm writes.
+        make : callable, optional
+            Converts the tuple of results to the returned value, such as a named tuple. Default:
+            the tuple, or the result itself if there is only one.
+        """
+        call, call_with_options = Caller(self, results, make).functions()
+        return call_with_options if self.options else call
+
+    # -- the arguments
+
+    def checked(self, model, data, values):
+        """Validate the arguments.
+
+        Returns the number of states (None for a single one), the inputs as float64 arrays, all
+        with or all without a leading axis, and the number of constraints.
+        """
+        if not isinstance(data, Data):
+            raise TypeError(f"data: expected dyn_ros.Data(model), got {type(data).__name__}")
+        if data.model is not model:
+            raise ValueError(f"data: created for {data.model!r}, but called with the model "
+                             f"{model!r}; create a dyn_ros.Data(model) for each model")
+        if len(values) != len(self.inputs):
+            selector = "a selector and " if self.options else ""
+            raise TypeError(f"{self.name}: its caller expects model, data, threads, {selector}"
+                            f"{len(self.inputs)} inputs, got {len(values)} inputs")
+        values, sizes, lengths = list(values), {}, {}
+        for n, (name, axes, optional) in enumerate(self._arguments):
+            if values[n] is None and optional:
+                continue
+            values[n], batched = as_array(model, name, axes, values[n])
+            if not (batched and JIT):               # compiled code checks the numbers of a batch
+                require_valid(model, name, axes, values[n])
+            if batched:
+                sizes[name] = len(values[n])
+            if axes[-1:] == ("constraints",):
+                lengths[name] = values[n].shape[-1]
+        _require_equal("expected the same number of constraints in each argument", lengths)
+        constraints = max(lengths.values(), default=0)
+        if not sizes:
+            return None, values, constraints
+        _require_equal("batch: expected the same number of states in each argument", sizes)
+        size = next(iter(sizes.values()))
+        return size, [x if x is None or name in sizes
+                      else np.ascontiguousarray(np.broadcast_to(x, (size, *x.shape)))
+                      for (name, _, _), x in zip(self._arguments, values)], constraints
+
+    def require_valid(self, model, values):
+        """Raise a ValueError that names the number that compiled code rejected."""
+        for (name, axes, _), value in zip(self._arguments, values):
+            require_valid(model, name, axes, value)
+
+    def raise_if_singular(self, model, values):
+        """Raise a LinAlgError if a pivot that the kernel reported is zero; see singular.py."""
+        singular.raise_if_singular(self.name, model, values[self.inputs.index(Q)])
+
+    def announce(self):
+        """Log the start of a compilation."""
+        announce_compilation(self.name)
+
+
+def announce_compilation(name):
+    """Log the start of the compilation of a function."""
+    _log.warning("dyn_ros: compiling %s, once for this machine; run `dyn_ros precompile` to "
+                 "compile everything in advance", name)
+
+
+def compiled(entry):
+    """The machine code of an entry; without the compiler, its function."""
+    entry.load(lambda: announce_compilation(entry.name))
+    return entry.call or entry.function
+
+
+def _declared(name, what, items, kind):
+    """Items as a tuple; TypeError or ValueError if they are not distinct fields or options."""
+    if isinstance(items, kind) or not all(isinstance(each, kind) for each in items):
+        raise TypeError(f"{name}: {what}: expected a tuple of {kind.__name__}, such as (A,), got "
+                        f"{items!r:.80}")
+    if len(set(items)) < len(items):
+        raise ValueError(f"{name}: {what}: expected distinct items, got {_names(items)}")
+    return tuple(items)
+
+
+def _names(items):
+    return ", ".join(each.name for each in items)
+
+
+def _require_equal(expected, numbers):
+    """Raise a ValueError if the numbers, by argument name, differ."""
+    if len(set(numbers.values())) > 1:
+        raise ValueError(f"{expected}, got "
+                         + ", ".join(f"{name}: {n}" for name, n in numbers.items()))

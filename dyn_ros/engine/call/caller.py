@@ -1,0 +1,263 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The call of an algorithm: from the caller's arguments to compiled code and to its results."""
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernel.compiler import JIT
+from ..kernel.fields import Field, public_view
+from ..kernel.joints import compute_sines
+from ..kernel.lanes import LANES
+from ..kernel.layout import HAS_INPUT, NCONSTRAINTS, OPTION, STATUS, KernelArgs
+from ..kernel.types import Array
+from . import batch, native
+from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from .algorithm import Program
+
+_MOST_READY = 256
+_numbers = itertools.count()
+
+
+class _Ready(NamedTuple):
+    """The parts of a Data that the calls for one state use."""
+
+    program: Program
+    workspace: Workspace
+    links: NDArray[np.int64]
+    address: int                        # of the links
+    published: dict[Field, Array]
+    results: Any                        # what is returned
+    finish: Callable[[], Any] | None    # a function that returns it, if it differs between calls
+
+
+class Caller:
+    """One way of calling an algorithm: which results it returns and writes to ``Data``."""
+
+    def __init__(self, algorithm, results, make):
+        self._algorithm, self._make = algorithm, make or _one_or_all
+        self._number = next(_numbers)
+        self._is_made = make is not None
+        self._results = algorithm.results if results is None else tuple(results)
+        self._published = [f for f in (*self._results, *(() if results else algorithm.leaves))
+                           if f.is_public]
+
+    def functions(self):
+        """The call without options, and the one with options, packed into an integer.
+
+        Both hold the memory that compiled code uses: another call may take it from ``data``.
+        """
+        checked, number = self._call_checked, self._number
+        not_ready = AttributeError, IndexError, TypeError   # not a Data; not prepared yet
+
+        def call(model, data, threads, *inputs):
+            try:
+                one, address, results, finish, _memory = data._prepared[number]
+                status = one(address, model, 0, inputs)
+            except not_ready:
+                return checked(model, data, threads, 0, inputs)
+            if status != 0:
+                return checked(model, data, threads, 0, inputs)
+            return results if finish is None else finish()
+
+        def call_with_options(model, data, threads, selector, *inputs):
+            try:
+                one, address, results, finish, _memory = data._prepared[number]
+                status = one(address, model, selector, inputs)
+            except not_ready:
+                return checked(model, data, threads, selector, inputs)
+            if status != 0:
+                return checked(model, data, threads, selector, inputs)
+            return results if finish is None else finish()
+
+        return call, call_with_options
+
+    def _call_checked(self, model, data, threads, selector, inputs):
+        algorithm = self._algorithm
+        size, values, constraints = algorithm.checked(model, data, inputs)
+        if size is None:
+            data._claim(threading.get_ident())
+            return self._run_one(data, selector, values, constraints)
+        if not isinstance(threads, (int, np.integer)) or threads < 1:
+            raise ValueError(f"threads: expected a whole number of at least 1, got {threads!r}")
+        run = self._run_batch if JIT else self._run_each
+        found = data._run_busy(
+            lambda: run(data, selector, values, constraints, size, int(threads)))
+        return self._make([found[algorithm.results.index(f)] for f in self._results])
+
+    # -- one state
+
+    def _run_one(self, data, selector, values, constraints):
+        """Run on validated arrays."""
+        ready = data._ready.get(self) or self._prepare(data)
+        status = self._execute(data, ready, selector, values, constraints)
+        if status == native.REJECTED:                # something has changed since they were checked
+            self._algorithm.require_valid(data.model, values)
+            raise RuntimeError(f"{self._algorithm.name}: data was released during the call; "
+                               "release it afterwards")
+        if native.READS_OBJECTS:
+            prepared = data._prepared
+            prepared += [None] * (self._number + 1 - len(prepared))
+            prepared[self._number] = (ready.program.one.call, ready.address, ready.results,
+                                      ready.finish, ready)
+        if not JIT:
+            for f, array in ready.published.items():
+                array[...] = ready.workspace[f]
+        if status:
+            self._algorithm.raise_if_singular(data.model, values)
+        return ready.results if ready.finish is None else ready.finish()
+
+    def _execute(self, data, ready, selector, values, constraints):
+        """Run the kernel; return its status."""
+        model, program, workspace = data.model, ready.program, ready.workspace
+        program.one.load(self._algorithm.announce)
+        if native.READS_OBJECTS:
+            return program.one.call(ready.address, model, selector, tuple(values))
+        self._copy_inputs(workspace, selector, values, constraints)
+        if JIT:
+            return program.one.call(ready.address)
+        r = KernelArgs(model._ints, workspace.table, model._floats, workspace.work)
+        with np.errstate(all="ignore"):             # compiled code does not warn either
+            compute_sines(r)
+            program.kernel(r)
+        return int(workspace.table[STATUS])
+
+    def _prepare(self, data):
+        """Allocate the memory for the calls for one state."""
+        if len(data._ready) >= _MOST_READY:         # one for each choice of results
+            data._ready.clear()
+            data._prepared.clear()
+        program = self._algorithm.program(data.model)
+        published = {f: data._array(f) for f in self._published}
+        workspace = Workspace(data.model, program.fields, published=published if JIT else None)
+        views = tuple(getattr(data, f.name) if f.is_public and not f.is_open
+                      else public_view(data.model, f, workspace[f]) for f in self._results)
+        links = native.links(data, workspace)
+        ready = data._ready[self] = _Ready(
+            program, workspace, links, links.ctypes.data, published, _one_or_all(views),
+            self._finisher(data, views, workspace))
+        return ready
+
+    def _finisher(self, data, views, workspace):
+        """The function that creates the results for one state; None if these are the arrays.
+
+        It converts numbers to floats, and gives open fields their size in the call.
+        """
+        numbers, make = [f.shape == () for f in self._results], self._make
+        if any(f.is_open for f in (*self._results, *self._published)):
+            return self._open_finisher(data, views, workspace)
+        if not (self._is_made or any(numbers)):
+            return None
+        if len(views) == 1 and not self._is_made:
+            return views[0].item
+        return lambda: make([view.item() if number else view
+                             for view, number in zip(views, numbers)])
+
+    def _open_finisher(self, data, views, workspace):
+        table, model, make = memoryview(workspace.table), data.model, self._make
+        numbers, sizes = [f.shape == () for f in self._results], {}
+        target = weakref.ref(data)                  # which holds this function
+
+        def views_of_size(length):
+            public = {f: public_view(model, f, workspace[f], length)
+                      for f in self._published if f.is_open}
+            found = [view if not f.is_open else public[f] if f in public
+                     else public_view(model, f, workspace[f], length)
+                     for f, view in zip(self._results, views)]
+            named = {f.name: view for f, view in public.items()}
+            return named, found if any(numbers) or self._is_made else make(found)
+
+        def results():
+            length = table[NCONSTRAINTS]
+            if length not in sizes:
+                sizes[length] = views_of_size(length)
+            public, found = sizes[length]
+            target().__dict__.update(public)
+            return found
+
+        if not (any(numbers) or self._is_made):
+            return results
+        return lambda: make([view.item() if number else view
+                             for view, number in zip(results(), numbers)])
+
+    def _copy_inputs(self, workspace, selector, values, constraints):
+        """Copy the inputs as the compiled call does with the caller's objects."""
+        table = workspace.table
+        table[STATUS], table[NCONSTRAINTS] = 0, constraints
+        for each, shift, mask in zip(*native.packing(self._algorithm.options)):
+            table[OPTION + each] = selector >> shift & mask
+        for f, value in zip(self._algorithm.inputs, values):
+            table[HAS_INPUT + f] = value is not None
+            if value is not None:
+                start = workspace.offset(f)
+                workspace.work[start:start + value.size] = value.ravel()
+
+    # -- a batch
+
+    def _run_batch(self, data, selector, values, constraints, size, threads):
+        """Run on validated arrays with leading axes; return new arrays."""
+        algorithm, model = self._algorithm, data.model
+        program = algorithm.program(model)
+        program.batch.load(algorithm.announce)
+        outputs, found = zip(*[batch.new_result(data, f, size, constraints)
+                               for f in algorithm.results])
+        inputs = tuple(batch.as_rows(value) for value in values)
+        sums = [f for f in algorithm.results if f.summed]
+        spaces = data._batch_spaces.setdefault(algorithm, [])
+        while len(spaces) < threads and len(spaces) * LANES < size:
+            spaces.append(batch.BatchSpace(model, program.fields))
+
+        def run(thread, start, stop):
+            space = spaces[thread]
+            tiles = tuple(space.tile_offsets(f, rows.shape[1])
+                          for f, rows in zip(algorithm.results, outputs))
+            call = functools.partial(program.batch.call, *space.addresses, selector, inputs,
+                                     tiles, outputs)
+            return space.add_up(call, start, stop, sums) if sums else call(start, stop)
+
+        try:
+            states = batch.in_parts(data, size, threads, run)
+        except BaseException:                       # Ctrl-C: a part still running keeps its memory
+            data._batch_spaces.pop(algorithm, None)
+            raise
+        if native.REJECTED in states:
+            algorithm.require_valid(model, values)  # which raises
+            raise AssertionError(f"{algorithm.name}: compiled code rejected valid numbers")
+        if any(states):
+            algorithm.raise_if_singular(model, values)
+        for f in sums:
+            for space in spaces[:len(states)]:
+                found[algorithm.results.index(f)][...] += space.totals[f]
+        return found
+
+    def _run_each(self, data, selector, values, constraints, size, threads):
+        """A batch without the compiler: one state after the other."""
+        model = data.model
+        found = [batch.new_result(data, f, size, constraints)[1]
+                 for f in self._algorithm.results]
+        ready = data._ready.get(self) or self._prepare(data)
+        for n in range(size):
+            state = [None if x is None else x[n] for x in values]
+            if self._execute(data, ready, selector, state, constraints):
+                self._algorithm.raise_if_singular(model, state)
+            for output, f in zip(found, self._algorithm.results):
+                value = public_view(model, f, ready.workspace[f], constraints)
+                if f.summed:
+                    output += value
+                else:
+                    output[n] = value
+        return found
+
+
+def _one_or_all(results):
+    return results[0] if len(results) == 1 else tuple(results)

@@ -1,0 +1,223 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Data: the results of the algorithms by name, and their workspace."""
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernel.fields import FIELDS, Field, public_view
+from ..kernel.types import Array
+from ..model.model import Model
+from .buffer_pool import BufferPool
+from .worker_threads import WorkerThreads
+from .workspace import new_field
+
+_FREE = 0                                           # instead of a thread's identifier
+BUSY = -1
+"""The owner while compiled code runs without the GIL: no other call is accepted."""
+_changing_owner = threading.RLock()                 # a signal handler may call while it is held
+
+
+def _renew_lock() -> None:
+    """In a forked process no thread of the parent will release it."""
+    global _changing_owner
+    _changing_owner = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+class _Unallocated:
+    """A public field that no call has needed yet: zeros, placements are identities."""
+
+    def __init__(self, known: Field) -> None:
+        self._known = known
+        self.__doc__ = known.doc
+
+    def __get__(self, data: Any, owner: type) -> Any:
+        if data is None:
+            return self
+        data._array(self._known)
+        return data.__dict__[self._known.name]      # which from now on hides this descriptor
+
+
+def _declare_attributes() -> None:
+    """Give ``Data`` an attribute for each public field that has been declared."""
+    for known in FIELDS:
+        if known.is_public and known.name not in vars(Data):
+            setattr(Data, known.name, _Unallocated(known))
+
+
+class Data:
+    """The results of one model, written by the algorithms.
+
+    A result is an array owned by ``Data``, which the next call overwrites: copy it to keep it. An
+    algorithm only writes the fields named in its docstring. Memory is allocated by the first call
+    that needs it. Rows of joints exclude the universe.
+
+    A ``Data`` belongs to the first thread that calls with it, until that thread ends or calls
+    ``release``; calls from other threads raise a RuntimeError. Create one for each thread.
+
+    Parameters
+    ----------
+    model : Model
+        The model that the results belong to.
+
+    Raises
+    ------
+    TypeError
+        It is not a Model.
+
+    Examples
+    --------
+    >>> data = dyn_ros.Data(model)
+    >>> M = dyn_ros.crba(model, data, q)
+    >>> M is data.M                                           # copy it to keep it
+    True
+    """
+
+    model: Model
+    _constants: Array                   # of the model, which compiled code reads by address
+    _arrays: dict[Field, Array]         # public fields
+    _ready: dict[Any, Any]              # caller -> memory of its calls for one state
+    _prepared: list[tuple | None]       # by number of the caller: arguments of its compiled call
+    _batch_spaces: dict[Any, list]      # algorithm -> memory of each thread
+    _tables: dict[tuple, Any]           # of constraints, see constraints.py
+    _newest_table: tuple[tuple, Any]    # of contacts: its key, found without hashing, and itself
+    _owner: NDArray[np.int64]           # the identifier of a thread
+    _busy_thread: int                   # the one that computes, or last computed, a batch
+    _threads: WorkerThreads
+    _buffer_pool: BufferPool
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Array: ...
+    else:
+        def __setattr__(self, name, value):
+            """Accept ``data.tau += 1``, which keeps the array; algorithms do not know others."""
+            if name == "model" and value is not self.model:
+                raise AttributeError("data.model cannot be replaced; create a dyn_ros.Data(model) "
+                                     "for the other model")
+            if isinstance(vars(Data).get(name), _Unallocated) and value is not getattr(self, name):
+                raise AttributeError(f"data.{name} cannot be replaced, because algorithms write "
+                                     f"to it; set its numbers with data.{name}[...] = values")
+            object.__setattr__(self, name, value)
+
+        def __delattr__(self, name):
+            if name == "model" or isinstance(vars(Data).get(name), _Unallocated):
+                raise AttributeError(f"data.{name} cannot be deleted, as algorithms write into it")
+            object.__delattr__(self, name)
+
+    def __init__(self, model: Model) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
+                            f"{model!r:.80}; create one with dyn_ros.Model.from_urdf_file(path)")
+        if "model" in self.__dict__:
+            raise TypeError(f"{self!r:.80} is already initialized; create another Data")
+        _declare_attributes()
+        self.__dict__.update(
+            model=model, _constants=model._floats, _arrays={}, _ready={}, _prepared=[],
+            _batch_spaces={}, _tables={}, _newest_table=((), None), _owner=np.zeros(1, np.int64),
+            _busy_thread=0, _threads=WorkerThreads(), _buffer_pool=BufferPool())
+
+    def _array(self, known: Field) -> Array:
+        """The array of a public field, including the universe."""
+        if known not in self._arrays:
+            _declare_attributes()
+            array = new_field(self.model, known)
+            self._arrays[known] = array
+            self.__dict__[known.name] = public_view(self.model, known, array)
+        return self._arrays[known]
+
+    def _publish(self, known: Field, constraints: int) -> Array:
+        """Set the attribute of an open field to its view for a number of constraints."""
+        view = public_view(self.model, known, self._arrays[known], constraints)
+        self.__dict__[known.name] = view
+        return view
+
+    # -- one thread at a time
+
+    def release(self) -> None:
+        """Allow another thread to use this Data.
+
+        Raises
+        ------
+        RuntimeError
+            Another thread owns it.
+        """
+        self._claim(_FREE)
+
+    def _claim(self, new_owner: int) -> None:
+        """Become the owner, or set ``new_owner``; RuntimeError if another thread owns it."""
+        with _changing_owner:
+            owner = int(self._owner[0])
+            if owner == BUSY and not self._is_busy():
+                owner = self._busy_thread           # Ctrl-C before ownership was returned
+            if owner == BUSY:
+                raise RuntimeError("data: in use by a batch; create another dyn_ros.Data(model) "
+                                   "for this call")
+            if owner not in (_FREE, threading.get_ident()) and owner in sys._current_frames():
+                name = next((thread.name for thread in threading.enumerate()
+                             if thread.ident == owner), str(owner))
+                raise RuntimeError(
+                    f"data: belongs to thread {name!r}, which used it first, and was called from "
+                    f"thread {threading.current_thread().name!r}; create a dyn_ros.Data(model) for "
+                    "each thread, or call data.release() in the owning thread")
+            if new_owner == BUSY:
+                self._busy_thread = threading.get_ident()
+            self._owner[0] = new_owner
+
+    def _run_busy(self, work: Callable[[], Any]) -> Any:
+        """Return ``work()``; in the meantime, calls from all threads are rejected."""
+        self._claim(BUSY)
+        try:
+            return self._work(work)
+        finally:
+            self._owner[0] = threading.get_ident()
+
+    def _work(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+    def _is_busy(self) -> bool:
+        """Whether the thread that claimed it for a batch is in ``_work``."""
+        frame = sys._current_frames().get(self._busy_thread)
+        while frame:
+            if frame.f_code is Data._work.__code__ and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
+
+    # -- copies
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.model, self._arrays_by_name())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Data":
+        """Copy the results. The copy shares the model, unless the model has been copied as well."""
+        return _restored(memo.setdefault(id(self.model), self.model), self._arrays_by_name())
+
+    def _arrays_by_name(self) -> dict[str, tuple[Array, tuple[int, ...]]]:
+        return {known.name: (array, getattr(self, known.name).shape)
+                for known, array in self._arrays.items()}
+
+    def __repr__(self) -> str:
+        names = [known.name for known in FIELDS if known.is_public]
+        return f"Data({self.model!r}; {', '.join(names)})"
+
+
+def _restored(model: Model, arrays: dict[str, tuple[Array, tuple[int, ...]]]) -> Data:
+    """A new Data with copies of the arrays, whose public views have the given shapes."""
+    data = Data(model)
+    for name, (array, shape) in arrays.items():
+        known = next((known for known in FIELDS if known.name == name), None)
+        if known is not None:                       # otherwise a pickle of another version
+            data._array(known)[...] = array
+            if known.is_open:
+                data._publish(known, shape[known.shape.index("constraints")])
+    return data
+
+

@@ -1,0 +1,188 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Decides whether the inertia matrix of a robot is singular, and creates the error message.
+
+Kernels eliminate the velocities one by one, from the tips. The pivot of velocity k is the inertia
+that the joint moves while its descendants are free. Compiled code only detects pivots that may
+have lost their significant digits. They are recomputed here as twice the kinetic energy of that
+motion, which is a sum of squares without cancellation.
+"""
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernel.lie import cross, quaternion_exp, rotate
+from ..kernel.types import Array
+from ..model.model import Model
+
+_ROUNDING = 2e-15        # relative size of a pivot below which a kernel has no significant digits
+_CHUNK = 256             # states at a time, which limits the memory for their Jacobians
+
+
+class _Pivot(NamedTuple):
+    """The first velocity from the tips whose pivot is not positive."""
+
+    velocity: int
+    inertia: float      # the pivot [kg m2] or [kg]
+    locked: float       # the same with the descendants locked
+    rounding: float     # rounding error of kernels
+
+
+def raise_if_singular(name: str, model: Model, q: Array) -> None:
+    """Raise an error if a pivot that a kernel reported is singular.
+
+    Parameters
+    ----------
+    name : str
+        Name of the public function.
+    model : Model
+    q : (nq,) or (B, nq) ndarray
+        Configurations that it was called with.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Names the first joint from the tips whose acceleration the torques do not determine.
+    """
+    q = np.atleast_2d(q)
+    for start in range(0, len(q), _CHUNK):
+        found = _first_singular(model, q[start:start + _CHUNK])
+        if found:
+            raise np.linalg.LinAlgError(f"{name}: {_words(model, found)}")
+
+
+def _words(model, found):
+    """The error message, with a remedy."""
+    joint, (_, inertia, locked, rounding) = repr(model.velocity_names[found.velocity]), found
+    unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
+    effect = "so its acceleration is not determined"
+    if inertia >= -rounding:
+        why = "moves no inertia"
+        if locked > 0.0:
+            left = max(inertia, 0.0)
+            why += (f": of the {locked:.2g} {unit} that it moves with locked descendants, "
+                    f"{left:.2g} {unit} remain if they are free, which is a rounding error")
+        remedy = ("add a mass and an inertia to the link that it moves, or set model.armature for "
+                  "it")
+    else:
+        why = f"moves a negative inertia, {inertia:.3g} {unit}"
+        remedy = "correct the inertias of the links that it moves, which are not physical"
+    negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
+                if x < 0.0]
+    if negative:
+        remedy = f"model.armature is negative ({', '.join(negative)}); set it to 0 or more"
+    return f"{joint} {why}, {effect}; {remedy}"
+
+
+def _is_linear(model, k):
+    """Whether velocity k is a linear one."""
+    suffix = model.velocity_names[k].rpartition("/")[2]
+    if suffix.startswith(("linear_", "angular_")):
+        return suffix.startswith("linear_")
+    return any(joint.kind == "prismatic" and not joint.mimic and start == k
+               for joint, start in zip(model.tree.joints, model.idx_v))
+
+
+def _first_singular(model, q):
+    """The ``_Pivot`` of the first velocity from the tips that is singular in some state, or None.
+
+    Gram-Schmidt orthogonalization of the momenta of the velocities, each done twice. ``roots``
+    contains square roots of the bodies' inertias; ``signs`` specifies which are imaginary.
+    """
+    with np.errstate(all="ignore"):
+        roots, signs, sizes = _roots_of_inertia(model, q)
+        flows, motions = np.zeros_like(roots), np.zeros((len(q), model.nv, model.nv))
+        pivots = np.ones((len(q), model.nv, 1))
+        for k in range(model.nv - 1, -1, -1):
+            flow, motion = roots[..., k:k + 1], np.zeros((len(q), model.nv, 1))
+            motion[:, k] = 1.0
+            for _ in range(2):
+                share = flows.swapaxes(-1, -2) @ (signs * flow) / pivots
+                flow, motion = flow - flows @ share, motion - motions @ share
+            inertia = np.sum(signs * flow * flow, 1)
+            rounding = _ROUNDING * np.sum((sizes * motion * motion)[:, k:], 1)
+            known = np.isfinite(inertia) & np.isfinite(rounding)     # others result in NaN
+            bad = (known & ~(inertia > rounding))[:, 0]
+            if bad.any():
+                n = int(np.argmax(bad))
+                return _Pivot(k, *(float(x[n, 0]) for x in (inertia, sizes[:, k], rounding)))
+            flows[..., k:k + 1], motions[..., k:k + 1], pivots[:, k] = flow, motion, inertia
+    return None
+
+
+def _roots_of_inertia(model, q):
+    """G and s with M = G' diag(s) G, and the size of M's diagonal without cancellation.
+
+    The rows of G belong to the armature, the centers of mass of the bodies, and the rotations
+    about their principal axes. The sizes, (B, nv, 1), are those of the terms that kernels sum:
+    expressed in the root frame, about each body's joint.
+    """
+    jacobians, rotations = _jacobians(model, q)
+    armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))),
+                               (len(q), model.nv, model.nv))
+    roots, signs, sizes = [armature], [np.sign(model.armature)], np.sum(armature ** 2, 1)
+    for inertia, J, R in zip(model.inertias, jacobians, rotations, strict=True):
+        linear, angular = J[:, :3], J[:, 3:]
+        mass, com = inertia.mass, np.asarray(inertia.com)
+        about_com = np.asarray(inertia.rotational)
+        principal, axes = np.linalg.eigh(about_com)
+        at_com = linear - cross(com, angular.swapaxes(-1, -2)).swapaxes(-1, -2)
+        about_origin = about_com + mass * (com @ com * np.eye(3) - np.outer(com, com))
+        roots += [np.sqrt(mass) * at_com,
+                  np.sqrt(abs(principal))[:, None] * (axes.T @ angular)]
+        signs += [np.ones(3), np.sign(principal)]
+        diagonal = np.abs(np.einsum("bij,jk,bik->bi", R, about_origin, R))
+        sizes = sizes + np.sum(mass * (R @ linear) ** 2
+                               + diagonal[..., None] * (R @ angular) ** 2, 1)
+    return np.concatenate(roots, 1), np.concatenate(signs)[:, None], sizes[..., None]
+
+
+def _jacobians(model, q):
+    """Jacobian of each body, (B, 6, nv), expressed in the joint frame, and rotation, (B, 3, 3)."""
+    jacobians: list[Array] = []
+    rotations: list[Array] = []
+    for i, joint in enumerate(model.tree.joints):
+        x = q[:, model.idx_q[i]:]
+        turn, move = _displacement(joint, x)
+        R = joint.placement[:3, :3] @ rotate(turn[:, None], np.eye(3)).swapaxes(-1, -2)
+        p = joint.placement[:3, 3] + move @ joint.placement[:3, :3].T
+        J = np.zeros((len(q), 6, model.nv))
+        if joint.parent >= 0:
+            parent, back = jacobians[joint.parent], R.swapaxes(-1, -2)
+            arms = cross(parent[:, 3:].swapaxes(-1, -2), p[:, None]).swapaxes(-1, -2)
+            J[:, :3], J[:, 3:] = back @ (parent[:, :3] + arms), back @ parent[:, 3:]
+            R = rotations[joint.parent] @ R
+        S = _subspace(joint)
+        J[..., model.idx_v[i]:model.idx_v[i] + S.shape[1]] += S
+        jacobians.append(J)
+        rotations.append(R)
+    return jacobians, rotations
+
+
+def _displacement(joint, x):
+    """Unit quaternions (B, 4) and translations (B, 3) of a joint with the coordinates x."""
+    still = np.zeros((len(x), 3))
+    if joint.kind == "floating":
+        return x[:, 3:7] / np.linalg.norm(x[:, 3:7], axis=1, keepdims=True), x[:, :3]
+    if joint.kind == "spherical":
+        return x[:, :4] / np.linalg.norm(x[:, :4], axis=1, keepdims=True), still
+    if joint.kind == "planar":
+        return quaternion_exp(x[:, 2:3] * [0.0, 0.0, 1.0]), x[:, :3] * [1.0, 1.0, 0.0]
+    x = x[:, :1] * (joint.mimic.multiplier if joint.mimic else 1.0)
+    x = (x + (joint.mimic.offset if joint.mimic else 0.0)) * joint.axis
+    if joint.kind == "prismatic":
+        return quaternion_exp(still), x
+    return quaternion_exp(x), still
+
+
+def _subspace(joint):
+    """The motion subspace, (6, n), expressed in the joint frame."""
+    if joint.kind == "floating":
+        return np.eye(6)
+    if joint.kind == "spherical":
+        return np.eye(6)[:, 3:]
+    if joint.kind == "planar":
+        return np.eye(6)[:, [0, 1, 5]]
+    S = np.zeros((6, 1))
+    S[:3 if joint.kind == "prismatic" else 6, 0][-3:] = joint.axis
+    return S * (joint.mimic.multiplier if joint.mimic else 1.0)

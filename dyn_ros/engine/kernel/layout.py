@@ -1,0 +1,327 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Memory layout: the packed arrays that a kernel receives, and their accessors.
+
+A kernel has one argument, a ``KernelArgs``: the integers of the model (sizes, the tree), the
+table of the call (status, options, offsets of fields), the floats of the model (its constants) and
+the workspace. Each entry of the workspace is a float for one state, or ``LANES`` floats for as
+many states.
+"""
+from collections import namedtuple
+
+from .algebra import SE3, Inertia, Symmetric, constant3, constant9
+from .compiler import kernel
+from .fields import MAX_FIELDS, MAX_OPTIONS
+from .lanes import LANES, constant, holds_lanes, load, store, store_lane
+
+KernelArgs = namedtuple("KernelArgs", "ints table floats work")
+
+
+# --- the model's integers: header, the tree of joints, the tree of velocities, lists
+
+NJOINTS, NQ, NV, NALLCOLUMNS, NFRAMES, COUPLED, NUNIT, UNIT_LIST, FRAME_LIST = range(9)
+TREE = 9
+PARENT, KIND, IDX_Q, IDX_V, NCOLUMNS, IDX_COLUMN, HAS_CHILD, LAST_CHILD = range(8)
+TREE_ROW = 8
+
+REVOLUTE, PRISMATIC, PLANAR, FLOATING, SPHERICAL = range(5)
+
+# --- the call's table: header, options, for each field whether the caller passed it, its offset in
+# the workspace, and its number of entries; how many lanes hold a state
+
+STATUS, NCONSTRAINTS = range(2)
+OPTION = 2
+HAS_INPUT = OPTION + MAX_OPTIONS
+OFFSET = HAS_INPUT + MAX_FIELDS
+SIZE = OFFSET + MAX_FIELDS
+NSTATES = SIZE + MAX_FIELDS
+TABLE = NSTATES + 1
+
+# --- floats: gravity, unit motions, a row per joint, the armature, the placements of frames, the
+# inertias of their links
+
+# The unit motions are the columns of S of a planar, a floating and a spherical joint. They overlap:
+# those of each kind start three after those of the kind before.
+UNIT_MOTIONS = (0, 1, 5, 0, 1, 2, 3, 4, 5)
+UNITS_OF_KIND = 3
+
+GRAVITY = 0
+UNITS = 3
+ROWS = UNITS + 6 * len(UNIT_MOTIONS)
+PLACE, PLACE_SIN, PLACE_COS, TRANSLATION, SLIDE, AXIS, INERTIA, RATIO, SHIFT = (
+    0, 9, 18, 27, 30, 33, 36, 46, 47)
+FLOATS_ROW = 48
+FRAME_ROW = 12
+INERTIA_ROW = 10
+
+
+@kernel
+def njoints(r):
+    """Number of joints, without the universe; they are numbered from 1."""
+    return constant(r.ints, NJOINTS)
+
+
+@kernel
+def nv(r):
+    return constant(r.ints, NV)
+
+
+@kernel
+def padded(r):
+    """nv rounded up to a multiple of ``LANES``."""
+    return (nv(r) + LANES - 1) // LANES * LANES
+
+
+@kernel
+def nallcolumns(r):
+    """Number of columns of the motion subspaces of all joints."""
+    return constant(r.ints, NALLCOLUMNS)
+
+
+@kernel
+def nframes(r):
+    return constant(r.ints, NFRAMES)
+
+
+@kernel
+def nconstraints(r):
+    """Length of the axis "constraints" in this call."""
+    return load(r.table, NCONSTRAINTS)
+
+
+@kernel
+def offset(r, field):
+    """Offset of a field in the workspace."""
+    return constant(r.table, OFFSET + field)
+
+
+@kernel
+def size(r, field):
+    """Number of entries of a field."""
+    return constant(r.table, SIZE + field)
+
+
+@kernel
+def has_input(r, field):
+    """Whether the caller passed this optional input; False for other fields."""
+    return load(r.table, HAS_INPUT + field) != 0
+
+
+@kernel
+def option(r, which):
+    """An integer that the caller passed, such as ``FRAME``."""
+    return load(r.table, OPTION + which)
+
+
+@kernel
+def fail(r, k):
+    """Report that velocity k may have made the result singular; ``singular.py`` decides."""
+    if load(r.table, STATUS) == 0:
+        store(r.table, STATUS, k + 1)
+
+
+@kernel
+def coupled(r):
+    """Whether mimic joints couple branches of the tree."""
+    return constant(r.ints, COUPLED) != 0
+
+
+@kernel
+def velocity_parent(r, k):
+    """The parent of velocity k, or -1."""
+    return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + k)
+
+
+@kernel
+def velocity_end(r, k):
+    """End of the range of descendants of velocity k."""
+    return constant(r.ints, TREE + TREE_ROW * (njoints(r) + 1) + nv(r) + k)
+
+
+@kernel
+def parent(r, i):
+    return constant(r.ints, TREE + TREE_ROW * i + PARENT)
+
+
+@kernel
+def kind(r, i):
+    return constant(r.ints, TREE + TREE_ROW * i + KIND)
+
+
+@kernel
+def idx_q(r, i):
+    return constant(r.ints, TREE + TREE_ROW * i + IDX_Q)
+
+
+@kernel
+def idx_v(r, i):
+    return constant(r.ints, TREE + TREE_ROW * i + IDX_V)
+
+
+@kernel
+def ncolumns(r, i):
+    """Columns of the joint's motion subspace."""
+    return constant(r.ints, TREE + TREE_ROW * i + NCOLUMNS)
+
+
+@kernel
+def idx_column(r, i):
+    """Number of the joint's first column among those of all joints."""
+    return constant(r.ints, TREE + TREE_ROW * i + IDX_COLUMN)
+
+
+@kernel
+def column_before(r, i, c):
+    """The joint and the column before column c of joint i, on the way to the root.
+
+    One loop over all columns on the way is faster than a loop over each joint's columns, before
+    which the compiled code computes the addresses of all entries.
+    """
+    p = parent(r, i)
+    last = ncolumns(r, p) - 1
+    if c > 0:
+        return i, c - 1
+    return p, last
+
+
+@kernel
+def has_child(r, i):
+    return constant(r.ints, TREE + TREE_ROW * i + HAS_CHILD) == 1
+
+
+@kernel
+def is_last_child(r, i):
+    """Whether joint i is the first of its siblings in an inward pass."""
+    return constant(r.ints, TREE + TREE_ROW * i + LAST_CHILD) == 1
+
+
+@kernel
+def constants(i):
+    """Offset of the floats of joint i."""
+    return ROWS + FLOATS_ROW * i
+
+
+@kernel
+def ratio(r, i):
+    """Ratio of the velocity of joint i to that of its coordinate: 1, or a mimic multiplier."""
+    return constant(r.floats, constants(i) + RATIO)
+
+
+@kernel
+def axis(r, i):
+    """Axis of a revolute or prismatic joint, expressed in its frame."""
+    return constant3(r.floats, constants(i) + AXIS)
+
+
+@kernel
+def body_inertia(r, i):
+    """Inertia of the body of joint i, expressed in its frame, about its origin."""
+    k = constants(i) + INERTIA
+    return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
+        constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
+        constant(r.floats, k + 7), constant(r.floats, k + 8), constant(r.floats, k + 9)))
+
+
+@kernel
+def armature(r, k):
+    """Rotor inertia of coordinate k."""
+    return constant(r.floats, ROWS + FLOATS_ROW * (njoints(r) + 1) + k)
+
+
+@kernel
+def frame_parent(r, f):
+    """The joint that moves frame f, or 0."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + f)
+
+
+@kernel
+def frame_placement(r, f):
+    """Pose of frame f in its joint's frame."""
+    k = ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * f
+    return SE3(constant9(r.floats, k), constant3(r.floats, k + 9))
+
+
+@kernel
+def frame_inertia(r, f):
+    """Inertia of the link of frame f, expressed in its joint's frame, about its origin."""
+    k = (ROWS + FLOATS_ROW * (njoints(r) + 1) + nv(r) + FRAME_ROW * nframes(r) + INERTIA_ROW * f)
+    return Inertia(constant(r.floats, k), constant3(r.floats, k + 1), Symmetric(
+        constant(r.floats, k + 4), constant(r.floats, k + 5), constant(r.floats, k + 6),
+        constant(r.floats, k + 7), constant(r.floats, k + 8), constant(r.floats, k + 9)))
+
+
+@kernel
+def connecting_frame(r, f):
+    """The frame of the joint that connects link f to the robot; f itself for other frames."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + nframes(r) + f)
+
+
+@kernel
+def connecting_frame_above(r, f):
+    """For the frame of a joint, the connecting frame of the link it is attached to; or -1."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + 2 * nframes(r) + f)
+
+
+@kernel
+def frame_joint(r, f):
+    """The moving joint whose frame is f, or 0."""
+    return constant(r.ints, constant(r.ints, FRAME_LIST) + 3 * nframes(r) + f)
+
+
+@kernel
+def clear(a, start, count):
+    """Set work[start : start + count] to zero."""
+    for k in range(start, start + count):
+        store(a, k, 0.0)
+
+
+@kernel
+def increase(a, k, x):
+    store(a, k, load(a, k) + x)
+
+
+@kernel
+def accumulate(r, k, x):
+    """Store a number, or add it if mimic joints share velocities."""
+    if coupled(r):
+        x = x + load(r.work, k)
+    store(r.work, k, x)
+
+
+@kernel
+def clear_matrix(r, start):
+    """Clear an nv x nv matrix with the sparsity of the tree before ``accumulate``.
+
+    The workspace of a batch is private, so the entries outside the tree stay zero there.
+    """
+    if coupled(r) or not holds_lanes(r.work):
+        clear(r.work, start, nv(r) * nv(r))
+
+
+@kernel
+def clear_sparse(r, field):
+    """``clear_matrix`` for a sparse field of any shape."""
+    if coupled(r) or not holds_lanes(r.work):
+        clear(r.work, offset(r, field), size(r, field))
+
+
+@kernel
+def clear_sum(r, field):
+    """Clear a summed field for one state. For a batch it is zero when the call starts."""
+    if not holds_lanes(r.work):
+        clear(r.work, offset(r, field), size(r, field))
+
+
+@kernel
+def clear_padding(r, k):
+    """Set entry k to zero in the lanes beyond the last state of a batch."""
+    if holds_lanes(r.work):
+        for lane in range(load(r.table, NSTATES), LANES):
+            store_lane(r.work, k, lane, 0.0)
+
+
+@kernel
+def zero_unless_input(r, field):
+    """Treat an omitted optional input as zero."""
+    if not has_input(r, field):
+        clear(r.work, offset(r, field), size(r, field))

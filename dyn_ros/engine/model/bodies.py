@@ -1,0 +1,105 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Two bodies joined as one, and momenta about another point, for one state or many.
+
+Vectors are sequences of components, which are float or (B,) ndarray: floats take a fifth of the
+time of arrays with three numbers.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kernel.types import Array
+from ..spatial.inertia import Inertia
+
+_MATRIX = (0, 1, 2), (1, 3, 4), (2, 4, 5)
+
+
+class Body(NamedTuple):
+    """Mass [kg], center of mass [m], and rotational inertia about it [kg m2].
+
+    Attributes
+    ----------
+    mass : float or (B,) ndarray
+    com : sequence of three
+    rotational : sequence of six
+        xx, xy, xz, yy, yz, zz.
+    """
+
+    mass: Any
+    com: Sequence[Any]
+    rotational: Sequence[Any]
+
+    @classmethod
+    def of_links(cls, Ig: Array, com: Array) -> Body:
+        """Return the moving links as one body.
+
+        Parameters
+        ----------
+        Ig : (6, 6) or (B, 6, 6) ndarray
+            Centroidal inertia.
+        com : (3,) or (B, 3) ndarray
+            Center of mass [m].
+        """
+        rows: Any = Ig.tolist() if Ig.ndim == 2 else np.moveaxis(Ig, 0, -1)
+        _, _, _, (*_, xx, xy, xz), (*_, yy, yz), (*_, zz) = rows
+        return cls(rows[0][0], com.tolist() if com.ndim == 1 else com.T, (xx, xy, xz, yy, yz, zz))
+
+    @classmethod
+    def of(cls, inertia: Inertia) -> Body:
+        """Return a link."""
+        (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.rotational.tolist()
+        return cls(inertia.mass, inertia.com.tolist(), (xx, xy, xz, yy, yz, zz))
+
+    def matrix(self) -> Array:
+        """Return the rotational inertia of a single body, (3, 3)."""
+        return np.take(self.rotational, _MATRIX)
+
+
+def joined(body: Body, other: Body) -> tuple[Body, Sequence[Any]]:
+    """Join two bodies, by the parallel axis theorem.
+
+    Parameters
+    ----------
+    body : Body
+    other : Body
+        A single one.
+
+    Returns
+    -------
+    body : Body
+    lever : sequence of three
+        From the common center of mass to that of the first body.
+    """
+    if not other.mass > 0.0:
+        return body, (0.0, 0.0, 0.0)
+    (cx, cy, cz), (ox, oy, oz) = body.com, other.com
+    share = other.mass / (body.mass + other.mass)
+    x, y, z = cx - ox, cy - oy, cz - oz
+    reduced = body.mass * share
+    spread = (reduced * (y * y + z * z), -reduced * x * y, -reduced * x * z,
+              reduced * (x * x + z * z), -reduced * y * z, reduced * (x * x + y * y))
+    lx, ly, lz = lever = share * x, share * y, share * z
+    return Body(body.mass + other.mass, (cx - lx, cy - ly, cz - lz), [
+        a + b + c for a, b, c in zip(body.rotational, other.rotational, spread)]), lever
+
+
+def moved(lever: Sequence[Any], force: Sequence[Any]) -> tuple[Any, ...]:
+    """Shift a momentum or its rate to the point at -``lever`` from its own.
+
+    Parameters
+    ----------
+    lever : sequence of three
+    force : sequence of six
+        Linear, angular.
+
+    Returns
+    -------
+    tuple of six
+    """
+    x, y, z = lever
+    fx, fy, fz, mx, my, mz = force
+    return fx, fy, fz, mx + y * fz - z * fy, my + z * fx - x * fz, mz + x * fy - y * fx

@@ -1,0 +1,111 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Selection of a frame or joint, and of the frame in which vectors are expressed."""
+import enum
+
+import numpy as np
+
+from ..kernel.fields import REFERENCE_FRAME
+from .inputs import require_model
+
+
+class ReferenceFrame(enum.IntEnum):
+    """The frame and reference point of spatial vectors, as in Pinocchio.
+
+    Attributes
+    ----------
+    WORLD
+        Expressed in the world, at the world's origin.
+    LOCAL
+        Expressed in the frame, at its origin.
+    LOCAL_WORLD_ALIGNED
+        Expressed in the world, at the frame's origin.
+
+    Examples
+    --------
+    The angular velocity of the tool, in its own axes and in those of the world:
+
+    >>> local = dyn_ros.frame_velocity(model, data, q, v, "tool", ReferenceFrame.LOCAL).copy()
+    >>> world = dyn_ros.frame_velocity(
+    ...     model, data, q, v, "tool", ReferenceFrame.LOCAL_WORLD_ALIGNED).copy()
+    >>> rotation = dyn_ros.frame_placements(model, data, q)[model.frame_index("tool"), :3, :3]
+    >>> np.allclose(rotation @ local[3:], world[3:])
+    True
+    """
+
+    WORLD = 0
+    LOCAL = 1
+    LOCAL_WORLD_ALIGNED = 2
+
+
+def frame_selectors(indices):
+    """Build the lookup table of ``frame_selector`` and ``joint_selector``.
+
+    Parameters
+    ----------
+    indices : dict of (str or int) to int
+        Index in the table of frames, by the names and indices that callers can pass.
+
+    Returns
+    -------
+    dict of (str or int, int) to int
+        The options FRAME and REFERENCE_FRAME packed into one integer, by name or index and
+        reference frame.
+    """
+    return {(key, reference): i << REFERENCE_FRAME.bits | reference
+            for key, i in indices.items() for reference in range(3)}
+
+
+def frame_selector(model, frame, reference_frame, argument="frame"):
+    """The options FRAME and REFERENCE_FRAME of a frame, by name or index.
+
+    ``argument`` is the name of the frame's argument, for error messages.
+
+    Raises
+    ------
+    ValueError
+        An unknown frame or reference frame (lists the valid ones).
+    """
+    try:
+        return model._frame_selectors[frame, reference_frame]
+    except AttributeError:
+        require_model(model)
+        raise
+    except (KeyError, TypeError):                   # unknown; not hashable
+        raise _unknown("frame", argument, frame, model.frame_names, reference_frame) from None
+
+
+def joint_selector(model, joint, reference_frame):
+    """The same for a joint and its frame.
+
+    Raises
+    ------
+    ValueError
+        An unknown joint or reference frame (lists the valid ones).
+    """
+    try:
+        return model._joint_selectors[joint, reference_frame]
+    except AttributeError:
+        require_model(model)
+        raise
+    except (KeyError, TypeError):
+        raise _unknown("joint", "joint", joint, model.joint_names, reference_frame) from None
+
+
+def frame_number(model, frame, argument="frame"):
+    """Index of a frame in ``frame_names``, by name or index; raises like ``frame_selector``."""
+    return frame_selector(model, frame, ReferenceFrame.WORLD, argument) >> REFERENCE_FRAME.bits
+
+
+def _unknown(what, argument, name, names, reference_frame):
+    if not isinstance(reference_frame, (int, np.integer)) or reference_frame not in range(3):
+        return ValueError(
+            f"reference_frame: expected dyn_ros.ReferenceFrame or its number ("
+            f"{', '.join(f'{known.name} {known.value}' for known in ReferenceFrame)}), "
+            f"got {reference_frame!r:.80}")
+    if not names:
+        return ValueError(f"{what}: the robot has none, got {name!r:.80}")
+    if isinstance(name, str):
+        return ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}")
+    return ValueError(f"{argument}: expected a name or an index from 0 to {len(names) - 1}, "
+                      f"got {name!r:.80}; available: {', '.join(names)}")

@@ -1,0 +1,151 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Validation of array arguments; errors name the expected and the actual value."""
+import sys
+
+import numpy as np
+
+from ..kernel.compiler import JIT
+from ..kernel.fields import MAX_CONSTRAINTS
+from ..kernel.lie import UNIT_TOLERANCE
+
+_FLOAT64 = np.dtype(np.float64)      # compiled code compares identities; unpickled ones differ
+# Stricter than compiled code, which rounds differently and has already rejected the quaternion.
+_UNIT = (1.0 - 1e-8) * UNIT_TOLERANCE if JIT else UNIT_TOLERANCE
+
+
+def as_array(model, name, axes, value):
+    """Convert an argument to a float64 array for one state or a batch.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        Name of the argument, for error messages.
+    axes : tuple
+        Shape for one state, as ints and "nq", "nv", "njoints". "constraints" as the last axis
+        allows any length up to ``MAX_CONSTRAINTS``.
+    value : array_like
+        With this shape, or with an additional leading axis.
+
+    Returns
+    -------
+    array : ndarray
+        Contiguous, float64.
+    batched : bool
+        Whether it has a leading axis.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, or a dtype that is not real.
+    """
+    shape = tuple(["m" if axis == "constraints" else getattr(model, axis)
+                   if isinstance(axis, str) else axis for axis in axes])
+    try:
+        array = np.asarray(value)
+    except ValueError as error:                     # a ragged list
+        raise ValueError(f"{_expected(name, shape)}, got a {type(value).__name__}: "
+                         f"{error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{_expected(name, shape)} of real numbers, got dtype {array.dtype}: "
+                         f"{value!r:.80}")
+    if _is_masked(value):
+        raise ValueError(f"{_expected(name, shape)}, got masked numbers, {value!r:.80}; fill them")
+    batched = array.ndim == len(shape) + 1
+    found = array.shape[batched:]
+    if "m" in shape and found and found[-1] <= MAX_CONSTRAINTS:
+        found = (*found[:-1], "m")
+    if found != shape:
+        raise ValueError(f"{_expected(name, shape)}, got {array.shape}")
+    if array.dtype is not _FLOAT64 or not array.flags.carray:
+        array = np.require(array, np.float64, ("C", "A"))
+    return array, batched
+
+
+def _is_masked(value):
+    """Whether an array has masked entries; such arrays exist only once numpy.ma is imported.
+
+    The import occupies 6 MB.
+    """
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and masked.is_masked(value)
+
+
+def _expected(name, shape):
+    """Return the beginning of an error message, with the expected shape."""
+    inner = ", ".join(map(str, shape))
+    most = f" (m at most {MAX_CONSTRAINTS})" if "m" in shape else ""
+    return (f"{name}: expected shape ({inner}{',' * (len(shape) == 1)}), "
+            f"or (B, {inner}) for a batch{most}")
+
+
+def require_model(model):
+    """Return the model; raise a TypeError if it is not one."""
+    if not hasattr(model, "_frame_selectors"):
+        raise TypeError(f"model: expected a dyn_ros.Model, got {type(model).__name__}: "
+                        f"{model!r:.80}")
+    return model
+
+
+def finite_array(name, value, shape):
+    """Convert to a finite float64 array of one shape, or raise a ValueError."""
+    numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"
+    expected = f"{name}: expected {numbers}"
+    try:
+        array = np.asarray(value)
+    except ValueError:                              # a ragged list
+        raise ValueError(f"{expected}, got {value!r:.80}") from None
+    is_real = array.dtype.kind in "fiub"            # a string is not a number
+    if is_real and array.shape != shape:
+        raise ValueError(f"{expected}, got shape {array.shape}: {value!r:.80}")
+    if not is_real or _is_masked(value) or not np.isfinite(array).all():
+        raise ValueError(f"{expected}, got {value!r:.80}")
+    return array.astype(float)
+
+
+def require_valid(model, name, axes, array):
+    """Raise a ValueError if a number is not finite or a quaternion not unit; accept None."""
+    if array is None:
+        return
+    require_finite(model, name, axes, array)
+    if axes == ("nq",):
+        _require_unit_quaternions(model, name, array)
+
+
+def coordinate(model, axes, index):
+    """Return the coordinate or joint that a number belongs to, in parentheses, or ""."""
+    if axes[0] == "njoints":
+        return f" (joint {model.joint_names[index[-2]]!r})"
+    if axes[0] == "nv":
+        return f" ({model.velocity_names[index[-len(axes)]]!r})"
+    if axes[0] != "nq":
+        return ""
+    (owner,) = (name for name, start, count in zip(model.joint_names, model.idx_q, model.nqs)
+                if start <= index[-1] < start + count)
+    return f" (joint {owner!r})"
+
+
+def require_finite(model, name, axes, array):
+    """Raise a ValueError if a number is not finite."""
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = tuple(int(n) for n in np.argwhere(~finite)[0])
+        raise ValueError(f"{name}: expected finite numbers, got {array[index]} in "
+                         f"{name}[{', '.join(map(str, index))}]"
+                         f"{coordinate(model, axes, index)}")
+
+
+def _require_unit_quaternions(model, name, array):
+    for k in model._unit_quaternions:
+        x, y, z, w = np.moveaxis(array[..., k:k + 4], -1, 0)
+        with np.errstate(over="ignore"):
+            squares = x * x + y * y + z * z + w * w
+        unit = np.abs(squares - 1.0) < _UNIT
+        if not unit.all():
+            index = tuple(np.argwhere(~unit)[0])
+            row = "".join(f"{n}, " for n in index)
+            raise ValueError(
+                f"{name}: expected a unit quaternion (x y z w) in {name}[{row}{k}:{k + 4}]"
+                f"{coordinate(model, ('nq',), (k,))}, got length "
+                f"{np.sqrt(squares[index]):.9g}; normalize it")

@@ -1,0 +1,304 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A description with the inertias, damping and friction of a model, and all else as it is."""
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+from ...spatial.se3 import SE3
+from ..inertia import LARGEST, AssignedInertia
+from ..model import Model
+from ..parameters import is_physical
+from .bodies import link_inertia
+from .edit import Editor, New
+from .error import UrdfError
+from .mimics import drivers
+from .structure import check_one_tree
+from .text import child, encoding_of, parse_elements
+from .tree import ONE_DOF
+from .values import placement_of, read_values
+
+Text = TypeVar("Text", str, bytes)
+
+_ROUNDING = 1e-14                    # of a body's parameters: smaller changes are rounding errors
+_LAST_DIGIT = 1e-15                  # of the largest number of a vector or matrix
+_AXES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+_MOMENTS = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])         # their places in a matrix
+
+
+def write_urdf(xml: Text, model: Model, *, payloads: bool = False) -> Text:
+    """Write the inertias, damping and friction of a model into the URDF that it was read from.
+
+    Only numbers in <inertial> and <dynamics> change, where the values of the model differ from
+    those of the text; missing elements are inserted. All else remains byte by byte: comments,
+    formatting, the order of attributes, and the encoding.
+
+    If several links are fixed to a joint, the first of them that has mass receives the
+    difference. If it could not be physical then, but the whole body can, each link receives the
+    share of the body that corresponds to its mass. If mimic joints follow a joint, this joint
+    receives the difference in damping and friction, in the same way. A model from ``reduced``
+    or ``chain`` changes the links and joints that it has.
+
+    A URDF has no armature, and no damping and friction of planar and floating joints; these are
+    not written.
+
+    Parameters
+    ----------
+    xml : str or bytes
+        The URDF, with xacro expanded.
+    model : Model
+    payloads : bool
+        Whether the payloads of the model become part of the links that they are attached to.
+
+    Returns
+    -------
+    str or bytes
+        As ``xml``. ``Model.from_urdf`` reads the parameters of the model from it, within rounding
+        errors. If nothing differs, it is ``xml``.
+
+    Raises
+    ------
+    UrdfError
+        The URDF cannot be used.
+    ValueError
+        The model has a link or a joint that is not in the text, or parameters that a URDF cannot
+        express: a negative mass, a first moment without mass, or damping or friction that is
+        negative or not finite.
+
+    Examples
+    --------
+    >>> text = robot_file.read_text()
+    >>> robot = dyn_ros.Model.from_urdf(text)
+    >>> dyn_ros.write_urdf(text, robot) == text               # nothing has changed
+    True
+    >>> robot.inertial_parameters = 1.1 * robot.inertial_parameters
+    >>> heavier = dyn_ros.Model.from_urdf(dyn_ros.write_urdf(text, robot))
+    >>> bool(np.isclose(heavier.total_mass, 1.1 * model.total_mass))
+    True
+    """
+    if isinstance(xml, bytes):
+        encoding = encoding_of(xml)
+        if encoding == "utf-16":                    # keeps the byte order mark
+            encoding = "utf-16-le" if xml.startswith(b"\xff\xfe") else "utf-16-be"
+        parse_elements(xml)
+        return _written(xml.decode(encoding), model, payloads).encode(encoding)
+    return _written(xml, model, payloads)
+
+
+def _written(xml, model, payloads):
+    root = parse_elements(xml)
+    robot = read_values(root, [])
+    check_one_tree(robot)
+    text = xml.lstrip("\ufeff \t\r\n")
+    editor = Editor(text, root)
+    _write_links(editor, robot, model, payloads)
+    _write_losses(editor, robot, model)
+    return xml[:len(xml) - len(text)] + editor.text()
+
+
+# --- inertias
+
+def _write_links(editor, robot, model, payloads):
+    links = {link.name: link for link in robot.links}
+    bodies: dict[int, list[int]] = {}
+    for i, frame in enumerate(model.tree.frames):
+        if frame.kind == "body":
+            if frame.name not in links:
+                raise ValueError(f"model: its link {frame.name!r} is not in the description; pass "
+                                 "the URDF that the model was read from")
+            bodies.setdefault(frame.parent, []).append(i)
+    for joint, frames in bodies.items():
+        names = [model.tree.frames[i].name for i in frames]
+        old = [link_inertia(links[name], []).dynamic_parameters() for name in names]
+        for name, new in _changed(model, joint, frames, old, payloads):
+            _write_inertial(editor, links[name], new)
+
+
+def _changed(model, joint, frames, old, payloads):
+    """Names and parameters, in their frames, of the links of a body that change."""
+    tree = model.tree
+    places = [SE3.from_homogeneous(tree.frames[i].placement) for i in frames]
+    new = [tree.frames[i].inertia.dynamic_parameters() for i in frames]
+    if payloads:
+        for payload in model._payloads.values():
+            if payload.frame in frames:
+                k = frames.index(payload.frame)
+                new[k] = new[k] + places[k].act_inverse(payload.inertia).dynamic_parameters()
+    scales = _group_sizes(np.abs([*old, *new]).max(0))
+    changed = [k for k in range(len(frames))
+               if (np.abs(new[k] - old[k]) > _ROUNDING * scales).any()]
+    if any(not is_physical(new[k], boundary=True) for k in changed):
+        new, changed = _spread(tree, joint, frames, places, old, new, changed)
+    return [(tree.frames[frames[k]].name, new[k]) for k in changed]
+
+
+def _group_sizes(parameters):
+    """The largest mass, first moment and moment of inertia, in the place of each."""
+    m, h, moment = parameters[0], parameters[1:4].max(), parameters[4:].max()
+    return np.array([m, *[h] * 3, *[moment] * 6])
+
+
+def _spread(tree, joint, frames, places, old, new, changed):
+    """Distribute the body in proportion to the masses of its links, if it can be physical then."""
+    total = sum(_moved(X, link) for X, link in zip(places, new))
+    if is_physical(total, boundary=True) or not all(map(_expressible, (new[k] for k in changed))):
+        masses = np.array([link[0] for link in old])
+        shares = masses / masses.sum() if masses.sum() > 0.0 else np.eye(len(masses))[0]
+        new = [_moved(X.inverse(), share * total) for X, share in zip(places, shares)]
+        changed = [k for k in range(len(frames)) if (new[k] != old[k]).any()]
+    for k in changed:
+        if not _expressible(new[k]):
+            name = tree.joints[joint].name if joint >= 0 else "universe"
+            raise ValueError(
+                f"model: the body of joint {name!r} has mass {total[0]:.6g} kg and first moment "
+                f"{total[1:4].tolist()} kg m, which a URDF cannot express; estimate parameters "
+                "that are physical (model.is_physical), or assign others to this body")
+    return new, changed
+
+
+def _expressible(parameters):
+    return parameters[0] > 0.0 or (parameters[0] == 0.0 and not parameters[1:4].any())
+
+
+def _moved(X, parameters):
+    """Parameters in the frame in which X is placed; they need not be physical."""
+    return X.act(AssignedInertia.from_array(parameters)).dynamic_parameters()
+
+
+def _write_inertial(editor, link, parameters):
+    body = AssignedInertia.from_array(parameters)
+    m, com, about_com = body.mass, body.com, body.rotational
+    size = max(np.abs(parameters[4:]).max(), np.abs(about_com).max())
+    if link.inertial is None:
+        editor.insert(link.element, New("inertial", {}, (
+            New("origin", {"xyz": _list(com), "rpy": "0 0 0"}),
+            New("mass", {"value": _number(m, m)}),
+            New("inertia", _attributes(about_com, size)))))
+        return
+    inertial = link.inertial.element
+    _set(editor, child(inertial, "mass"), {"value": [m]}, m)
+    if m or link.inertial.origin is not None:
+        _write_origin(editor, link.inertial, com)
+        R = placement_of(link.inertial)[:3, :3]
+        about_com = R.T @ about_com @ R
+    if link.inertial.inertia is not None:
+        _set(editor, link.inertial.inertia.element,
+             {name: [value] for name, value in zip(_AXES, about_com[_MOMENTS])}, size)
+    elif np.abs(about_com).max() > _ROUNDING * size:
+        editor.insert(inertial, New("inertia", _attributes(about_com, size)), last=True)
+
+
+def _write_origin(editor, inertial, com):
+    if inertial.origin is not None:
+        _set(editor, inertial.origin.element, {"xyz": com}, np.abs(com).max())
+    elif com.any():
+        editor.insert(inertial.element, New("origin", {"xyz": _list(com), "rpy": "0 0 0"}))
+
+
+def _attributes(matrix, size):
+    return {name: _number(value, size) for name, value in zip(_AXES, matrix[_MOMENTS])}
+
+
+# --- damping and friction
+
+def _write_losses(editor, robot, model):
+    joints = {joint.name: joint for joint in robot.joints}
+    followers = _followers(robot, model)
+    for i, joint in enumerate(model.tree.joints):
+        if i == 0 and joint.parent < 0 and model.tree.frames[0].kind == "joint" and (
+                joint.name not in joints):
+            continue                                # the root joint
+        if joint.name not in joints:
+            raise ValueError(f"model: its joint {joint.name!r} is not in the description; pass "
+                             "the URDF that the model was read from")
+        if joint.mimic is None and joint.kind in ONE_DOF:
+            driven = {joint.name: 1.0, **followers.get(joint.name, {})}
+            _write_driven(editor, [joints[name] for name in driven], np.array([*driven.values()]),
+                          {"damping": float(model.damping[model.idx_v[i]]),
+                           "friction": float(model.friction[model.idx_v[i]])})
+
+
+def _write_driven(editor, joints, ratios, losses):
+    """Write the losses of a joint to it and to those that follow it with these ratios."""
+    changes = [{} for _ in joints]
+    for attribute, weights in (("damping", ratios ** 2), ("friction", np.abs(ratios))):
+        value = losses[attribute]
+        if not 0.0 <= value <= LARGEST:
+            raise ValueError(f"model: joint {joints[0].name!r} has the {attribute} {value:g}, "
+                             "which a URDF cannot express; assign a number from 0 to "
+                             f"{LARGEST:g} to model.{attribute}")
+        old = np.array([_loss(joint, attribute) for joint in joints])
+        for change, before, new in zip(changes, old, _shared(old, weights, value)):
+            if new != before:
+                change[attribute] = _number(new)
+    for joint, change in zip(joints, changes):
+        if change and joint.dynamics is None:
+            editor.insert(joint.element, New("dynamics", change), last=True)
+        elif change:
+            for attribute, text in change.items():
+                editor.set(joint.dynamics.element, attribute, text)
+
+
+def _loss(joint, attribute):
+    return 0.0 if joint.dynamics is None else getattr(joint.dynamics, attribute)
+
+
+def _followers(robot, model):
+    """The multipliers of the joints that follow each joint, by name; none if mimics are ignored."""
+    try:
+        rules = drivers(robot)
+    except UrdfError:                               # of a model that ignores them
+        return {}
+    names = {joint.name: joint for joint in model.tree.joints}
+    if any(name in names and names[name].mimic is None and driver in names
+           for name, (driver, _) in rules.items()):
+        return {}
+    followers: dict[str, dict[str, float]] = {}
+    for name, (driver, multiplier) in rules.items():
+        followers.setdefault(driver, {})[name] = multiplier
+    return followers
+
+
+def _shared(old, weights, value):
+    """Numbers of a joint and its followers whose weighted sum is the value; only the first changes.
+
+    If it would have to be negative, all change in proportion.
+    """
+    total = weights @ old
+    if abs(value - total) <= _ROUNDING * total:
+        return old
+    first = value - weights[1:] @ old[1:]
+    return np.array([first, *old[1:]]) if first >= 0.0 else old * (value / total)
+
+
+# --- numbers
+
+def _set(editor, element, values, size):
+    """Set numbers that differ from those in the text by more than rounding errors of their size."""
+    for attribute, numbers in values.items():
+        text = element.get(attribute)
+        words = ["0"] * len(numbers) if text is None else text.split()
+        new = [word if abs(float(word) - number) <= _LAST_DIGIT * size else _number(number, size)
+               for word, number in zip(words, numbers)]
+        if new != words:
+            editor.set(element, attribute, " ".join(new))
+
+
+def _list(numbers):
+    size = np.abs(numbers).max()
+    return " ".join(_number(number, size) for number in numbers)
+
+
+def _number(value, size=0.0):
+    """The shortest text that is read as this number, or differs by a rounding error of the size."""
+    value = float(value)
+    for digits in range(12, 17):
+        short = float(f"{value:.{digits}g}")
+        if abs(short - value) <= _LAST_DIGIT * size:
+            value = short
+            break
+    if abs(value) <= _LAST_DIGIT * size:
+        value = 0.0
+    return repr(value + 0.0).removesuffix(".0")     # no -0

@@ -1,0 +1,338 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Value types for inertias of rigid and articulated bodies."""
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from ..kernel.plain import algebra as al
+from ..kernel.types import Array, ArrayLike
+from .value import (
+    Value,
+    blocks,
+    flat,
+    frozen,
+    numbers,
+    pack,
+    require,
+    require_finite,
+    symmetric,
+    unpack,
+)
+from .vectors import Force, Motion
+
+_Body = namedtuple("_Body", "mass com rotational")   # Symmetric, about the center of mass
+_ORIGIN = (0.0, 0.0, 0.0)
+_ROUNDING = 1e-9                     # of a principal moment, relative to the largest one
+
+
+def _about_com(Y):
+    """Convert a kernel's inertia, which is about the frame's origin, to a body."""
+    if Y.mass == 0.0:
+        if any(Y.moment):
+            raise ValueError(f"expected a zero first moment for mass 0, got {Y.moment} kg m")
+        return _Body(0.0, _ORIGIN, Y.rotational)
+    com = tuple(h / Y.mass for h in Y.moment)
+    back = al.scale(-1.0, com)
+    return _Body(Y.mass, com, al.inertia_moved(back, Y).rotational)
+
+
+class Inertia(Value):
+    """Inertia of a rigid body in a frame.
+
+    The values need not be physical; ``inconsistencies`` checks this.
+
+    Parameters
+    ----------
+    mass : float
+        [kg]
+    com : (3,) array_like
+        Center of mass [m].
+    rotational : (3, 3) array_like
+        Rotational inertia about the center of mass, expressed in the frame [kg m2]; symmetric.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite, or a matrix that is not symmetric; states the
+        deviation.
+
+    Notes
+    -----
+    ``I + J`` is the inertia of both bodies together, ``I * v`` the momentum, and
+    ``np.asarray(I)`` the 6 x 6 matrix about the frame's origin. For an inertia in frame b,
+    ``X_ab.act(I)`` is the inertia in frame a.
+
+    Examples
+    --------
+    >>> box = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3])
+    >>> print(box.rotational.round(4))
+    [[0.0217 0.     0.    ]
+     [0.     0.0167 0.    ]
+     [0.     0.     0.0083]]
+    >>> box.inconsistencies()
+    ()
+    """
+
+    __slots__ = ()
+    _shown = ("mass", "com", "rotational")
+
+    def __init__(self, mass: float, com: ArrayLike, rotational: ArrayLike) -> None:
+        matrix = symmetric("rotational", numbers("rotational", rotational, (3, 3)))
+        self._set(_Body(require_finite("mass", mass), flat("com", com, (3,)), pack(matrix)))
+
+    @classmethod
+    def zero(cls) -> "Inertia":
+        """The zero inertia."""
+        return cls(0.0, np.zeros(3), np.zeros((3, 3)))
+
+    @classmethod
+    def from_dynamic_parameters(cls, parameters: ArrayLike) -> "Inertia":
+        """Create from the ten dynamic parameters, in which the equations of motion are linear.
+
+        Parameters
+        ----------
+        parameters : (10,) array_like
+            m [kg], m cx, m cy, m cz [kg m], Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin
+            [kg m2], in Pinocchio's order.
+
+        Raises
+        ------
+        ValueError
+            Wrong shape, a number that is not finite, or a first moment without mass.
+        """
+        m, hx, hy, hz, *S = flat("parameters", parameters, (10,))
+        return cls._of(_about_com(al.Inertia(m, (hx, hy, hz), al.Symmetric(*S))))
+
+    @classmethod
+    def from_box(cls, mass: float, size: ArrayLike) -> "Inertia":
+        """A solid box about its center.
+
+        Parameters
+        ----------
+        mass : float
+            [kg]
+        size : (3,) array_like
+            Edges along x, y and z [m].
+        """
+        x, y, z = (_positive("size", edge) for edge in flat("size", size, (3,)))
+        return cls._solid(mass, (y * y + z * z) / 12, (x * x + z * z) / 12, (x * x + y * y) / 12)
+
+    @classmethod
+    def from_sphere(cls, mass: float, radius: float) -> "Inertia":
+        """A solid sphere about its center.
+
+        Parameters
+        ----------
+        mass : float
+            [kg]
+        radius : float
+            [m]
+        """
+        moment = 0.4 * _positive("radius", radius) ** 2
+        return cls._solid(mass, moment, moment, moment)
+
+    @classmethod
+    def from_cylinder(cls, mass: float, radius: float, length: float) -> "Inertia":
+        """A solid cylinder about its center, its axis along z.
+
+        Parameters
+        ----------
+        mass : float
+            [kg]
+        radius, length : float
+            [m]
+        """
+        r, h = _positive("radius", radius), _positive("length", length)
+        across = (3.0 * r * r + h * h) / 12
+        return cls._solid(mass, across, across, 0.5 * r * r)
+
+    @classmethod
+    def _solid(cls, mass: float, *moments: float) -> "Inertia":
+        mass = _positive("mass", mass)
+        return cls(mass, _ORIGIN, mass * np.diag(moments))
+
+    @property
+    def mass(self) -> float:
+        """Mass [kg]."""
+        return self._tuple.mass
+
+    @property
+    def com(self) -> Array:
+        """(3,) ndarray, read-only: center of mass [m]."""
+        return frozen(self._tuple.com, 3)
+
+    @property
+    def rotational(self) -> Array:
+        """(3, 3) ndarray, read-only: rotational inertia about the center of mass [kg m2]."""
+        return frozen(unpack(self._tuple.rotational), (3, 3))
+
+    def _about(self, origin):
+        """The inertia about a point, as in kernels."""
+        m, c, S = self._tuple
+        return al.inertia_moved(al.sub(c, origin), al.Inertia(m, _ORIGIN, S))
+
+    def dynamic_parameters(self) -> Array:
+        """(10,) ndarray: the dynamic parameters, as for ``from_dynamic_parameters``."""
+        m, h, S = self._about(_ORIGIN)
+        return np.array([m, *h, *S])
+
+    def _numbers(self) -> Array:
+        return _matrix(al.articulated(self._about(_ORIGIN)))
+
+    def __add__(self, other: "Inertia") -> "Inertia":
+        if not isinstance(other, Inertia):
+            return NotImplemented
+        (m, c, _), (k, d, _) = self._tuple, other._tuple
+        between = al.add(c, al.scale(k / (m + k) if m + k else 0.0, al.sub(d, c)))
+        body = _about_com(al.inertia_add(self._about(between), other._about(between)))
+        return self._of(body._replace(com=al.add(body.com, between)))
+
+    def __mul__(self, motion: Motion) -> Force:
+        if not isinstance(motion, Motion):
+            return NotImplemented
+        return Force._of(al.momentum(self._about(_ORIGIN), motion._tuple))
+
+    def _placed(self, X):
+        m, c, S = self._tuple
+        return self._of(_Body(m, al.add(al.rotate(X.rotation, c), X.translation),
+                              al.rotate_symmetric(X.rotation, S)))
+
+    def vxi(self, v: Motion) -> Array:
+        """(6, 6) ndarray: v x* I for a velocity v."""
+        return require("v", v, Motion).as_cross_force() @ self._numbers()
+
+    def ivx(self, v: Motion) -> Array:
+        """(6, 6) ndarray: I v x for a velocity v."""
+        return self._numbers() @ require("v", v, Motion).as_cross()
+
+    def variation(self, v: Motion) -> Array:
+        """(6, 6) ndarray: v x* I - I v x, the rate of change of the inertia of a body with
+        velocity v, expressed in a fixed frame; Featherstone (2008), section 2.13."""
+        return self.vxi(v) - self.ivx(v)
+
+    def pseudo_inertia(self) -> Array:
+        """Second moments of the mass about the origin, [integral of r r' dm, m c; m c', m].
+
+        Positive definite for every body that is not planar; Wensing, Kim and Slotine (2018).
+
+        Returns
+        -------
+        (4, 4) ndarray
+            [kg m2, kg m, kg]
+        """
+        m, h, S = self._about(_ORIGIN)
+        P = np.empty((4, 4))
+        rotational = np.reshape(unpack(S), (3, 3))
+        P[:3, :3] = 0.5 * np.trace(rotational) * np.eye(3) - rotational
+        P[3, :3] = P[:3, 3] = h
+        P[3, 3] = m
+        return P
+
+    def inconsistencies(self) -> tuple[str, ...]:
+        """Return the reasons why the inertia is not physical.
+
+        The mass must be positive, the rotational inertia about the center of mass positive
+        definite, and none of its principal moments larger than the sum of the other two
+        (equality holds for a flat plate; a rounding error of 1e-9 of the largest moment is
+        tolerated). These conditions are necessary and sufficient for a nonnegative mass density
+        with this inertia to exist.
+
+        Returns
+        -------
+        tuple of str
+            One text per reason; empty if the inertia is physical.
+        """
+        reasons = []
+        if self.mass <= 0.0:
+            reasons.append(f"the mass, {self.mass:.6g} kg, is not positive")
+        low, middle, high = np.linalg.eigvalsh(self.rotational)
+        if low <= 0.0:
+            reasons.append("the rotational inertia about the center of mass is not positive "
+                           f"definite: its smallest principal moment is {low:.6g} kg m2")
+        if high > low + middle + _ROUNDING * max(abs(low), abs(high)):
+            reasons.append("the rotational inertia about the center of mass violates the triangle "
+                           f"inequality: its principal moment {high:.6g} kg m2 is larger than the "
+                           f"sum of the others, {low:.6g} + {middle:.6g} kg m2")
+        return tuple(reasons)
+
+
+class ArticulatedBodyInertia(Value):
+    """A symmetric inertia that maps motions to forces; Featherstone (2008), chapter 7.
+
+    Parameters
+    ----------
+    matrix : (6, 6) array_like or Inertia
+        Symmetric; linear part first [kg, kg m, kg m2].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite, or a matrix that is not symmetric; states the
+        deviation.
+
+    Notes
+    -----
+    ``A + B`` and ``A - B`` are inertias, ``A * motion`` is a Force, and ``np.asarray(A)`` is the
+    matrix.
+
+    Examples
+    --------
+    >>> box = dyn_ros.Inertia.from_box(2.0, [0.1, 0.2, 0.3])
+    >>> force = dyn_ros.ArticulatedBodyInertia(box) * dyn_ros.Motion([0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    >>> np.asarray(force).tolist()
+    [0.0, 0.0, 2.0, 0.0, 0.0, 0.0]
+    """
+
+    __slots__ = ()
+    _shown = ("matrix",)
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        M = symmetric("matrix", numbers("matrix", matrix, (6, 6)))
+        self._set(al.ArticulatedInertia(pack(M[:3, :3]), tuple(M[:3, 3:].ravel().tolist()),
+                                        pack(M[3:, 3:])))
+
+    @classmethod
+    def zero(cls) -> "ArticulatedBodyInertia":
+        """The zero inertia."""
+        return cls(np.zeros((6, 6)))
+
+    @property
+    def matrix(self) -> Array:
+        """(6, 6) ndarray, read-only; ``np.asarray`` returns a copy."""
+        return frozen(self._numbers(), (6, 6))
+
+    def _numbers(self) -> Array:
+        return _matrix(self._tuple)
+
+    def __add__(self, other: "ArticulatedBodyInertia") -> "ArticulatedBodyInertia":
+        if not isinstance(other, ArticulatedBodyInertia):
+            return NotImplemented
+        return self._of(al.articulated_add(self._tuple, other._tuple))
+
+    def __sub__(self, other: "ArticulatedBodyInertia") -> "ArticulatedBodyInertia":
+        if not isinstance(other, ArticulatedBodyInertia):
+            return NotImplemented
+        return ArticulatedBodyInertia(self._numbers() - other._numbers())
+
+    def __mul__(self, motion: Motion) -> Force:
+        if not isinstance(motion, Motion):
+            return NotImplemented
+        return Force._of(al.articulated_times(self._tuple, motion._tuple))
+
+    def _placed(self, X):
+        return self._of(al.articulated_moved(
+            X.translation, al.articulated_rotated(X.rotation, self._tuple)))
+
+
+def _positive(name: str, value: float) -> float:
+    number = require_finite(name, value)
+    if number <= 0.0:
+        raise ValueError(f"{name}: expected a positive number, got {number:g}")
+    return number
+
+
+def _matrix(Y: Any) -> Array:
+    """The (6, 6) array of a kernel's articulated inertia."""
+    return blocks(unpack(Y.linear), Y.cross, al.transposed(Y.cross), unpack(Y.angular))

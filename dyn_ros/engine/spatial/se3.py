@@ -1,0 +1,276 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The value type for placements."""
+from typing import TYPE_CHECKING, TypeVar, overload
+
+import numpy as np
+
+from ..kernel import lie
+from ..kernel.plain import algebra as al
+from ..kernel.types import Array, ArrayLike
+from .value import ZERO, Value, blocks, flat, frozen, numbers, require, require_finite
+from .vectors import Motion
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
+
+V = TypeVar("V", bound=Value)
+
+_ROTATION_TOLERANCE = 1e-9           # of the entries of R' R
+
+
+def _rotation(value):
+    """The nine numbers of a rotation, from a matrix or a SciPy Rotation."""
+    if hasattr(value, "as_matrix"):
+        value = value.as_matrix()
+    R = numbers("rotation", value, (3, 3))
+    off = np.abs(R.T @ R - np.eye(3)).max()
+    if off > _ROTATION_TOLERANCE:
+        raise ValueError(
+            f"rotation: expected a rotation matrix, got a matrix for which R' R differs from the "
+            f"identity by {off:.3g} (tolerance: {_ROTATION_TOLERANCE:g}); use "
+            f"scipy.spatial.transform.Rotation.from_matrix to get the nearest rotation")
+    if np.linalg.det(R) < 0.0:
+        raise ValueError("rotation: expected a rotation matrix, got a reflection "
+                         "(its determinant is -1)")
+    return tuple(R.ravel().tolist())
+
+
+class SE3(Value):
+    """The placement of a frame in another one: a rotation and a translation.
+
+    It transforms from the placed frame to the other one: ``X * y`` or ``X.act(y)`` for points,
+    placements, motions, forces, inertias and transform derivatives. ``X_ab * X_bc`` is the
+    placement of c in a.
+
+    Parameters
+    ----------
+    rotation : (3, 3) array_like or scipy.spatial.transform.Rotation
+        Its columns are the axes of the placed frame. The entries of R' R may differ from the
+        identity by at most 1e-9.
+    translation : (3,) array_like
+        The placed frame's origin [m].
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, a number that is not finite, or a matrix that is not a rotation; states the
+        deviation.
+
+    Examples
+    --------
+    >>> X = dyn_ros.SE3(np.eye(3), [0.1, 0.0, 0.2])
+    >>> np.allclose(X * X.inverse(), np.eye(4)), (X * [1.0, 0.0, 0.0]).tolist()
+    (True, [1.1, 0.0, 0.2])
+    >>> twist = X.log()
+    >>> np.allclose(dyn_ros.SE3.exp(twist), X)
+    True
+    """
+
+    __slots__ = ()
+    _shown = ("rotation", "translation")
+
+    def __init__(self, rotation: "ArrayLike | Rotation",
+                 translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
+        self._set(al.SE3(_rotation(rotation), flat("translation", translation, (3,))))
+
+    @classmethod
+    def identity(cls) -> "SE3":
+        """The identity placement."""
+        return cls(np.eye(3))
+
+    @classmethod
+    def from_homogeneous(cls, matrix: ArrayLike) -> "SE3":
+        """Create from a 4 x 4 matrix [R p; 0 1].
+
+        Parameters
+        ----------
+        matrix : (4, 4) array_like
+
+        Raises
+        ------
+        ValueError
+            As for the class, or the last row is not 0 0 0 1.
+        """
+        H = numbers("matrix", matrix, (4, 4))
+        if np.abs(H[3] - [0.0, 0.0, 0.0, 1.0]).max() > 1e-12:
+            raise ValueError(f"matrix: expected a last row of 0 0 0 1, got {H[3]}")
+        return cls(H[:3, :3], H[:3, 3])
+
+    @classmethod
+    def from_quaternion(cls, quaternion: ArrayLike,
+                        translation: ArrayLike = (0.0, 0.0, 0.0)) -> "SE3":
+        """Create from a unit quaternion and a translation.
+
+        Parameters
+        ----------
+        quaternion : (4,) array_like
+            (x y z w). It is normalized; its squared norm may differ from 1 by 1e-6.
+        translation : (3,) array_like
+            [m]
+
+        Raises
+        ------
+        ValueError
+            Wrong shape, a number that is not finite, or a quaternion that is not unit.
+        """
+        q = numbers("quaternion", quaternion, (4,))
+        if not abs(q @ q - 1.0) < lie.UNIT_TOLERANCE:
+            raise ValueError(f"quaternion: expected a unit quaternion (x y z w), got length "
+                             f"{np.linalg.norm(q):.9g}; normalize it")
+        return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()),
+                              flat("translation", translation, (3,))))
+
+    @classmethod
+    def exp(cls, motion: ArrayLike) -> "SE3":
+        """The placement reached from the identity with a constant body-fixed twist for 1 s.
+
+        Parameters
+        ----------
+        motion : Motion or (6,) array_like
+            Twist expressed in the moving frame [m, rad].
+
+        Returns
+        -------
+        SE3
+        """
+        p, q = lie.se3_exp(numbers("motion", motion, (6,)))
+        return cls._of(al.SE3(al.quaternion_rotation(*q.tolist()), tuple(p.tolist())))
+
+    @staticmethod
+    def jexp(motion: ArrayLike) -> Array:
+        """Right Jacobian of ``exp``: exp(m + dm) = exp(m) exp(jexp(m) dm), to first order.
+
+        Bullo and Murray (1995), Proportional derivative (PD) control on the Euclidean group.
+
+        Parameters
+        ----------
+        motion : Motion or (6,) array_like
+
+        Returns
+        -------
+        (6, 6) ndarray
+        """
+        return lie.se3_jexp(numbers("motion", motion, (6,)))
+
+    def log(self) -> Motion:
+        """The inverse of ``exp``, with an angle of at most pi.
+
+        At pi, the sign of the axis is arbitrary.
+
+        Returns
+        -------
+        Motion
+            [m, rad]
+        """
+        return Motion(lie.se3_log(self.translation, self.as_quaternion()))
+
+    def jlog(self) -> Array:
+        """Jacobian of ``log``: log(X exp(dm)) = log(X) + jlog dm, to first order.
+
+        Returns
+        -------
+        (6, 6) ndarray
+            The inverse of ``SE3.jexp(X.log())``.
+        """
+        return lie.se3_jlog(np.asarray(self.log()))
+
+    @property
+    def rotation(self) -> Array:
+        """(3, 3) ndarray, read-only."""
+        return frozen(self._tuple.rotation, (3, 3))
+
+    @property
+    def translation(self) -> Array:
+        """(3,) ndarray, read-only [m]."""
+        return frozen(self._tuple.translation, 3)
+
+    def as_homogeneous(self) -> Array:
+        """(4, 4) ndarray [R p; 0 1], as returned by ``np.asarray``."""
+        H = np.eye(4)
+        H[:3, :3], H[:3, 3] = self.rotation, self.translation
+        return H
+
+    _numbers = as_homogeneous
+
+    def as_quaternion(self) -> Array:
+        """(4,) ndarray: unit quaternion (x y z w) with w >= 0."""
+        return lie.matrix_quaternion(self.rotation)
+
+    def as_rotation(self) -> "Rotation":
+        """The rotation as a scipy.spatial.transform.Rotation."""
+        from scipy.spatial.transform import Rotation
+        return Rotation.from_quat(self.as_quaternion())
+
+    def as_adjoint(self) -> Array:
+        """(6, 6) ndarray [R [p]R; 0 R]: the matrix by which ``act`` transforms a motion."""
+        R, p = self._tuple
+        return blocks(R, al.product(al.skew(p), R), ZERO, R)
+
+    def as_adjoint_wrench(self) -> Array:
+        """(6, 6) ndarray [R 0; [p]R R]: the matrix by which ``act`` transforms a force."""
+        R, p = self._tuple
+        return blocks(R, ZERO, al.product(al.skew(p), R), R)
+
+    def inverse(self) -> "SE3":
+        """The inverse: the placement of the other frame in the placed one."""
+        return self._of(al.inverse(self._tuple))
+
+    @overload
+    def act(self, other: V) -> V: ...
+
+    @overload
+    def act(self, other: ArrayLike) -> Array: ...
+
+    def act(self, other: Value | ArrayLike) -> Value | Array:
+        """Transform from the placed frame to the frame in which it is placed.
+
+        Parameters
+        ----------
+        other : SE3, Motion, Force, Inertia, ArticulatedBodyInertia, TransformDerivative, \
+TransformSecondDerivative or (..., 3) array_like
+            An array contains one point or several [m].
+
+        Returns
+        -------
+        The same class, or (..., 3) ndarray
+        """
+        if isinstance(other, Value):
+            return other._placed(self._tuple)
+        array = np.asarray(other)
+        points = np.moveaxis(numbers("points", array, (*array.shape[:-1], 3)), -1, 0)
+        moved = al.add(al.rotate(self._tuple.rotation, points), self._tuple.translation)
+        return np.stack(moved, -1)
+
+    __mul__ = act
+
+    @overload
+    def act_inverse(self, other: V) -> V: ...
+
+    @overload
+    def act_inverse(self, other: ArrayLike) -> Array: ...
+
+    def act_inverse(self, other: Value | ArrayLike) -> Value | Array:
+        """``X.inverse().act(other)``: from the outer frame to the placed one."""
+        return self.inverse().act(other)
+
+    def _placed(self, X):
+        return self._of(al.compose(X, self._tuple))
+
+    def interpolate(self, other: "SE3", u: float) -> "SE3":
+        """Interpolate to another placement with a constant twist.
+
+        X exp(u log(X^-1 Y)), a screw motion of at most half a turn.
+
+        Parameters
+        ----------
+        other : SE3
+        u : float
+            0: this placement, 1: the other one; other values extrapolate.
+
+        Returns
+        -------
+        SE3
+        """
+        step = self.act_inverse(require("other", other, SE3)).log()
+        return self * SE3.exp(require_finite("u", u) * step)

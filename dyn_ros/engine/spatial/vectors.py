@@ -1,0 +1,196 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Value types for spatial vectors: motions and forces.
+
+Featherstone, Rigid Body Dynamics Algorithms (2008), chapter 2, with linear and angular parts
+exchanged.
+"""
+from typing import Any, ClassVar, TypeVar, overload
+
+import numpy as np
+
+from ..kernel.plain import algebra as al
+from ..kernel.types import Array, ArrayLike
+from .value import ZERO, Value, blocks, flat, frozen, require, scalar
+
+V = TypeVar("V", bound="_Vector")
+
+
+class _Vector(Value):
+    """Six numbers, linear part first."""
+
+    __slots__ = ()
+    _shown = ("linear", "angular")
+    _kind: ClassVar[Any]
+    _add: ClassVar[Any]
+    _scale: ClassVar[Any]
+
+    def __init__(self, vector: ArrayLike, angular: ArrayLike | None = None) -> None:
+        if angular is None:
+            six = flat("vector", vector, (6,))
+            linear, angular = six[:3], six[3:]
+        else:
+            linear, angular = flat("linear", vector, (3,)), flat("angular", angular, (3,))
+        self._set(self._kind(linear, angular))
+
+    @classmethod
+    def zero(cls: type[V]) -> V:
+        """The zero vector."""
+        return cls(np.zeros(6))
+
+    @property
+    def linear(self) -> Array:
+        """(3,) ndarray, read-only."""
+        return frozen(self._tuple.linear, 3)
+
+    @property
+    def angular(self) -> Array:
+        """(3,) ndarray, read-only."""
+        return frozen(self._tuple.angular, 3)
+
+    def _numbers(self) -> Array:
+        return np.array(self._tuple.linear + self._tuple.angular)
+
+    def __add__(self: V, other: V) -> V:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._of(self._add(self._tuple, other._tuple))
+
+    def __sub__(self: V, other: V) -> V:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self + -other
+
+    def __neg__(self: V) -> V:
+        return -1.0 * self
+
+    def __mul__(self: V, factor: float) -> V:
+        number = scalar(factor)
+        if number is None:
+            return NotImplemented
+        return self._of(self._scale(number, self._tuple))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self: V, divisor: float) -> V:
+        number = scalar(divisor)
+        if number is None:
+            return NotImplemented
+        return self * (1.0 / number)
+
+
+class Motion(_Vector):
+    """A spatial velocity (twist), acceleration or small displacement.
+
+    Parameters
+    ----------
+    vector : (6,) array_like
+        Linear part [m/s], the velocity of the body-fixed point at the frame's origin, then
+        angular part [rad/s]; or only the linear part, (3,).
+    angular : (3,) array_like, optional
+        Angular part, if ``vector`` has three numbers.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, or a number that is not finite.
+
+    Notes
+    -----
+    ``a + b``, ``a - b``, ``-a``, ``2 * a`` and ``a / 2`` are Motions; ``np.asarray(a)`` returns
+    the six numbers. Accelerations are spatial; the classical acceleration of the origin has the
+    additional term w x v.
+
+    Examples
+    --------
+    >>> twist = dyn_ros.Motion([1.0, 0.0, 0.0], [0.0, 0.0, 2.0])
+    >>> np.allclose(twist.cross(twist), 0.0)
+    True
+    >>> np.allclose(dyn_ros.SE3(np.eye(3), [0.0, 1.0, 0.0]) * twist, [3.0, 0.0, 0.0, 0.0, 0.0, 2.0])
+    True
+    """
+
+    __slots__ = ()
+    _kind = al.Motion
+    _add, _scale = staticmethod(al.motion_add), staticmethod(al.motion_scale)
+
+    @overload
+    def cross(self, other: "Motion") -> "Motion": ...
+
+    @overload
+    def cross(self, other: "Force") -> "Force": ...
+
+    def cross(self, other: "Motion | Force") -> "Motion | Force":
+        """v x m for a Motion, or v x* f for a Force; Featherstone (2008), section 2.9.
+
+        This is the rate of change of a vector that is constant in a frame with velocity v.
+
+        Parameters
+        ----------
+        other : Motion or Force
+            Expressed in the same frame.
+
+        Returns
+        -------
+        Motion or Force
+            The class of ``other``.
+        """
+        if isinstance(other, Motion):
+            return Motion._of(al.motion_cross(self._tuple, other._tuple))
+        return Force._of(al.force_cross(self._tuple, require("other", other, Force)._tuple))
+
+    def dot(self, force: "Force") -> float:
+        """Power [W] of a Force at this velocity, both expressed in the same frame."""
+        return al.power(require("force", force, Force)._tuple, self._tuple)
+
+    def as_cross(self) -> Array:
+        """(6, 6) ndarray: ``m.as_cross() @ n`` is m x n."""
+        v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
+        return blocks(w, v, ZERO, w)
+
+    def as_cross_force(self) -> Array:
+        """(6, 6) ndarray: ``m.as_cross_force() @ f`` is m x* f."""
+        v, w = al.skew(self._tuple.linear), al.skew(self._tuple.angular)
+        return blocks(w, ZERO, v, w)
+
+    def _placed(self, X):
+        return Motion._of(al.motion_to_parent(X, self._tuple))
+
+
+class Force(_Vector):
+    """A spatial force (wrench) or momentum.
+
+    Parameters
+    ----------
+    vector : (6,) array_like
+        Force [N], then moment about the frame's origin [N m]; or only the force, (3,).
+    angular : (3,) array_like, optional
+        Moment, if ``vector`` has three numbers.
+
+    Raises
+    ------
+    ValueError
+        Wrong shape, or a number that is not finite.
+
+    Notes
+    -----
+    ``f + g``, ``f - g``, ``-f``, ``2 * f`` and ``f / 2`` are Forces; ``np.asarray(f)`` returns
+    the six numbers.
+
+    Examples
+    --------
+    >>> force = dyn_ros.Force([0.0, 0.0, 10.0], [0.0, 0.0, 0.0])
+    >>> force.dot(dyn_ros.Motion([0.0, 0.0, 0.5, 0.0, 0.0, 0.0]))               # W
+    5.0
+    """
+
+    __slots__ = ()
+    _kind = al.Force
+    _add, _scale = staticmethod(al.force_add), staticmethod(al.force_scale)
+
+    def dot(self, motion: Motion) -> float:
+        """Power [W] of this force at a velocity, both expressed in the same frame."""
+        return al.power(self._tuple, require("motion", motion, Motion)._tuple)
+
+    def _placed(self, X):
+        return Force._of(al.to_parent(X, self._tuple))

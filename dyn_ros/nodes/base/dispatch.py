@@ -1,0 +1,290 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""From a robot state to published messages: outputs, and what they declare that they read."""
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from rclpy.qos_overriding_options import QoSOverridingOptions
+
+import dyn_ros
+from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
+
+from ...states.rate_limiter import RateLimiter
+from ..cdr import Template
+from ..state import State
+
+if TYPE_CHECKING:
+    from .robot import RobotContext
+    from .robot_node import RobotNode
+
+RECOUNT = 0.005     # time after which subscribers are counted again [s]
+STATE_READS = frozenset({"effort", "acceleration"})
+"""What an output reads from the `State` in addition to q and v: collected only if it is read."""
+
+
+class Terms:
+    """The terms of the equations of motion that an output declares, for the current state.
+
+    An attribute is an array of `Data`, a result of `dyn_ros.all_terms`; terms that depend on the
+    velocity are those of a robot at rest if `State.v` is None.
+
+    Parameters
+    ----------
+    data : dyn_ros.Data
+    names : iterable of str
+        The declared terms.
+
+    Raises
+    ------
+    AttributeError
+        Another attribute is read; names it, and the declared ones.
+    """
+
+    def __init__(self, data: dyn_ros.Data, names: Iterable[str]) -> None:
+        self._data, self._names = data, frozenset(names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._names:
+            value = getattr(self._data, name)
+            setattr(self, name, value)      # an array that stays: found here from now on
+            return value
+        raise AttributeError(
+            f"the term {name!r} is not declared: add it to the `reads` of the output, which "
+            f"declares {', '.join(sorted(self._names)) or 'none'}")
+
+
+Compute: TypeAlias = Callable[[State, Terms], Any]
+"""Computes the message, or None if an input is missing; the message may be used again."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A topic that a node publishes for each state.
+
+    Parameters
+    ----------
+    topic : str
+    type : type
+        Of the message.
+    make : callable(robot)
+        Returns a function `(state, terms) -> message` for a `RobotContext`. It returns a message
+        or a `Template`, or None if an input is missing.
+    reads : tuple of str, or callable() -> tuple of str or None
+        The results of `dyn_ros.all_terms` that the function reads from `terms`, and those of
+        `STATE_READS` that it reads from `state`. A callable is called for each state; None skips
+        the state.
+    stamped : bool
+        Whether the message has a header, which gets the stamp of the state.
+    clear : callable(), optional
+        Returns the message that removes from displays what the node has shown; it is published
+        when the node stops.
+    has_rate : bool
+        Whether `reads` limits its rate: `max_rate` of the node then does not. Both together would
+        have each node choose other states.
+    """
+
+    topic: str
+    type: type
+    make: Callable[[RobotContext], Compute]
+    reads: tuple[str, ...] | Callable[[], Iterable[str] | None] = ()
+    stamped: bool = True
+    clear: Callable[[], Any] | None = None
+    has_rate: bool = False
+
+    def __post_init__(self) -> None:
+        known = {*AllTerms._fields, *STATE_READS}
+        unknown = [] if callable(self.reads) else sorted(set(self.reads) - known)
+        if unknown:
+            raise ValueError(f"reads: unknown {', '.join(map(repr, unknown))}; available: "
+                             + ", ".join(sorted(known)))
+
+
+@dataclass(eq=False)
+class _Live:
+    """An output while its node is configured."""
+
+    output: Output
+    publisher: Any
+    compute: Compute | None = None          # for the current robot
+    terms: dict[frozenset[str], Terms] = field(default_factory=dict)
+    always: _Due | None = None              # what `due` returns if it is constant
+
+    def __post_init__(self) -> None:
+        if not callable(self.output.reads):
+            self.always = _Due(self, frozenset(self.output.reads))
+
+    def due(self) -> _Due | None:
+        """This output with what it reads for a state; None to skip the state."""
+        if self.always is not None or not callable(self.output.reads):
+            return self.always
+        names = self.output.reads()
+        return None if names is None else _Due(self, frozenset(names))
+
+    def publish(self, robot: RobotContext, state: State, reads: frozenset[str]) -> bool:
+        """Compute and publish; return whether there was a message."""
+        assert self.compute is not None
+        terms = self.terms.get(reads)
+        if terms is None:
+            terms = self.terms[reads] = Terms(robot.data, reads - STATE_READS)
+        message = self.compute(state, terms)
+        if message is None:
+            return False
+        if isinstance(message, Template):
+            if self.output.stamped:
+                message.set_stamp(state.stamp)
+            # by the handle, which skips checks that take a fifth of the time: the node is active
+            self.publisher.handle.publish_raw(message.to_bytes())
+            return True
+        if self.output.stamped:
+            stamp = message.header.stamp
+            stamp.sec, stamp.nanosec = divmod(state.stamp, 1_000_000_000)
+        self.publisher.publish(message)
+        return True
+
+
+class _Due(NamedTuple):
+    """An output to publish for a state."""
+
+    live: _Live
+    reads: frozenset[str]
+
+
+class Dispatch:
+    """The outputs of a node.
+
+    Parameters
+    ----------
+    node : RobotNode
+    outputs : sequence of Output
+    """
+
+    def __init__(self, node: RobotNode, outputs: Sequence[Output]) -> None:
+        self._node, self._outputs = node, outputs
+        self._live: list[_Live] = []
+        self._subscribed: list[_Live] = []      # those that had subscribers when last counted
+        self._watched: frozenset[str] = frozenset()     # their topics
+        self._counted = -math.inf               # the time of that [s]
+        self.limit(0.0)
+
+    def limit(self, rate: float) -> None:
+        """Publish at most this often [Hz]; 0: every state."""
+        self._limiter = RateLimiter(rate)
+
+    def open(self) -> None:
+        """Create the publishers."""
+        self._live = [
+            _Live(output, self._node.create_lifecycle_publisher(
+                output.type, output.topic, 10,
+                qos_overriding_options=QoSOverridingOptions.with_default_policies()))
+            for output in self._outputs]
+
+    def close(self) -> None:
+        """Destroy the publishers."""
+        for live in self._live:
+            self._node.destroy_lifecycle_publisher(live.publisher)
+        self._live, self._subscribed, self._counted = [], [], -math.inf
+        self._watched = frozenset()
+
+    def clear(self) -> None:
+        """Remove from displays what the outputs have shown."""
+        for live in self._live:
+            if live.output.clear:
+                live.publisher.publish(live.output.clear())
+
+    def make(self, robot: RobotContext) -> list[Compute]:
+        """Return the functions that compute the messages for a robot, for `use`."""
+        return [output.make(robot) for output in self._outputs]
+
+    def use(self, computes: Sequence[Compute] | None) -> None:
+        """Use these functions from now on; None if there is no robot."""
+        self._counted = -math.inf
+        for k, live in enumerate(self._live):
+            live.compute = computes[k] if computes else None
+            live.terms = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the publishers exist."""
+        return bool(self._live)
+
+    def subscribed(self) -> list[str]:
+        """Return the topics that have subscribers."""
+        return [live.output.topic for live in self._live
+                if live.publisher.get_subscription_count()]
+
+    def watched(self, now: float) -> frozenset[str]:
+        """Return the topics that have subscribers at a time [s], as `due` counts them."""
+        self._count(now)
+        return self._watched
+
+    def _count(self, now: float) -> None:
+        if not 0.0 <= now - self._counted < RECOUNT:
+            self._counted = now
+            # by the handle, which takes a quarter of the time: nothing else destroys it meanwhile
+            self._subscribed = [
+                live for live in self._live
+                if live.compute and live.publisher.handle.get_subscription_count()]
+            self._watched = frozenset(live.output.topic for live in self._subscribed)
+
+    def passes(self, now: float) -> bool:
+        """Whether `max_rate` lets a state pass that is received at a time [s]; counts the state."""
+        self._node.report.count.states += 1
+        return self._node.active and self._limiter.due(now)
+
+    def due(self, now: float, passes: bool) -> list[_Due]:
+        """Return the outputs that have subscribers at a time [s], with what they read.
+
+        Only those that have a rate of their own, unless the state passes.
+        """
+        if not self._node.active:
+            return []
+        self._count(now)
+        return [due for live in self._subscribed if (passes or live.output.has_rate)
+                and (due := live.due()) is not None]
+
+    def publish(self, robot: RobotContext, state: State, due: Sequence[_Due]) -> None:
+        """Publish outputs for a state, and count them."""
+        started, count = time.perf_counter(), self._node.report.count
+        for live, reads in due:
+            count.published += live.publish(robot, state, reads)
+        took = time.perf_counter() - started
+        count.took += took
+        count.longest = max(count.longest, took)
+
+
+@functools.lru_cache(maxsize=1024)
+def _split(reads: tuple[frozenset[str], ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return what outputs read from the state, and which terms they read, sorted."""
+    every: frozenset[str] = frozenset().union(*reads)
+    return every & STATE_READS, tuple(sorted(every - STATE_READS))
+
+
+def process_state(nodes: Sequence[RobotNode], robot: RobotContext, received: float) -> None:
+    """Publish the outputs of nodes in one process for the latest state of their robot.
+
+    The first node owns the robot; the others publish only if it does. Nodes that follow every
+    state get it first, also if nothing is due. All terms that the outputs read are computed in one
+    pass over the kinematics.
+    """
+    source = nodes[0]
+    passes = source.dispatch.passes(received)
+    due = [(node, outputs) for node in nodes if source.active and (
+        outputs := node.dispatch.due(
+            received, passes and (node is source or node.dispatch.passes(received))))]
+    of_state, names = _split(tuple([each.reads for _, outputs in due for each in outputs]))
+    following = [(node, reads) for node in nodes if source.active and node.active
+                 and (reads := node.follows(received)) is not None]
+    if following:
+        of_state = of_state.union(*[reads for _, reads in following])
+    state = robot.begin_state(received, of_state)
+    for node, _ in following:
+        node.guard("state", node.on_state, robot, state)
+    robot.compute(state, names)
+    for node, outputs in due:
+        node.guard("publish", node.dispatch.publish, robot, state, outputs)

@@ -1,0 +1,183 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Common parts of the launch files: their arguments, and the nodes that they start."""
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
+from launch.substitutions import Command, LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterFile, ParameterValue
+from launch_ros.substitutions import FindPackageShare
+
+from launch import LaunchDescription
+
+from ...engine.model.urdf import read_description
+
+Argument: TypeAlias = "tuple[str, Any, str]"        # name, default, description
+
+
+def launch_description(executable: str, config: str, name: str | None = None) -> LaunchDescription:
+    """Declare the arguments, then start an executable of this package.
+
+    Parameters
+    ----------
+    executable : str
+    config : str
+        File in `config/` with its parameters.
+    name : str, optional
+        Default name of the node; if omitted, the launch file has no argument `name`.
+
+    Returns
+    -------
+    launch.LaunchDescription
+    """
+    return LaunchDescription([*_declared(_arguments(config, name)),
+                              OpaqueFunction(function=_node, args=[executable, name])])
+
+
+def view_description() -> LaunchDescription:
+    """Declare the arguments, then start RViz, the frame publishers and all nodes.
+
+    Returns
+    -------
+    launch.LaunchDescription
+    """
+    return LaunchDescription([*_declared((*_arguments("dyn_ros.yaml", None), *_view_arguments())),
+                              OpaqueFunction(function=_view)])
+
+
+def viewer_description() -> LaunchDescription:
+    """Declare the arguments, then start all nodes and the browser view.
+
+    Returns
+    -------
+    launch.LaunchDescription
+    """
+    return LaunchDescription([
+        *_declared((*_arguments("dyn_ros.yaml", None), *_viewer_arguments())),
+        OpaqueFunction(function=_viewer)])
+
+
+def _declared(arguments: Iterable[Argument]) -> list[DeclareLaunchArgument]:
+    return [DeclareLaunchArgument(name, default_value=default, description=description)
+            for name, default, description in arguments]
+
+
+def _config(file: str) -> PathJoinSubstitution:
+    return PathJoinSubstitution([FindPackageShare("dyn_ros"), "config", file])
+
+
+def _arguments(config: str, name: str | None) -> Sequence[Argument]:
+    return (
+        *([("name", name, "Name of the node.")] if name else []),
+        ("namespace", "", "Namespace of the node and its topics."),
+        ("params_file", _config(config),
+         f"YAML file with parameters; config/{config} describes all of them."),
+        ("robot_description_file", "",
+         "Path of the robot's URDF, or of a xacro file (name ending in .xacro; requires xacro). "
+         "Empty: use the topic robot_description or the parameters."),
+        ("use_sim_time", "false", "Use the time of the topic /clock."),
+        ("autostart", "true",
+         "Configure and activate at startup; false: wait for a lifecycle manager."),
+        ("log_level", "info", "debug, info, warn, error or fatal."),
+        ("respawn", "false", "Restart the node when it exits."),
+    )
+
+
+def _view_arguments() -> Sequence[Argument]:
+    return (
+        ("rviz_config", _config("dyn_ros.rviz"), "Configuration file of RViz."),
+        ("fixed_frame", "", "Fixed frame of RViz. Empty: the one in rviz_config."),
+        ("nodes", "true", "Start the nodes of this package; false: they are already running."),
+        ("gui", "false", "Start joint_state_publisher_gui, with sliders that move the robot."),
+    )
+
+
+def _viewer_arguments() -> Sequence[Argument]:
+    return (
+        ("nodes", "true", "Start the nodes of this package; false: they are already running."),
+        ("host", "127.0.0.1", "Address to serve the page on; 127.0.0.1: this machine only."),
+        ("port", "8080", "First port to try for the page."),
+    )
+
+
+def _value(context: Any, argument: str) -> str:
+    return LaunchConfiguration(argument).perform(context)
+
+
+def _is_on(context: Any, argument: str) -> bool:
+    return _value(context, argument).lower() in ("true", "1")
+
+
+def _flag(argument: str) -> ParameterValue:
+    return ParameterValue(LaunchConfiguration(argument), value_type=bool)
+
+
+def _node(context: Any, executable: str, name: str | None) -> list[Any]:
+    """Return the node for the values of the arguments."""
+    parameters: dict[str, Any] = {
+        "use_sim_time": _flag("use_sim_time"), "autostart": _flag("autostart")}
+    path = _value(context, "robot_description_file")
+    if path.endswith(".xacro"):
+        parameters["robot_description"] = _robot_description(path)
+    elif path:
+        parameters["robot_description_file"] = path
+    if executable == "viewer_node":
+        parameters.update(host=LaunchConfiguration("host"),
+                          port=ParameterValue(LaunchConfiguration("port"), value_type=int))
+    return [Node(
+        package="dyn_ros",
+        executable=executable,
+        name=_value(context, "name") if name else None,
+        namespace=_value(context, "namespace"),
+        parameters=[ParameterFile(_value(context, "params_file"), allow_substs=True), parameters],
+        arguments=["--ros-args", "--log-level", _value(context, "log_level")],
+        respawn=_is_on(context, "respawn"),
+        respawn_delay=1.0,
+        output="screen",
+    )]
+
+
+def _robot_description(path: str) -> ParameterValue:
+    if path.endswith(".xacro"):
+        return ParameterValue(Command(["xacro ", shlex.quote(path)]), value_type=str)
+    return ParameterValue(read_description(path), value_type=str)
+
+
+def _viewer(context: Any) -> list[Any]:
+    """Return the viewer and the requested nodes for the values of the arguments."""
+    nodes = _node(context, "dyn_ros_node", None) if _is_on(context, "nodes") else []
+    return [*nodes, *_node(context, "viewer_node", None)]
+
+
+def _view(context: Any) -> list[Any]:
+    """Return RViz, whose exit ends the launch, and the requested nodes."""
+    def node(package: str, arguments: Sequence[str] = (), on_exit: Any = None,
+             **parameters: Any) -> Node:
+        return Node(
+            package=package,
+            executable=package,
+            namespace=_value(context, "namespace"),
+            parameters=[{"use_sim_time": _flag("use_sim_time"), **parameters}],
+            arguments=arguments,
+            remappings=[("/tf", "tf"), ("/tf_static", "tf_static")],
+            output="screen",
+            on_exit=on_exit)
+
+    path, fixed_frame = (
+        _value(context, each) for each in ("robot_description_file", "fixed_frame"))
+    nodes = []
+    if path:
+        nodes.append(node("robot_state_publisher", robot_description=_robot_description(path)))
+    if _is_on(context, "gui"):
+        nodes.append(node("joint_state_publisher_gui"))
+    if _is_on(context, "nodes"):
+        nodes += _node(context, "dyn_ros_node", None)
+    arguments = ["-d", _value(context, "rviz_config")]
+    if fixed_frame:
+        arguments += ["-f", fixed_frame]
+    return [*nodes, node("rviz2", arguments, on_exit=Shutdown())]

@@ -1,0 +1,264 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The base of all nodes: lifecycle, parameters, the robot's topics, reports."""
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from typing import Any, ClassVar
+
+from nav_msgs.msg import Odometry
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from ..cdr import JointStateFields, JointStateReader
+from ..messages import conversions
+from . import description
+from .description import Description, parameter_description
+from .diagnostics import THROTTLE, Report
+from .parameters import Parameters, Spec
+
+SPECS = (
+    Spec("autostart", True, "Configure and activate at start; false: wait for a lifecycle manager.",
+         read_only=True),
+    *description.SPECS,
+)
+
+
+class BaseNode(LifecycleNode):
+    """A lifecycle node that subscribes to a robot's description, joint states and odometry.
+
+    A subclass implements `open`, `close`, `use_description`, `on_joint_states`, `on_odometry` and
+    `diagnose`; it extends `accept_parameters` and `parameters_changed`.
+
+    Parameters
+    ----------
+    name : str
+    specs : sequence of Spec
+        The parameters of the node; their values are in `self.parameters.values`.
+    listens : bool
+        Whether this node subscribes to the robot's topics itself.
+    """
+
+    specs: ClassVar[tuple[Spec, ...]] = ()
+    most_states: ClassVar[int] = 100    # joint states and odometry that wait; older ones are lost
+
+    def __init__(self, name: str, specs: Sequence[Spec], listens: bool = True,
+                 **kwargs: Any) -> None:
+        super().__init__(name, **kwargs)
+        change_state = self._service_change_state
+        change_state.callback = self._answer_invalid_transition(change_state.callback)
+        self.members: list[BaseNode] = []       # other nodes that live in the process of this one
+        self._listens = listens
+        self._running = self._is_open = False
+        self._subscriptions_of_topic: dict[str, Any] = {}
+        self._joint_state_reader = JointStateReader()
+        self.report = Report(self)
+        self.description = Description(self.use_description, self._reject_description)
+        self.parameters = Parameters(
+            self, specs, self.accept_parameters, self.parameters_changed)
+        self.create_timer(
+            1.0, lambda: self.diagnose(), clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    @classmethod
+    def all_specs(cls) -> list[Spec]:
+        """Return all parameters of a node of this class."""
+        return [*SPECS, *cls.specs]
+
+    @property
+    def active(self) -> bool:
+        """Whether the node publishes and answers service requests."""
+        return self._running
+
+    @property
+    def state_label(self) -> str:
+        """The state of the lifecycle, such as "active"."""
+        return self._state_machine.current_state[1]
+
+    # What a subclass implements
+
+    def open(self) -> None:
+        """Create what the node provides while it is configured."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Remove what `open` created."""
+        raise NotImplementedError
+
+    def use_description(self, text: str) -> None:
+        """Replace the robot; raises an exception if the description is invalid."""
+        raise NotImplementedError
+
+    def on_joint_states(self, fields: JointStateFields) -> None:
+        """Process joint states; raises `Rejected` if they cannot be used."""
+        raise NotImplementedError
+
+    def on_odometry(self, message: Odometry) -> None:
+        """Process the pose and twist of the base; raises `Rejected` if they cannot be used."""
+        raise NotImplementedError
+
+    def diagnose(self, busy: str = "") -> None:
+        """Publish diagnostics; `busy` describes what the node does at the moment."""
+        raise NotImplementedError
+
+    def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        """Raise a ValueError, whose text is the reason, to reject a change of parameters."""
+
+    def parameters_changed(self, changed: Set[str]) -> None:
+        """Apply changed parameters."""
+
+    # Lifecycle
+
+    def _answer_invalid_transition(
+            self, change: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Wrap the callback of ~/change_state to answer requests that rclpy leaves unanswered."""
+        def call(request: Any, response: Any) -> Any:
+            try:
+                return change(request, response)
+            except Exception as error:
+                if "Transition is not registered" not in str(error):
+                    raise
+                self.reject("change_state", "there is no such transition from the current state; "
+                            "`ros2 lifecycle list` with the node's name lists the available ones")
+                return response
+        return call
+
+    def start(self) -> None:
+        """Configure and activate this node and its members, each according to its autostart.
+
+        Raises
+        ------
+        ValueError
+            The file in the parameter robot_description_file cannot be read.
+        """
+        if self.parameters.values["autostart"]:
+            if self._listens and not self.parameters.faults:
+                parameter_description(self.parameters.values)
+            if self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+                self.trigger_activate()
+        for node in self.members:
+            node.start()
+
+    def end(self) -> None:
+        """Release what outlives the node; called once before the process ends."""
+
+    def on_configure(self, state: Any) -> TransitionCallbackReturn:
+        """Create topics and services; load the robot that the parameters specify."""
+        try:
+            if self.parameters.faults:
+                raise ValueError("; ".join(self.parameters.faults.values()))
+            text = parameter_description(self.parameters.values) if self._listens else ""
+            self.open()
+            self._is_open = True
+            if self._listens:
+                self._listen()
+                if text:
+                    self.description.take(text, "parameter robot_description")
+        except Exception as error:
+            self._close()
+            self.fail("configure", error)
+            return TransitionCallbackReturn.FAILURE
+        return super().on_configure(state)
+
+    def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        self._running = True
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
+        self._stop()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
+        self._close()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
+        self._close()
+        return super().on_shutdown(state)
+
+    def on_error(self, state: Any) -> TransitionCallbackReturn:
+        self._close()
+        return super().on_error(state)
+
+    def stopped(self) -> None:
+        """Called when the node stops publishing."""
+
+    def _stop(self) -> None:
+        if self._running:
+            self._running = False
+            self.stopped()
+
+    def _close(self) -> None:
+        self._stop()
+        self._is_open = False
+        self.close()
+        for topic in list(self._subscriptions_of_topic):
+            self.unsubscribe(topic)
+        self.description.forget()
+
+    # Topics
+
+    def subscribe(self, kind: type, topic: str, callback: Callable[[Any], object],
+                  qos: QoSProfile, raw: bool = False) -> None:
+        """Subscribe until `unsubscribe` or cleanup; exceptions in the callback are reported."""
+        self._subscriptions_of_topic[topic] = self.create_subscription(
+            kind, topic, partial(self.guard, topic, callback), qos, raw=raw,
+            qos_overriding_options=QoSOverridingOptions.with_default_policies())
+
+    def unsubscribe(self, topic: str) -> None:
+        """Undo `subscribe`."""
+        self.destroy_subscription(self._subscriptions_of_topic.pop(topic))
+
+    def _listen(self) -> None:
+        self.subscribe(String, "robot_description", self._on_robot_description, description.QOS)
+        newest = QoSProfile(depth=self.most_states, reliability=ReliabilityPolicy.BEST_EFFORT)
+        self.subscribe(JointState, "joint_states", self._on_joint_states, newest, raw=True)
+        self.subscribe(Odometry, "odom", self.on_odometry, newest)
+
+    def _on_robot_description(self, message: String) -> None:
+        self.description.take(message.data, "topic robot_description")
+
+    def _on_joint_states(self, data: bytes) -> None:
+        self.report.count.messages += 1
+        self.on_joint_states(self._joint_state_reader.read(data))
+
+    def _reject_description(self, source: str, why: str) -> None:
+        self.reject(source, why, throttle=0.0)
+
+    def stamp(self, message: Any) -> int:
+        """Return the stamp of a message [ns]; now if it has none."""
+        return (conversions.nanoseconds(message.header.stamp)
+                or self.get_clock().now().nanoseconds)
+
+    def now(self) -> float:
+        """Return the time [s] by which inputs age; simulation time if the node uses it."""
+        clock: Any = self.get_clock()
+        if clock.ros_time_is_active:
+            return 1e-9 * clock.now().nanoseconds
+        return time.monotonic()
+
+    # Reports
+
+    def guard(self, what: str, call: Callable[..., object], *given: Any) -> None:
+        """Call a function; report exceptions, so that they do not end the node."""
+        try:
+            call(*given)
+        except ValueError as error:
+            self.reject(what, error)
+        except Exception as error:
+            if self.context.ok():       # otherwise a signal has shut the context down
+                self.fail(what, f"{error}\n{traceback.format_exc()}")
+
+    def reject(self, what: str, why: object, throttle: float = THROTTLE) -> None:
+        """Count rejected input, log it (throttled) and keep the reason for the diagnostics."""
+        self.report.rejection(what, "rejected", why, throttle)
+
+    def fail(self, what: str, why: object) -> None:
+        """Report an operation that failed, as `reject` reports input."""
+        self.report.rejection(what, "failed", why)

@@ -1,0 +1,281 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot description prepared for a node: model, data, output rows, state. Independent of ROS."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+import dyn_ros
+from dyn_ros import Data, Model
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.bodies import Body
+
+from ..state import Rejected, State, StateCollector, abbreviated
+
+Result = TypeVar("Result")
+
+
+class SettingError(ValueError):
+    """A parameter that does not fit the robot."""
+
+    def __init__(self, parameter: str, text: object) -> None:
+        super().__init__(f"{parameter}: {text}")
+        self.parameter = parameter
+
+
+class UnknownPosition(SettingError):
+    """A joint is to be locked where it stands, which is not known yet."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__("locked_joints", "unknown position of " + abbreviated(names)
+                         + ": publish it on joint_states, or specify name=position")
+        self.names = names
+
+
+class RobotContext:
+    """Everything derived from one robot description; each description has its own context.
+
+    Parameters
+    ----------
+    description : str
+        URDF text.
+    values : dict
+        The node's parameters by name (see `base.SPECS`).
+    notify : callable(str), optional
+        Called when the collected state is discarded.
+    payloads : dict, optional
+        By name, the arguments of `Model.set_payload`. Updated by `set_payload` and
+        `clear_payload`, and passed to the context of the next description.
+    positions : dict, optional
+        The positions of joints by name, for joints that are locked where they stand.
+
+    Attributes
+    ----------
+    model, data : dyn_ros.Model, dyn_ros.Data
+    state : StateCollector
+        The state from messages.
+    root_link, frame_id : str
+        The description's root link; the frame_id of outputs.
+    moving_base : bool
+        Whether the root link moves in the world.
+    world_frame : str
+        frame_id of quantities expressed in the world; for a fixed base, `frame_id`.
+    odometry_frame : str
+        frame_id of the latest odometry, in which the base's pose is expressed; initially empty.
+    names, rows : list of str, index
+        The rows of v (and of torques) to publish: `vector[rows]` selects them, in this order.
+    position_names, position_rows : list of str, index
+        The same for q.
+    block : index
+        The rows and columns of a matrix (nv, nv) to publish: `matrix[block]`.
+    received : float
+        When the latest complete state was received, by time.perf_counter.
+    standing : dict
+        The positions, by name, of the joints that are locked where they stand.
+    includes_friction : bool
+        Whether efforts include damping and friction.
+    payload_changes : int
+        How often payloads have been set or cleared.
+    left_out : list of str
+        For each payload that is not applied to this robot, the reason. The payload is kept for a
+        robot that has its frame.
+
+    Raises
+    ------
+    dyn_ros.UrdfError
+        The description cannot be used.
+    SettingError
+        A parameter does not fit the robot. `UnknownPosition` if it does once positions are known.
+    """
+
+    def __init__(self, description: str, values: Mapping[str, Any],
+                 notify: Callable[[str], None] | None = None,
+                 payloads: dict[str, tuple] | None = None,
+                 positions: Mapping[str, float] | None = None) -> None:
+        root_joint = values["root_joint"]
+        self.description = description
+        self.model = Model.from_urdf(
+            description,
+            root_joint=None if root_joint == "fixed" else root_joint,
+            gravity=values["gravity"],
+            mimic=values["mimic"],
+            strict=values["strict"])
+        self.standing: dict[str, float] = {}
+        self._lock(values["locked_joints"], positions or {})
+        self.includes_friction: bool = values["include_friction"]
+        self._select(values["joints"])
+        self._set_armature(values["armature"])
+        self.data = Data(self.model)
+        base: tuple[Any, Any] | None = None
+        if values["base_source"] == "parameter":
+            base = (values["base_pose"], values["base_twist"])
+        try:
+            self.state = StateCollector(self.model, values["staleness"], base, notify)
+        except Rejected as error:
+            raise SettingError("base_pose, base_twist", error) from None
+        frames = self.model.tree.frames
+        self.root_link = next(frame.name for frame in frames if frame.kind == "body")
+        self.frame_id = values["frame_id"] or self.root_link
+        self.moving_base = root_joint != "fixed"
+        self.odometry_frame = ""
+        self._world_frame = values["world_frame"]
+        self.received = -math.inf
+        self._state: State | None = None        # that `_computed` belongs to
+        self._computed: dict[str, Any] = {}
+        self._base: Body | None = None          # None after a change of payloads
+        self.payloads = {} if payloads is None else payloads
+        self.payload_changes = 0
+        self.left_out: list[str] = []
+        for name, body in self.payloads.items():
+            try:
+                self.model.set_payload(name, *body)
+            except ValueError as error:
+                self.left_out.append(f"payload {name!r} is not applied: {error}")
+
+    def begin_state(self, received: float, reads: Iterable[str]) -> State:
+        """Return the complete state that was received at a time [s].
+
+        What it contains in addition to positions and velocities is collected from now on: `reads`
+        are names of `StateCollector.collect`.
+        """
+        self.received = received
+        self.state.collect(reads)
+        return self.state.latest()
+
+    def compute(self, state: State, names: Sequence[str]) -> None:
+        """Compute these results of `dyn_ros.all_terms` in `data`, in one pass over the kinematics.
+
+        Terms that depend on the velocity are those of a robot at rest if a velocity is unknown.
+        """
+        if names:
+            dyn_ros.all_terms(self.model, self.data, state.q, state.v, only=names)
+
+    def once(self, state: State, name: str, compute: Callable[[], Result]) -> Result:
+        """Return `compute()`, computed once for each state and name."""
+        if self._state is not state:
+            self._state, self._computed = state, {}
+        if name not in self._computed:
+            self._computed[name] = compute()
+        return self._computed[name]
+
+    def set_payload(self, name: str, *body: Any) -> None:
+        """Call `Model.set_payload`, and keep the payload for later descriptions."""
+        self.model.set_payload(name, *body)
+        self.payloads[name] = body
+        self._payloads_changed()
+
+    def clear_payload(self, name: str | None = None) -> None:
+        """Call `Model.clear_payload`; also removes a payload that was not applied."""
+        if name is not None and name not in self.payloads:
+            raise Rejected(f"no payload named {name!r:.80}; available: "
+                           + (abbreviated(list(self.payloads)) or "none"))
+        for each in list(self.payloads) if name is None else [name]:
+            del self.payloads[each]
+            if each in self.model.payloads:
+                self.model.clear_payload(each)
+        self._payloads_changed()
+
+    def _payloads_changed(self) -> None:
+        self.payload_changes += 1
+        self._base = None
+
+    @property
+    def base(self) -> Body:
+        """The fixed base link and its payloads, expressed in the root frame."""
+        if self._base is None:
+            self._base = Body.of(self.model.base_inertia)
+        return self._base
+
+    @property
+    def world_frame(self) -> str:
+        if not self.moving_base:
+            return self.frame_id
+        return self._world_frame or self.odometry_frame or "world"
+
+    def friction(self, v: Array) -> Array:
+        """Return the friction torques that efforts include, (nv,) or (B, nv)."""
+        return dyn_ros.joint_friction(self.model, v) if self.includes_friction else np.zeros_like(v)
+
+    def _lock(self, entries: Sequence[str], positions: Mapping[str, float]) -> None:
+        """Lock joints, each given as name=position, or as name: where it stands."""
+        lock: dict[str, float] = {}
+        for entry in entries:
+            name, specified, number = (part.strip() for part in entry.partition("="))
+            if name not in self.model.joint_names:
+                raise SettingError("locked_joints", f"there is no joint {name!r:.80}; available: "
+                                   + ", ".join(self.model.joint_names))
+            if name in lock:
+                raise SettingError("locked_joints", f"duplicate name {name!r:.80}")
+            joint = self.model.tree.joints[self.model.joint_index(name)]
+            if joint.mimic is not None:
+                master = self.model.joint_names[joint.mimic.joint]
+                raise SettingError("locked_joints", f"{name} follows {master}; lock {master}")
+            if joint.kind in ("floating", "planar"):
+                raise SettingError("locked_joints", f"{name} is {joint.kind} and has several "
+                                   "coordinates; set root_joint to fixed instead")
+            lock[name] = math.nan
+            if specified:
+                lock[name] = _position(name, number)
+            elif name in positions:
+                lock[name] = self.standing[name] = positions[name]
+        unknown = [name for name, position in lock.items() if math.isnan(position)]
+        if unknown:
+            raise UnknownPosition(unknown)
+        if lock:
+            try:
+                self.model = self.model.reduced(lock)
+            except ValueError as error:
+                raise SettingError("locked_joints", error) from None
+
+    def _select(self, joints: Sequence[str]) -> None:
+        model = self.model
+        own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
+        for name in joints:
+            if name in own:
+                continue
+            if name in model.joint_names:
+                raise SettingError("joints", f"'{name}' is a mimic joint, without its own row")
+            raise SettingError(
+                "joints", f"there is no joint '{name}'; available: " + ", ".join(own))
+        if len(set(joints)) != len(joints):
+            raise SettingError("joints", "duplicate names in " + ", ".join(joints))
+        position_rows: list[int] = []
+        rows: list[int] = []
+        for name in joints or own:
+            joint = model.joint_index(name)
+            position_rows += range(model.idx_q[joint], model.idx_q[joint] + model.nqs[joint])
+            rows += range(model.idx_v[joint], model.idx_v[joint] + model.nvs[joint])
+        self.names = [model.velocity_names[row] for row in rows]
+        self.position_names = [model.position_names[row] for row in position_rows]
+        self.rows: Any = np.array(rows, np.intp)
+        self.position_rows: Any = np.array(position_rows, np.intp)
+        self.block: Any = np.ix_(rows, rows)
+        if rows == list(range(model.nv)):
+            self.rows = self.position_rows = self.block = slice(None)
+
+    def _set_armature(self, armature: Sequence[float]) -> None:
+        if not armature:
+            return
+        if len(armature) != len(self.names):
+            raise SettingError("armature", f"expected {len(self.names)} numbers, one for each of "
+                               f"{', '.join(self.names)}, but got {len(armature)}")
+        if min(armature) < 0.0:
+            raise SettingError("armature", f"expected numbers >= 0, but got {armature}")
+        values = np.zeros(self.model.nv)
+        values[self.rows] = armature
+        self.model.armature = values
+
+
+def _position(name: str, text: str) -> float:
+    try:
+        position = float(text.replace("_", "?"))        # Python's float accepts 1_0
+    except ValueError:
+        position = math.nan
+    if not math.isfinite(position):
+        raise SettingError("locked_joints", f"the position of {name} is {text!r:.80}; expected a "
+                           "finite number [rad, m]")
+    return position

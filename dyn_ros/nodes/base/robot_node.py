@@ -1,0 +1,458 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The base of the nodes that compute: a robot, its state, outputs and services."""
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
+from typing import Any, ClassVar
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from nav_msgs.msg import Odometry
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
+from visualization_msgs.msg import MarkerArray
+
+import dyn_ros
+from dyn_ros.states.joint_states import STALENESS, check_child_frame, check_lengths
+
+from ..cdr import JointStateFields, Layout
+from ..command import Command
+from ..markers.common import Kind, Markers
+from ..messages import conversions
+from ..repeated import RepeatedStates
+from ..repeated_kernel import TAKE
+from ..services.service import Service, defer, service_callback
+from ..state import LARGEST, MAX_LAYOUTS, State, abbreviated
+from . import description, lifecycle
+from .description import parameter_description
+from .dispatch import Compute, Dispatch, process_state
+from .dispatch import Output as Output
+from .inputs import Inputs, InputTopic
+from .lifecycle import BaseNode
+from .parameters import Spec
+from .process import run as run
+from .robot import RobotContext, SettingError, UnknownPosition
+
+SPECS = (
+    *lifecycle.SPECS,
+    Spec("max_rate", 0.0, "Publish at most this often [Hz], except for ~/markers; 0: every "
+         "state.", limits=(0.0, 1e5)),
+    Spec("root_joint", "fixed", "How the root link moves in the world.",
+         choices=("fixed", "floating", "planar"), robot=True),
+    Spec("gravity", [0.0, 0.0, -9.81], "Gravity in the world frame [m/s2].", size=3,
+         limits=(-1e6, 1e6), robot=True),
+    Spec("mimic", "project", "Mimic joints follow their master, or are free joints.",
+         choices=("project", "ignore"), robot=True),
+    Spec("strict", False, "Reject a robot description that causes warnings.", robot=True),
+    Spec("joints", Parameter.Type.STRING_ARRAY,
+         "Joints to publish, in this order; empty: all, in the order of the model.", robot=True),
+    Spec("armature", Parameter.Type.DOUBLE_ARRAY,
+         "Rotor inertia for each published row [kg m2, kg]; empty: none.", robot=True),
+    Spec("locked_joints", Parameter.Type.STRING_ARRAY,
+         "Joints to treat as fixed, each as name=position [rad, m], or the name alone: where "
+         "joint_states has it when it is locked.", robot=True),
+    Spec("include_friction", False,
+         "Include damping and Coulomb friction of the joints, as specified in the robot "
+         "description, in nle of ~/state and in the efforts of ~/get_inverse_dynamics and "
+         "~/get_trajectory_efforts.", robot=True),
+    Spec("frame_id", "", "frame_id of published messages; empty: the root link.", robot=True),
+    Spec("world_frame", "",
+         "frame_id of quantities expressed in the world, for a floating or planar base; empty: the "
+         "frame_id of odom, or world.", robot=True),
+    Spec("staleness", STALENESS,
+         "Largest difference between stamps within one state, and largest age of the state used "
+         "by a service [s].", limits=(1e-3, 3600.0), robot=True),
+    Spec("base_source", "odometry",
+         "Source of the pose and twist of a floating or planar base: the topic odom, or the "
+         "parameters base_pose and base_twist.",
+         choices=("odometry", "parameter"), robot=True),
+    Spec("base_pose", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+         "Pose of the base in the world: x y z [m], qx qy qz qw.", size=7, robot=True),
+    Spec("base_twist", [0.0] * 6,
+         "Twist of the base, expressed in the base frame: linear [m/s], angular [rad/s].", size=6,
+         robot=True),
+)
+
+
+
+class RobotNode(BaseNode):
+    """A lifecycle node that computes messages from the state of one robot.
+
+    A subclass defines class attributes: `kernels` (names of the public functions that it calls,
+    compiled at configure), `batch_kernels` (those that it calls for batches), `outputs`, `offers`
+    (services, available once configured), `markers` (the kinds that `~/markers` shows) and, for
+    parameters of its own, `specs`. It sets `command` before it calls this initializer if it
+    publishes `~/command`.
+
+    Parameters
+    ----------
+    name : str
+    source : RobotNode, optional
+        Another node in this process, which owns the robot's parameters and topics. This node
+        uses its robot and its states.
+    """
+
+    kernels: tuple[str, ...] = ()
+    batch_kernels: tuple[str, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    offers: tuple[Service, ...] = ()
+    markers: ClassVar[tuple[Kind, ...]] = ()
+    command: Command | None = None
+
+    def __init__(self, name: str, source: RobotNode | None = None, **kwargs: Any) -> None:
+        self.source = source or self
+        self.nodes: list[RobotNode] = [self]    # those that use the robot of this node
+        self._robot: RobotContext | None = None
+        self._has_compiled_coupled = False
+        # what `_make` returned for parameters that are being set
+        self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
+        self._own_services: list[Any] = []
+        self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
+        # the latest joint states with each list of names, in the order of reception
+        self._latest: dict[tuple[str, ...], JointStateFields | RepeatedStates] = {}
+        self._repeated: RepeatedStates | None = None    # takes joint states like the latest two
+        self._layout: Layout | None = None              # of the latest
+        self._awaited: Sequence[str] = ()       # joints whose positions the description requires
+        self._markers = Markers(self, self.markers)
+        if self.markers:
+            self.kernels = tuple(dict.fromkeys((*self.kernels, *self._markers.kernels)))
+            self.outputs = (*self.outputs, Output(
+                "~/markers", MarkerArray, self._markers.make, self._markers.reads,
+                clear=self._markers.clear, has_rate=True))
+        self.inputs = Inputs(self)
+        super().__init__(name, [spec for spec in self.all_specs() if not (source and spec.robot)],
+                         listens=source is None, **kwargs)
+        if source:
+            source.nodes.append(self)
+            source.members.append(self)
+        self.dispatch = Dispatch(self, self.outputs)
+        self.dispatch.limit(self.parameters.values["max_rate"])
+
+    @classmethod
+    def all_specs(cls) -> list[Spec]:
+        return [*SPECS, *cls.specs, *Markers.specs_of(cls.markers)]
+
+    @property
+    def robot(self) -> RobotContext | None:
+        """The `RobotContext` of the source or of this node; None if there is no robot yet."""
+        return self.source._robot
+
+    # Lifecycle
+
+    def open(self) -> None:
+        """Load the kernels; create the outputs, the services and the subscriptions for inputs."""
+        if self.kernels:
+            self._compile()
+        self.dispatch = Dispatch(self, self.outputs)
+        self.dispatch.limit(self.parameters.values["max_rate"])
+        self.dispatch.open()
+        self._own_services = [
+            defer(self.create_service(
+                service.type, service.name, service_callback(self, service)))
+            for service in self.offers]
+        self.inputs.listen(self.wanted_inputs(self.parameters.values))
+        if self.robot:
+            self.dispatch.use(self.dispatch.make(self.robot))
+
+    def close(self) -> None:
+        """Destroy what `open` created; the source also forgets the robot."""
+        self.dispatch.close()
+        for server in self._own_services:
+            self.destroy_service(server)
+        self._own_services = []
+        self.inputs.listen({})
+        if self.source is self:
+            self._robot, self._awaited, self._repeated = None, (), None
+            self._latest.clear()
+            for node in self.nodes:
+                node.dispatch.use(None)
+
+    def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        self.get_logger().info(
+            "active" if self.robot else "active, waiting for the topic robot_description")
+        return super().on_activate(state)
+
+    def stopped(self) -> None:
+        if self.command:
+            self.command.stop("the node is not active")
+        self.dispatch.clear()
+
+    def _compile(self, coupled: bool = False) -> None:
+        """Compile what the node calls, and load what each state needs.
+
+        With `coupled`, also what robots with mimic joints need.
+        """
+        started = last = time.monotonic()
+
+        def progress(done: int, total: int, name: str) -> None:
+            nonlocal last
+            if not self.context.ok():
+                raise KeyboardInterrupt
+            if done == total:
+                return
+            busy = f"compiling {name}, {done + 1} of {total}"
+            if last == started:
+                self.get_logger().info(
+                    "compiling functions that are not in the cache, which takes up to a minute on "
+                    "the first start (run `dyn_ros precompile` to compile them in advance)")
+            if last == started or time.monotonic() - last > 1.0:
+                last = time.monotonic()
+                self.get_logger().info(busy)
+                self.diagnose(busy)
+
+        self.diagnose("loading functions")
+        precompile = partial(dyn_ros.precompile, progress=progress, coupled=coupled)
+        compiled = precompile(self.kernels, batch=False, load=False)
+        compiled += precompile(self.batch_kernels, load=False)
+        compiled += precompile([name for name in self.kernels if name == "all_terms"],
+                               batch=False, more=(TAKE,))
+        if compiled:
+            self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
+
+    # Parameters and robot description
+
+    def accept_parameters(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        """Reject values that do not fit the robot; keep the robot built with the new ones."""
+        self._candidate = None
+        self.inputs.check(self.wanted_inputs(values))
+        if any(spec.robot and spec.name in changed for spec in SPECS):
+            self._accept_robot(values, changed)
+        robot = self._candidate[0] if self._candidate else self.robot
+        if robot:
+            self.accept_for_robot(robot, values, changed)
+
+    def accept_for_robot(self, robot: RobotContext, values: Mapping[str, Any],
+                         changed: Set[str]) -> None:
+        """Raise a ValueError if changed parameters do not fit a robot."""
+        if any(spec.name in changed for spec in self._markers.specs):
+            self._markers.check(robot, values)
+        if self.command and "command_scale" in changed:
+            self.command.check(robot, values)
+
+    def _accept_robot(self, values: Mapping[str, Any], changed: Set[str]) -> None:
+        if description.NAMES & changed:
+            text = parameter_description(values)
+            if text:
+                self._candidate = self._make(text, values)
+            return
+        errors: list[ValueError] = []
+        for text in dict.fromkeys((self.description.latest, self.description.current)):
+            if text:
+                try:
+                    self._candidate = self._make(text, values)
+                    return
+                except ValueError as error:
+                    errors.append(error)
+        for fault in reversed(errors):
+            if self.robot or isinstance(fault, SettingError) and fault.parameter in changed:
+                raise fault
+
+    def parameters_changed(self, changed: Set[str]) -> None:
+        self.dispatch.limit(self.parameters.values["max_rate"])
+        if self.dispatch.is_open:
+            self.inputs.listen(self.wanted_inputs(self.parameters.values))
+        if self._candidate and self._is_open:
+            self._awaited = ()
+            self._swap(*self._candidate)
+            self.description.latest = self.description.current = self._candidate[0].description
+        self._candidate = None
+
+    def use_description(self, text: str) -> None:
+        self._awaited, self._repeated = (), None
+        try:
+            made = self._make(text, self.parameters.values)
+        except UnknownPosition as error:
+            self._awaited = error.names
+            raise
+        self._swap(*made)
+
+    def _positions(self) -> dict[str, float]:
+        """Return the latest position of each joint; those that are locked keep theirs."""
+        latest = [each.fields if isinstance(each, RepeatedStates) else each
+                  for each in self._latest.values()]
+        known = {name: position for fields in latest
+                 for name, position in zip(fields.name, fields.position.tolist())
+                 if abs(position) <= LARGEST}
+        return {**known, **(self._robot.standing if self._robot else {})}
+
+    def _keep(self, fields: JointStateFields) -> None:
+        """Keep valid joint states; use the description that waits for positions in them."""
+        self._latest.pop(fields.name, None)
+        if len(self._latest) >= MAX_LAYOUTS:
+            self._latest.clear()
+        self._latest[fields.name] = fields
+        if self._awaited and self._positions().keys() >= set(self._awaited):
+            self._awaited = ()
+            self.description.take(self.description.latest, "robot_description")
+
+    def _make(self, text: str, values: Mapping[str, Any],
+              ) -> tuple[RobotContext, list[list[Compute]]]:
+        """Return a robot and, for each node, the functions that compute its outputs."""
+        robot = RobotContext(text, values, lambda why: self.report.log("stamps", why),
+                             self.payloads, self._positions())
+        if self._robot and robot.state.needs_odometry:
+            robot.odometry_frame = self._robot.odometry_frame
+        if 0 in robot.model.nvs and not self._has_compiled_coupled:
+            for node in self.nodes:
+                node._compile(coupled=True)
+            self._has_compiled_coupled = True
+        return robot, [node.dispatch.make(robot) for node in self.nodes]
+
+    def _swap(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
+        self._robot, self._repeated = robot, None
+        for node, own in zip(self.nodes, computes):
+            node.dispatch.use(own)
+        for warning in robot.model.warnings[:10]:
+            self.get_logger().warning(f"robot_description: {warning}")
+        for left_out in robot.left_out:
+            self.get_logger().warning(left_out)
+        self.get_logger().info(
+            f"robot '{robot.model.name}': {robot.model.njoints} joints, {robot.model.nv} "
+            f"coordinates, {robot.model.total_mass:.3f} kg moving")
+
+    # From a message to outputs
+
+    def wanted_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the topics that the parameters require, as `Inputs.listen` expects them."""
+        return {}
+
+    def on_input(self, topic: InputTopic, message: Any) -> None:
+        """Process a message of one of `inputs`."""
+        topic.receive(self.robot, message, self.now())
+
+    def follows(self, now: float) -> Iterable[str] | None:
+        """Return what `on_state` reads from a state at a time [s]; None: it is not called.
+
+        As `Output.reads`, restricted to `STATE_READS`.
+        """
+        return None
+
+    def on_state(self, robot: RobotContext, state: State) -> None:
+        """Process a state before outputs are computed, also one that `max_rate` skips."""
+
+    def _on_joint_states(self, data: bytes) -> None:
+        received = time.perf_counter()
+        if self._repeated and self._robot and self._repeated.take(data):
+            self.report.count.messages += 1
+            process_state(self.nodes, self._robot, received)
+        else:
+            super()._on_joint_states(data)
+
+    def on_joint_states(self, fields: JointStateFields) -> None:
+        received = time.perf_counter()
+        robot, due = self.robot, False
+        if robot is None:
+            check_lengths(fields.name, fields.position, fields.velocity, fields.effort)
+        else:
+            due = robot.state.joint_states(
+                fields.name, fields.position, fields.velocity, fields.effort,
+                fields.stamp or self.get_clock().now().nanoseconds)
+        self._keep(fields)
+        self._repeated = self._repeat(fields)
+        if robot is not None and due:
+            process_state(self.nodes, robot, received)
+
+    def _repeat(self, fields: JointStateFields) -> RepeatedStates | None:
+        """Return what takes the next joint states if they are like these, which have been taken."""
+        before, self._layout = self._layout, self._joint_state_reader.latest
+        layout, known, robot = self._layout, self._repeated, self._robot
+        if layout is None or layout is not before or robot is None or self._awaited:
+            return None
+        if known is None or known.layout is not layout or known.state is not robot.state:
+            known = RepeatedStates.after(layout, fields, robot.state)
+            if known is None:
+                return None
+        known.restart(fields)
+        self._latest[fields.name] = known
+        return known
+
+    def on_odometry(self, message: Odometry) -> None:
+        received = time.perf_counter()
+        robot = self.robot
+        if robot is None or not robot.state.needs_odometry:
+            return
+        check_child_frame(message.child_frame_id, robot.root_link)
+        due = robot.state.odometry(
+            conversions.pose_numbers(message.pose.pose),
+            conversions.twist_numbers(message.twist.twist), self.stamp(message))
+        robot.odometry_frame = message.header.frame_id
+        if due:
+            process_state(self.nodes, robot, received)
+
+    # Diagnostics
+
+    def waiting_for(self) -> str:
+        """Return the reason why outputs are not published, or an empty string."""
+        if not self.source.active:
+            return (f"waiting for {self.source.get_fully_qualified_name()}, which is "
+                    f"{self.source.state_label}")
+        if self.source._awaited:
+            return "waiting for the position of " + abbreviated(self.source._awaited)
+        if self.robot is None:
+            return "waiting for robot_description"
+        state = self.robot.state
+        missing = state.missing()
+        if missing:
+            text = "waiting for the position of " + abbreviated(missing)
+            if state.unknown:
+                text += f"; not in the model: {abbreviated(state.unknown)}"
+            return text
+        if not state.velocity_known:
+            return "unknown velocity of " + abbreviated(state.missing_velocity())
+        if not self.report.count.states:
+            return "no state received in the last second"
+        return ""
+
+    def faults(self) -> Sequence[str]:
+        """Return what is wrong with the input, although outputs are published."""
+        return ()
+
+    def details(self) -> dict[str, str]:
+        """Return further values for the diagnostics."""
+        return {}
+
+    def diagnose(self, busy: str = "") -> None:
+        """Publish the diagnostics of the last second and reset the counters."""
+        self.guard("diagnose", self._diagnose, busy)
+
+    def _diagnose(self, busy: str) -> None:
+        count, robot = self.report.count, self.robot
+        waiting = self.waiting_for() if self.active and not busy else ""
+        # what all nodes of a process wait for is logged once, by the source
+        is_own = self.source is self or RobotNode.waiting_for(self.source) != waiting
+        self.report.log_waiting(waiting if is_own else "")
+        level, summary = DiagnosticStatus.OK, "running"
+        if not self.active:
+            level, summary = DiagnosticStatus.WARN, busy or self.state_label
+        elif waiting:
+            level, summary = DiagnosticStatus.WARN, waiting
+        elif self.active and not busy and (faults := self.faults()):
+            level, summary = DiagnosticStatus.WARN, "; ".join(faults)
+        if self.parameters.faults:
+            level, summary = DiagnosticStatus.ERROR, "; ".join(self.parameters.faults.values())
+        elif count.rejected:
+            level, summary = DiagnosticStatus.WARN, count.summary
+        seconds = max(time.monotonic() - count.since, 1e-3)
+        age = float("inf")
+        if robot and robot.state.stamp > 0:
+            age = (self.get_clock().now().nanoseconds - robot.state.stamp) * 1e-9
+        received = {"joint_states received [Hz]": f"{count.messages / seconds:.1f}"}
+        self.report.publish(level, summary, robot.model.name if robot else "", {
+            "lifecycle state": self.state_label,
+            "robot": robot.model.name if robot else "",
+            "kernels": busy or (
+                "compiled" if self.dispatch.is_open or not self.kernels else "not yet compiled"),
+            **(received if self.source is self else {}),
+            "states [Hz]": f"{count.states / seconds:.1f}",
+            "messages published [Hz]": f"{count.published / seconds:.1f}",
+            "computing": ", ".join(self.dispatch.subscribed() if self.active else ()),
+            "payloads": ", ".join(robot.payloads) if robot else "",
+            "age of the state [s]": f"{age:.3f}",
+            "compute time, mean [us]": f"{1e6 * count.took / max(count.states, 1):.1f}",
+            "compute time, longest [us]": f"{1e6 * count.longest:.1f}",
+            **(self.command.details(waiting or ("" if self.active else self.state_label))
+               if self.command else {}),
+            **self.details(),
+        })

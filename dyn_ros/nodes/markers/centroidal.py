@@ -1,0 +1,135 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Markers of centroidal_node: centers of mass, momentum, the inertia with locked joints.
+
+As in markers.py, a kind is one function and one entry at the end of this file.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from rclpy.parameter import Parameter
+from visualization_msgs.msg import Marker
+
+from dyn_ros.engine.kernel.lie import matrix_quaternion
+
+from ...viewer.scene import shapes
+from ...viewer.scene.groups import Group
+from ..base.dispatch import Terms
+from ..base.parameters import Spec
+from ..base.robot import RobotContext
+from ..state import State
+from ..whole import WHOLE, whole_robot
+from .common import Draw, Look, kind
+
+
+def com(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The center of mass of the whole robot, including the base link of a fixed base."""
+    balls = Group(look, Marker.SPHERE)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        whole = whole_robot(robot, state, terms).body
+        balls.balls([0], np.array([whole.com]), np.array([look.scale]))
+        return [balls]
+    return draw
+
+
+def com_projection(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The projection of the center of mass onto the ground, and a line to it."""
+    discs, lines = Group(look, Marker.CYLINDER), Group(look, Marker.LINE_STRIP, "line", 2)
+    up = shapes.upward(robot.model.gravity)
+    turn, widths = shapes.facing(up), np.array([look.scale, look.scale, 0.0])
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        center = np.array(whole_robot(robot, state, terms).body.com)
+        ground = shapes.on_ground(center, up, look.height)
+        discs.solids([0], ground, turn, widths)
+        lines.lines([0], np.array([[center, ground]]))
+        return discs, lines
+    return draw
+
+
+def subtree_com(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The center of mass of each joint's subtree, as a ball with a volume according to its mass."""
+    model = robot.model
+    try:
+        chosen = [model.joint_index(name) for name in look.joints]
+    except ValueError as error:
+        raise ValueError(f"markers.{look.name}.joints: {error}") from None
+    joints = np.array(chosen or range(model.njoints), int)
+    balls = Group(look, Marker.SPHERE)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        centers, mass = terms.subtree_com, terms.subtree_mass
+        heavy = joints[mass[joints] > 0.0]
+        share = mass[heavy] / model.total_mass
+        balls.balls((heavy + 1).tolist(), centers[heavy], look.scale * np.cbrt(share))
+        return [balls]
+    return draw
+
+
+def linear_momentum(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """An arrow from the center of mass, if all velocities are known."""
+    return _momentum(robot, look, slice(3))
+
+
+def angular_momentum(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """An arrow from the center of mass along the angular momentum."""
+    return _momentum(robot, look, slice(3, 6))
+
+
+def _momentum(robot: RobotContext, look: Look, part: slice) -> Draw:
+    arrows = Group(look, Marker.ARROW)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        whole, h, _ = whole_robot(robot, state, terms)
+        if h is None:
+            arrows.show([])
+        else:
+            arrows.arrows([0], np.array([whole.com]), look.scale * np.array([h[part]]))
+        return [arrows]
+    return draw
+
+
+def locked_inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The homogeneous ellipsoid with the inertia of the robot with its joints locked."""
+    solids = Group(look, Marker.SPHERE)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        whole = whole_robot(robot, state, terms).body
+        if whole.mass > 0.0:
+            spread, axes = shapes.principal_spread(whole.mass, whole.matrix())
+            solids.solids([0], whole.com, matrix_quaternion(axes),
+                          look.scale * shapes.ELLIPSOID * spread)
+        return [solids]
+    return draw
+
+
+CENTROIDAL = (
+    kind("com", com, "the robot's center of mass", 0.08, "Diameter [m].", [0.12, 0.36, 1.0, 1.0],
+         reads=WHOLE),
+    kind("com_projection", com_projection,
+         "the center of mass projected along gravity onto the ground",
+         0.1, "Diameter [m].", [0.0, 0.63, 0.78, 1.0],
+         Spec("height", 0.0,
+              "Height of the ground in the frame of the markers, against gravity [m].",
+              limits=(-1e6, 1e6)),
+         reads=WHOLE),
+    kind("subtree_com", subtree_com,
+         "the center of mass of each joint's subtree",
+         0.08, "Diameter for a subtree with the total mass [m].", [0.76, 0.53, 0.95, 1.0],
+         Spec("joints", Parameter.Type.STRING_ARRAY,
+              "Joints whose subtrees to show; empty: all."),
+         show=False, reads=("subtree_com", "subtree_mass")),
+    kind("linear_momentum", linear_momentum, "the linear momentum, from the center of mass",
+         0.05, "Length of 1 kg m/s [m].", [0.07, 0.64, 0.23, 1.0], reads=WHOLE),
+    kind("angular_momentum", angular_momentum,
+         "the angular momentum about the center of mass, along its axis",
+         0.2, "Length of 1 kg m2/s [m].", [0.64, 0.13, 0.27, 1.0], reads=WHOLE),
+    kind("locked_inertia", locked_inertia,
+         "the homogeneous ellipsoid with the mass and inertia of the robot with its joints locked",
+         1.0, "Scale factor; 1 is the true size.", [0.16, 0.33, 0.74, 0.25], show=False,
+         reads=WHOLE),
+)

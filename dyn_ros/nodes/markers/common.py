@@ -1,0 +1,222 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Markers for RViz: what all kinds have in common, their parameters and their messages.
+
+A kind is one function and one entry in the file of its node, such as dynamics_markers.py. It keeps
+the numbers of its markers in arrays, of which those that change are written into a serialized
+message: rclpy's conversion of so many fields would take most of the time. Another message is
+serialized only if markers are added.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from builtin_interfaces.msg import Duration
+from geometry_msgs.msg import Point
+from std_msgs.msg import Header
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ...states.rate_limiter import StampLimiter
+from ...viewer.scene.groups import Group
+from ..base.dispatch import Compute, Terms
+from ..base.parameters import Spec
+from ..base.robot import RobotContext
+from ..cdr import Template
+from ..state import State
+
+if TYPE_CHECKING:
+    from ..base.robot_node import RobotNode
+
+SHARED = (
+    Spec("markers.rate", 30.0, "Publish ~/markers at most this often, by the stamps of the states "
+         "[Hz]; 0: every state. Nodes with the same rate choose the same states.",
+         limits=(0.0, 1e5)),
+    Spec("markers.lifetime", 2.0, "Lifetime of the markers [s]; 0: unlimited.",
+         limits=(0.0, 3600.0)),
+    Spec("markers.width", 0.01, "Diameter of arrow shafts and width of lines [m].",
+         limits=(1e-5, 10.0)),
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of marker.
+
+    `make(node, robot, look)` returns a function `(state, terms)` that returns the `Group`s that it
+    has filled. It raises a ValueError if a parameter does not fit the robot. `reads(values)`
+    returns what the function reads, as `Output.reads`; `kernels` are the public functions that it
+    calls.
+    """
+
+    name: str
+    make: Callable[[Any, RobotContext, Look], Draw]
+    specs: tuple[Spec, ...]
+    reads: Callable[[Mapping[str, Any]], tuple[str, ...]]
+    kernels: tuple[str, ...] = ()
+
+
+def kind(name: str, make: Callable[[Any, RobotContext, Look], Draw], what: str, scale: float,
+         scaled: str, color: list[float], *more: Spec,
+         reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]],
+         show: bool = True, kernels: tuple[str, ...] = ()) -> Kind:
+    """Return a Kind with the parameters common to all kinds, and more."""
+    prefix = f"markers.{name}."
+    return Kind(name, make, (
+        Spec(prefix + "show", show, f"Whether ~/markers shows {what}."),
+        Spec(prefix + "scale", scale, scaled, limits=(0.0, 1e6)),
+        Spec(prefix + "color", color, "Red, green, blue, alpha.", size=4, limits=(0.0, 1.0)),
+        *(Spec(prefix + spec.name, spec.default, spec.description, **_constraints(spec))
+          for spec in more)), reads if callable(reads) else lambda values: reads, kernels)
+
+
+def _constraints(spec: Spec) -> dict[str, Any]:
+    return {"limits": spec.limits, "choices": spec.choices, "size": spec.size}
+
+
+Draw: TypeAlias = "Callable[[State, Terms], Iterable[Group]]"
+
+
+class Look:
+    """Appearance of one kind: its parameters `show`, `scale`, `color` .., and the common ones."""
+
+    def __init__(self, kind: Kind, values: Mapping[str, Any], header: Header) -> None:
+        self.name = kind.name
+        self.header = header
+        self.width = values["markers.width"]
+        seconds, part = divmod(values["markers.lifetime"], 1.0)
+        self.lifetime = Duration(sec=int(seconds), nanosec=int(1e9 * part))
+        for spec in kind.specs:
+            setattr(self, spec.name.split(".")[-1], values[spec.name])
+
+    def marker(self, namespace: str, type: int, points: int) -> Marker:
+        """Return what the markers of a namespace have in common, with a number of points."""
+        return Marker(header=self.header, ns=namespace, type=type, lifetime=self.lifetime,
+                      frame_locked=True, points=[Point() for _ in range(points)])
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"markers of the kind {self.name!r} have no parameter {name!r}")
+
+
+class Markers:
+    """The output `~/markers` of a node.
+
+    Parameters
+    ----------
+    node : RobotNode
+    kinds : sequence of Kind
+    """
+
+    def __init__(self, node: RobotNode, kinds: Sequence[Kind]) -> None:
+        self._node, self._kinds = node, kinds
+        self.kernels = tuple(dict.fromkeys(name for each in kinds for name in each.kernels))
+        self.specs = self.specs_of(kinds)
+        self._limited: Any = None       # robot and parameters of the limiter
+        self._limiter = StampLimiter(0.0)
+
+    @staticmethod
+    def specs_of(kinds: Sequence[Kind]) -> list[Spec]:
+        """Return the parameters of kinds; none if there are no kinds."""
+        return [*SHARED, *(spec for each in kinds for spec in each.specs)] if kinds else []
+
+    def check(self, robot: RobotContext, values: Mapping[str, Any]) -> None:
+        """Raise a ValueError if a parameter does not fit the robot."""
+        for each in self._kinds:
+            self._make_kind(each, robot, values, Header())
+
+    def reads(self) -> Iterable[str] | None:
+        """Return what is read for a state; None to skip it."""
+        parameters = self._node.parameters
+        limited = self._node.robot, parameters.changes
+        if limited != self._limited:
+            self._limited = limited
+            self._limiter = StampLimiter(parameters.values["markers.rate"])
+        robot = self._node.robot
+        stamp = robot.state.stamp if robot else 0
+        return self._reads() if self._limiter.due(stamp, time.perf_counter()) else None
+
+    def _reads(self) -> Iterable[str]:
+        values = self._node.parameters.values
+        return {name for each in self._kinds if values[f"markers.{each.name}.show"]
+                for name in each.reads(values)}
+
+    def make(self, robot: RobotContext) -> Compute:
+        """`~/markers`: markers for RViz; recreated after a change of parameters."""
+        parameters, made_at, header = self._node.parameters, -1, Header()
+        draws: list[Draw] = []
+        array = _SerializedArray(header)
+
+        def compute(state: State, terms: Terms) -> Template | None:
+            nonlocal made_at, draws
+            if parameters.changes != made_at:
+                made_at = parameters.changes
+                draws = list(self._draws(robot, parameters.values, header))
+                array.clear()
+            header.frame_id = robot.world_frame
+            return array.filled([group for draw in draws for group in draw(state, terms)])
+        return compute
+
+    def _draws(self, robot: RobotContext, values: Mapping[str, Any],
+               header: Header) -> Iterator[Draw]:
+        for each in self._kinds:
+            if values[f"markers.{each.name}.show"]:
+                try:
+                    yield self._make_kind(each, robot, values, header)
+                except ValueError as error:
+                    self._node.reject("markers", error)
+
+    def _make_kind(self, each: Kind, robot: RobotContext, values: Mapping[str, Any],
+                   header: Header) -> Draw:
+        return each.make(self._node, robot, Look(each, values, header))
+
+    @staticmethod
+    def clear() -> MarkerArray:
+        """Return the message that deletes all markers."""
+        return MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
+
+
+class _SerializedArray:
+    """A MarkerArray of groups, serialized again only if they contain other markers than before.
+
+    Parameters
+    ----------
+    header : Header
+        Of all markers.
+    """
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._clears = False
+        self._structure: Any = None     # frame, groups and their sizes that the template is for
+        self._template: Template | None = None
+
+    def clear(self) -> None:
+        """Start the next array with DELETEALL."""
+        self._clears = True
+
+    def filled(self, groups: Iterable[Group]) -> Template | None:
+        """Return the message with the numbers of these groups; None if it contains no markers."""
+        groups = [group for group in groups if len(group)]
+        clears, self._clears = self._clears, False
+        structure = clears, self._header.frame_id, [(group, len(group)) for group in groups]
+        if structure != self._structure:
+            self._structure = structure
+            self._template = self._serialized(groups, clears)
+            for group in groups:
+                group.changed.update(group.numbers)
+        if self._template:
+            for i, group in enumerate(groups, clears):
+                for name in group.changed:
+                    self._template.write(f"markers.{i}.{name}", group.numbers[name])
+                group.changed.clear()
+        return self._template
+
+    def _serialized(self, groups: Sequence[Group], clears: bool) -> Template | None:
+        markers = [group.prototype for group in groups]
+        counts = [len(group) for group in groups]
+        if clears:
+            markers.insert(0, Marker(header=self._header, action=Marker.DELETEALL))
+            counts.insert(0, 1)
+        return Template(MarkerArray(markers=markers), counts) if markers else None

@@ -1,0 +1,163 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Markers of dynamics_node: torques, inertias, manipulability, wrenches.
+
+As in markers.py, a kind is one function and one entry at the end of this file.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rclpy.parameter import Parameter
+from visualization_msgs.msg import Marker
+
+import dyn_ros
+from dyn_ros import Model
+from dyn_ros.engine.kernel.lie import matrix_quaternion
+from dyn_ros.engine.kernel.types import Array
+
+from ...viewer.scene import groups, shapes
+from ...viewer.scene.groups import Group, Screws, rows_of_joints
+from ..base.dispatch import Terms
+from ..base.parameters import Spec
+from ..base.robot import RobotContext
+from ..messages.frames import rotation
+from ..state import State
+from .common import Draw, Look, kind
+
+if TYPE_CHECKING:
+    from ..base.robot_node import RobotNode
+
+LOCAL_WORLD_ALIGNED = dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED
+
+
+def torque(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """An arrow for the torque of each joint."""
+    return groups.torque(robot.model, look)
+
+
+def _torque_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    source = {"gravity": "g", "nle": "nle", "effort": "effort"}[values["markers.torque.source"]]
+    return "oMi", source
+
+
+def inertia(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The body of each joint, and the base link of a fixed base, as homogeneous bodies."""
+    return groups.inertia(robot.model, look, robot.payloads)
+
+
+def velocity_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The velocities that the joints can give the origin of a frame, with the base at rest."""
+    return _manipulability(robot, look, lambda half: half)
+
+
+def force_ellipsoid(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The forces that the joints can exert at the origin of a frame."""
+    return _manipulability(robot, look, shapes.force_half_axes)
+
+
+def _manipulability(robot: RobotContext, look: Look,
+                    half_axes: Callable[[Array], Array]) -> Draw:
+    model, data = robot.model, robot.data
+    if not look.frame:
+        return lambda state, terms: ()
+    frame, (_, rows) = _frame(model, look), rows_of_joints(model)
+    solids = Group(look, Marker.SPHERE)
+
+    def ellipsoid(state: State) -> tuple[Array, Array]:
+        J = dyn_ros.frame_jacobian(model, data, state.q, look.frame, LOCAL_WORLD_ALIGNED)
+        half, axes = shapes.velocity_ellipsoid(J[:3, rows])
+        return half, matrix_quaternion(axes)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        half, turn = robot.once(state, f"ellipsoid of {look.frame}", lambda: ellipsoid(state))
+        if half[0] > 0.0:
+            solids.solids([0], terms.oMf[frame, :3, 3], turn, 2.0 * look.scale * half_axes(half))
+        else:
+            solids.show([])             # a frame on the base
+        return [solids]
+    return draw
+
+
+def _frame(model: Model, look: Look) -> int:
+    try:
+        return model.frame_index(look.frame)
+    except ValueError as error:
+        raise ValueError(f"markers.{look.name}.frame: {error}") from None
+
+
+def wrench_of(topics: str, timeout: str) -> Callable[[Any, RobotContext, Look], Draw]:
+    """Return a `make` for the wrenches on the topics in a parameter, with a maximum age."""
+    def make(node: RobotNode, robot: RobotContext, look: Look) -> Draw:
+        screws = Screws(look)
+
+        def draw(state: State, terms: Terms) -> Iterable[Group]:
+            values, latest = node.parameters.values, {}
+            for id, topic in enumerate(values[topics]):
+                with suppress(ValueError):              # missing or too old
+                    latest[id] = node.inputs.numbers(topic, robot, values[timeout])
+            if not latest:
+                return screws.hide()
+            oMf = terms.oMf[[each.frame for each in latest.values()]]
+            numbers = np.array([each.numbers for each in latest.values()])
+            axes = np.array([rotation(each.axes, terms.oMf) for each in latest.values()])
+            return screws.show(list(latest), oMf[:, :3, 3], rotated(axes, numbers))
+        return draw
+    return make
+
+
+def rotated(R: Array, vectors: Array) -> Array:
+    """Rotate both parts of vectors (n, 6) by rotations (n, 3, 3), or by one, (3, 3)."""
+    return (R[..., None, :, :] @ vectors.reshape(-1, 2, 3, 1)).reshape(-1, 6)
+
+
+def placements_if(parameter: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+    return lambda values: ("oMf",) if values[parameter] else ()
+
+
+_FRAME = Spec("frame", "", "Link, joint or fixed joint at whose origin to show it; empty: hidden.")
+WRENCH = ("the wrenches that act on the robot: a straight arrow for a force, a curved one for a "
+           "moment")
+NEWTON = (0.01, "Length of 1 N, radius of 1 N m [m].", [0.84, 0.09, 0.6, 1.0])
+
+DYNAMICS = (
+    kind("torque", torque,
+         "the torque of each joint: a curved arrow about its axis, straight for a prismatic joint",
+         0.1, "Radius of a curved arrow; length of a straight one at full load [m].",
+         [0.94, 0.55, 0.0, 1.0],
+         Spec("full_color", [0.88, 0.04, 0.11, 1.0],
+              "Color at full load, when the torque is at the joint's effort limit and the arrow "
+              "spans three quarters of a turn; color applies without load.", size=4,
+              limits=(0.0, 1.0)),
+         Spec("unlimited", 100.0, "Full load of a joint without an effort limit [N m, N].",
+              limits=(1e-6, 1e9)),
+         Spec("source", "gravity", "Which torque to show: that of ~/gravity, that of ~/nle, or the "
+              "measured effort in joint_states.", choices=("gravity", "nle", "effort")),
+         reads=_torque_reads),
+    kind("inertia", inertia,
+         "the body of each joint, and the base link of a fixed base, as the homogeneous body with "
+         "the same mass and inertia",
+         1.0, "Scale factor; 1 is the true size.", [0.61, 0.18, 1.0, 0.4],
+         Spec("shape", "ellipsoid", "Shape of the homogeneous body.", choices=("ellipsoid", "box")),
+         reads=("oMi",)),
+    kind("velocity_ellipsoid", velocity_ellipsoid,
+         "the velocities of a frame's origin for joint velocities of norm 1",
+         0.2, "Length of 1 m/s for 1 rad/s [m].", [0.0, 0.68, 0.61, 0.4], _FRAME,
+         reads=placements_if("markers.velocity_ellipsoid.frame"), kernels=("frame_jacobian",)),
+    kind("force_ellipsoid", force_ellipsoid,
+         "the forces at a frame's origin for joint torques of norm 1",
+         0.05, "Length of 1 N for 1 N m [m].", [1.0, 0.38, 0.0, 0.4], _FRAME,
+         reads=placements_if("markers.force_ellipsoid.frame"), kernels=("frame_jacobian",)),
+    kind("wrench", wrench_of("markers.wrench.topics", "markers.lifetime"), WRENCH, *NEWTON,
+         Spec("topics", Parameter.Type.STRING_ARRAY,
+              "Topics (geometry_msgs/WrenchStamped) with those wrenches, expressed in the axes of "
+              "header.frame_id."),
+         Spec("frames", Parameter.Type.STRING_ARRAY,
+              "For each of the topics, the link, joint or fixed joint at whose origin its wrenches "
+              "act; header.frame_id may then be any frame or the world. An empty string, or empty: "
+              "at the origin of header.frame_id."),
+         reads=placements_if("markers.wrench.topics")),
+)

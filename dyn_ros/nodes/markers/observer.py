@@ -1,0 +1,84 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Markers of observer_node: external efforts, the wrench at the tip, the isolated contact.
+
+As in markers.py, a kind is one function and one entry at the end of this file.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from visualization_msgs.msg import Marker
+
+from ...viewer.scene.groups import Group, JointArrows, Screws
+from ..base.dispatch import Terms
+from ..base.parameters import Spec
+from ..base.robot import RobotContext
+from ..state import State
+from .common import Draw, Look, kind
+
+if TYPE_CHECKING:
+    from ..observer_node import ObserverNode
+
+
+def external_wrench(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
+    """The wrench at the tip that explains the external efforts."""
+    screws = Screws(look)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        found = node.external_wrench(robot, state)
+        if found is None:
+            return screws.hide()
+        X = terms.oMf[robot.model.frame_index(node.tip(robot))]
+        wrench = (X[:3, :3] @ found.wrench.reshape(2, 3, 1)).reshape(1, 6)
+        return screws.show([0], X[None, :3, 3], wrench)
+    return draw
+
+
+def contact(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
+    """The force of an isolated contact: its tip is on the line of action."""
+    arrows = Group(look, Marker.ARROW)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        found = node.contact(robot, state)
+        if found is None or not found.line_valid or not np.isfinite(found.direction).all():
+            arrows.show([])
+            return [arrows]
+        force = look.scale * found.magnitude * found.direction
+        arrows.arrows([0], (found.point - force)[None], force[None])
+        return [arrows]
+    return draw
+
+
+def external_effort(node: ObserverNode, robot: RobotContext, look: Look) -> Draw:
+    """A curved arrow about the axis of each revolute joint, a straight one for prismatic ones."""
+    arrows = JointArrows(robot.model, look)
+    colors = np.array([look.color, look.collision_color])
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        observation = node.valid(robot, state)
+        if observation is None:
+            return arrows.hide()
+        share = observation.external[arrows.rows] / observation.limits()[arrows.rows]
+        exceeded = observation.exceeded[arrows.rows].astype(int)
+        return arrows.show(terms.oMi, np.clip(share, -1.0, 1.0), colors[exceeded])
+    return draw
+
+
+OBSERVER = (
+    kind("external_effort", external_effort,
+         "the external effort of each joint, relative to its threshold",
+         0.1, "Radius, and length for a prismatic joint, at the threshold [m].",
+         [0.11, 0.63, 1.0, 1.0],
+         Spec("collision_color", [0.88, 0.04, 0.11, 1.0], "Color beyond the threshold.", size=4,
+              limits=(0.0, 1.0)),
+         reads=("oMi",)),
+    kind("external_wrench", external_wrench,
+         "the wrench at tip_frame: a straight arrow for the force, a curved one for the moment",
+         0.01, "Length of 1 N, radius of 1 N m [m].", [0.63, 0.51, 0.0, 1.0], reads=("oMf",)),
+    kind("contact", contact,
+         "the force of the contact in ~/contacts, ending on its line of action",
+         0.01, "Length of 1 N [m].", [1.0, 0.0, 0.39, 1.0], reads=()),
+)

@@ -1,0 +1,125 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Markers of vereshchagin_node: constraints, their forces, wrenches.
+
+As in markers.py, a kind is one function and one entry at the end of this file.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dyn_ros import Model
+from dyn_ros.engine.kernel.types import Array
+
+from ...viewer.scene.groups import Group, Screws
+from ..base.dispatch import Terms
+from ..base.robot import RobotContext
+from ..messages.constraints import Constraints
+from ..state import State
+from .common import Draw, Look, kind
+from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench_of
+
+
+def constraint(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The directions along and about which frames are constrained."""
+    screws, by_frame = Screws(look), _ByFrame(robot.model)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        solution = node.solution(robot, state, terms)
+        if solution is None:
+            return screws.hide()
+        directions = by_frame.directions(solution.constraints, terms.oMf)
+        return screws.show(range(len(directions)), terms.oMf[by_frame.frames, :3, 3],
+                           _normalized(directions))
+    return draw
+
+
+def constraint_force(node: Any, robot: RobotContext, look: Look) -> Draw:
+    """The wrench that the constraints exert on each frame."""
+    screws, by_frame = Screws(look), _ByFrame(robot.model)
+
+    def draw(state: State, terms: Terms) -> Iterable[Group]:
+        solution = node.solution(robot, state, terms)
+        if solution is None:
+            return screws.hide()
+        directions = by_frame.directions(solution.constraints, terms.oMf)
+        forces = -solution.motion.nu[by_frame.order]
+        wrenches = [forces[own] @ directions[own] for own in by_frame.slices]
+        return screws.show(range(len(wrenches)), terms.oMf[by_frame.distinct, :3, 3], wrenches)
+    return draw
+
+
+class _ByFrame:
+    """Constraints in the order of their frames: those on one frame follow each other.
+
+    Attributes
+    ----------
+    order : ndarray of int (m,)
+        The constraints in this order.
+    frames, distinct : list of int
+        The frame of each; each frame once.
+    slices : list of slice
+        Those on each of the distinct frames.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._known: Constraints | None = None
+
+    def directions(self, constraints: Constraints, oMf: Array) -> Array:
+        """Return the directions in the world, (m, 6), in this order."""
+        if constraints is not self._known:
+            self._known = constraints
+            self._arrange(constraints)
+        if self._axes is None:
+            return self._directions
+        return rotated(oMf[self._axes, :3, :3], self._directions)
+
+    def _arrange(self, constraints: Constraints) -> None:
+        index, axes = self._model.frame_index, constraints.axes
+        self._axes = index(axes) if axes else None
+        frames = [index(name) for name in constraints.frame]
+        self.distinct = list(dict.fromkeys(frames))
+        order = sorted(range(len(frames)), key=lambda i: self.distinct.index(frames[i]))
+        self.order, self.frames = np.array(order, np.intp), [frames[i] for i in order]
+        starts = [self.frames.index(each) for each in self.distinct]
+        self.slices = list(map(slice, starts, [*starts[1:], len(frames)]))
+        # without -0.0: its sign decides where a curved arrow starts
+        self._directions = constraints.directions.T[self.order] + 0.0
+
+
+def _normalized(vectors: Array) -> Array:
+    """Scale vectors (n, 6) to norm 1, except zeros."""
+    if not len(vectors):
+        return vectors
+    largest = abs(vectors).max(axis=1, keepdims=True)
+    vectors = vectors / np.where(largest > 0.0, largest, 1.0)   # keeps the squares in range
+    norms = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+    return vectors / np.where(norms > 0.0, norms, 1.0)
+
+
+def solution_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what `VereshchaginNode.solution` reads."""
+    return ("g",) if values["feedforward"] == "gravity" else ()
+
+
+def _constraint_reads(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("oMf", *solution_reads(values))
+
+
+VERESHCHAGIN = (
+    kind("constraint", constraint,
+         "the directions of constraints: a straight arrow for a linear direction, a curved one for "
+         "an angular one",
+         0.1, "Length and radius, for a direction of any norm [m].", [0.51, 0.24, 0.49, 1.0],
+         reads=_constraint_reads),
+    kind("constraint_force", constraint_force,
+         "the wrench of the constraints on each frame: a straight arrow for the force, a curved "
+         "one for the moment", 0.01, "Length of 1 N, radius of 1 N m [m].", [0.6, 0.23, 0.0, 1.0],
+         reads=_constraint_reads),
+    kind("wrench", wrench_of("wrench_topics", "input_timeout"), WRENCH, *NEWTON,
+         reads=placements_if("wrench_topics")),
+)

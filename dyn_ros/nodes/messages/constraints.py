@@ -1,0 +1,188 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Acceleration constraints from presets and messages, checked against a robot.
+
+Independent of ROS.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import dyn_ros
+from dyn_ros import Model
+from dyn_ros.engine.algorithms.constrained.constraints import ConstrainedMotion
+from dyn_ros.engine.kernel.fields import MAX_CONSTRAINTS
+from dyn_ros.engine.kernel.types import Array
+
+from ..base.robot import RobotContext
+from ..state import Rejected
+from .frames import axes_link, rotation
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Acceleration constraints on frames: arguments of `dyn_ros.constrained_dynamics`.
+
+    Attributes
+    ----------
+    frame : tuple of str
+        The constrained frame of each.
+    directions : ndarray (6, m)
+        Of any norm.
+    acceleration : ndarray (m,)
+        Desired acceleration of each.
+    axes : str, optional
+        The link in whose axes the directions are expressed; None: those of the world.
+    """
+
+    frame: tuple[str, ...]
+    directions: Array
+    acceleration: Array
+    axes: str | None
+
+
+def from_preset(robot: RobotContext, preset: str, tip_frame: str, axis: Sequence[float],
+                axis_frame: str) -> Constraints:
+    """Return the constraints that parameters specify, which hold one frame.
+
+    Parameters
+    ----------
+    robot : RobotContext
+    preset : str
+        hold_pose: all six directions. hold_position: the three linear ones. keep_upright: the
+        angular directions perpendicular to gravity. free_along_axis: all but the linear direction
+        along `axis`.
+    tip_frame : str
+        The frame to hold.
+    axis : (3,) sequence
+        For free_along_axis.
+    axis_frame : str
+        The link, joint or fixed joint in whose axes that axis is expressed, or the world, as also
+        if empty.
+
+    Raises
+    ------
+    ValueError
+        Names the parameter and lists the valid values.
+    """
+    moved = _moved_frames(robot.model)
+    if tip_frame not in moved:
+        raise Rejected(f"tip_frame: no moving frame is named {tip_frame!r:.80}; available: "
+                       f"{', '.join(moved)}")
+    axes = None
+    if preset == "hold_pose":
+        directions = np.eye(6)
+    elif preset == "hold_position":
+        directions = np.eye(6)[:, :3]
+    elif preset == "keep_upright":
+        directions = np.zeros((6, 2))
+        directions[3:] = _across("gravity", robot.model.gravity)
+    else:
+        directions = np.eye(6)[:, 1:]
+        directions[:3, :2] = _across("axis", np.array(axis))
+        axes = axes_link(robot, "axis_frame", axis_frame) if axis_frame else None
+    m = directions.shape[1]
+    return _checked(robot, (tip_frame,) * m, directions, np.zeros(m), axes)
+
+
+def from_message(robot: RobotContext, message: Any) -> Constraints:
+    """Return the constraints of a dyn_ros/AccelerationConstraints.
+
+    Raises
+    ------
+    ValueError
+        Names the field, the expected and the actual value, and lists the valid ones.
+    """
+    axes = axes_link(robot, "header.frame_id", message.header.frame_id)
+    rows, cols, data = message.directions.rows, message.directions.cols, message.directions.data
+    if rows != 6 and (rows or cols):
+        raise Rejected(f"directions: expected 6 rows (linear, angular), got {rows} x {cols}")
+    if len(data) != rows * cols:
+        raise Rejected(f"directions: {rows} x {cols}, but {len(data)} numbers")
+    if cols > MAX_CONSTRAINTS:
+        raise Rejected(f"directions: expected at most {MAX_CONSTRAINTS} columns, got {cols}")
+    frames, acceleration = tuple(message.frame), np.array(message.acceleration, float)
+    if len(acceleration) not in (0, cols):
+        raise Rejected(f"acceleration: expected one number for each of the {cols} columns of "
+                       f"directions, or none, got {len(acceleration)}")
+    if not np.isfinite(acceleration).all():
+        raise Rejected(f"acceleration: expected finite numbers, got {acceleration.tolist()!r:.80}")
+    return _checked(robot, frames * cols if len(frames) == 1 else frames,
+                    np.array(data, float).reshape(6, cols),
+                    acceleration if len(acceleration) else np.zeros(cols), axes)
+
+
+def _checked(robot: RobotContext, frames: tuple[str, ...], directions: Array,
+             acceleration: Array, axes: str | None) -> Constraints:
+    """Return Constraints that the engine accepts, as a trial solution at rest shows."""
+    constraints = Constraints(frames, directions, acceleration, axes)
+    model = robot.model
+    motion = solve(robot, model.neutral(), np.zeros(model.nv), constraints)
+    if not np.isfinite(motion.constraint_generalized_forces).all():
+        largest = max(np.abs(directions).max(initial=0.0), np.abs(acceleration).max(initial=0.0))
+        raise Rejected("directions, acceleration: too large to compute with, up to "
+                       f"{largest:g}; scale both")
+    return constraints
+
+
+def solve(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
+          tau: Array | None = None, f_ext: Array | None = None, **how: Any) -> ConstrainedMotion:
+    """Call `dyn_ros.constrained_dynamics` with these constraints."""
+    return dyn_ros.constrained_dynamics(
+        robot.model, robot.data, q, v, constraints.frame, constraints.directions,
+        constraints.acceleration, tau, f_ext, axes=constraints.axes, **how)
+
+
+def achieved_acceleration(robot: RobotContext, q: Array, v: Array, constraints: Constraints,
+                          ddq: Array, oMf: Array) -> Array:
+    """Return directions' * (classical acceleration of the frame) of each constraint, (m,).
+
+    Parameters
+    ----------
+    robot : RobotContext
+    q, v, ddq : ndarray (nq,), (nv,), (nv,)
+        The motion.
+    constraints : Constraints
+    oMf : ndarray (nframes, 4, 4)
+        The placements of the frames in the configuration q.
+    """
+    model, data = robot.model, robot.data
+    axes = None if constraints.axes is None else model.frame_index(constraints.axes)
+    R = rotation(axes, oMf)
+    names, result = np.array(constraints.frame), np.zeros(len(constraints.frame))
+    for frame in dict.fromkeys(constraints.frame):
+        a = dyn_ros.frame_classical_acceleration(
+            model, data, q, v, ddq, frame, dyn_ros.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        own = names == frame
+        result[own] = (a.reshape(2, 3) @ R).ravel() @ constraints.directions[:, own]
+    return result
+
+
+def moved_links(model: Model) -> list[str]:
+    """Return, for each joint, the link that it moves."""
+    links: dict[int, str] = {}
+    for frame in model.tree.frames:                 # depth first: a joint's own link comes first
+        if frame.kind == "body":
+            links.setdefault(frame.parent, frame.name)
+    return [links[joint] for joint in range(model.njoints)]
+
+
+def _moved_frames(model: Model) -> list[str]:
+    return [frame.name for frame in model.tree.frames if frame.parent >= 0]
+
+
+def _across(name: str, axis: Array) -> Array:
+    """Return two unit vectors (3, 2), columns orthogonal to an axis and to each other."""
+    largest = abs(axis).max()
+    if not largest > 0.0:
+        raise Rejected(f"{name} is zero and has no direction")
+    axis = axis / largest               # keeps the squares from overflow and underflow
+    axis /= np.linalg.norm(axis)
+    least = np.argmin(abs(axis))
+    first = np.eye(3)[least] - axis[least] * axis
+    first /= np.linalg.norm(first)
+    return np.column_stack([first, np.cross(axis, first)])

@@ -1,0 +1,84 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The services of centroidal_node, besides derivatives. All links are included.
+
+The engine excludes the link of a fixed base. That link does not move, but it shifts the center of
+mass: the total one is `share` of the way from that of the moving links to its own.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import dyn_ros
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.srv import GetCentroidalMap, GetComJacobian
+
+from ..base.robot import RobotContext
+from ..messages import conversions
+from ..state import State
+from .service import Service, numbers, set_matrix, set_unknown_matrix
+
+
+def get_com_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The Jacobian of the center of mass; its time variation if known."""
+    model, data = robot.model, robot.data
+    mass, share, _ = _set_center(robot, response, state)
+    J = (1.0 - share) * dyn_ros.com_jacobian(model, data, state.q)
+    set_matrix(response.jacobian, J[:, robot.rows])
+    response.velocity_valid = not state.unknown
+    if response.velocity_valid:
+        dAg = dyn_ros.dccrba(model, data, state.q, state.velocity())
+        dJ = dAg[:3] / mass if mass else np.zeros_like(J)
+        set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
+    else:
+        set_unknown_matrix(response.jacobian_time_variation, 3, len(robot.names))
+
+
+def get_centroidal_map(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The centroidal map, from velocities to momentum; its time variation if known."""
+    model, data = robot.model, robot.data
+    _, share, lever = _set_center(robot, response, state)
+    v = np.zeros(model.nv) if state.unknown else state.velocities
+    dyn_ros.dccrba(model, data, state.q, v)
+    set_matrix(response.centroidal_map, _moved(data.Ag, lever)[:, robot.rows])
+    response.velocity_valid = not state.unknown
+    if response.velocity_valid:
+        dAg = _moved(data.dAg, lever)
+        dAg[3:] += np.cross(share * data.vcom, data.Ag[:3], axisb=0).T
+        set_matrix(response.centroidal_map_time_variation, dAg[:, robot.rows])
+    else:
+        set_unknown_matrix(response.centroidal_map_time_variation, 6, len(robot.names))
+
+
+def _set_center(robot: RobotContext, response: Any, state: State) -> tuple[float, float, Array]:
+    """Set header, names, mass and center of mass; return the mass, `share` and the lever.
+
+    The lever points from the center of mass of all links to that of the moving links.
+    """
+    model = robot.model
+    com = dyn_ros.center_of_mass(model, robot.data, state.q)[0]
+    base = robot.base
+    mass = model.total_mass + base.mass
+    share = base.mass / mass if mass else 0.0
+    lever = share * (com - base.com)
+    response.header.frame_id = robot.world_frame
+    response.name = robot.names
+    response.mass = mass
+    conversions.set_vector(response.com, *numbers(com - lever))
+    return mass, share, lever
+
+
+def _moved(momenta: Array, lever: Array) -> Array:
+    """Return the columns (6, n) of momenta about the point at -`lever` from their own."""
+    moved = momenta.copy()
+    moved[3:] += np.cross(lever, momenta[:3], axisb=0).T
+    return moved
+
+
+KERNELS = ("center_of_mass", "com_jacobian", "dccrba")
+SERVICES = (
+    Service("~/get_com_jacobian", GetComJacobian, get_com_jacobian),
+    Service("~/get_centroidal_map", GetCentroidalMap, get_centroidal_map),
+)

@@ -1,0 +1,210 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The services of dynamics_node."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point
+
+import dyn_ros
+from dyn_ros import Data, Model, ReferenceFrame
+from dyn_ros.engine.kernel.types import Array
+from dyn_ros.engine.model.frames import frame_number
+from dyn_ros.srv import (
+    ClearPayload,
+    GetDynamics,
+    GetEnergies,
+    GetForwardDynamics,
+    GetFrameState,
+    GetInverseDynamics,
+    GetJacobian,
+    GetModel,
+    GetTrajectoryEfforts,
+    SetPayload,
+)
+
+from ..base.robot import RobotContext
+from ..messages import conversions
+from ..messages.frames import reference_frame_id
+from ..messages.wrenches import requested_forces
+from ..state import Rejected, State
+from .model import get_model
+from .service import (
+    Service,
+    numbers,
+    set_matrix,
+    set_tensor,
+    set_unknown_matrix,
+    unknown_numbers,
+    vector,
+)
+from .trajectory import get_trajectory_efforts, needs_state
+
+NAME_LENGTH = 256       # a payload's name is part of every diagnostics message
+
+
+def get_jacobian(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The Jacobian of a frame or of a point on it; its time variation and Hessian on request."""
+    model, data, point = robot.model, robot.data, request.offset
+    place = request.frame, request.reference_frame
+    offset = np.array([point.x, point.y, point.z]) if point != Point() else None
+    if request.time_variation:
+        dJ = dyn_ros.frame_jacobian_time_variation(
+            model, data, state.q, state.velocity(), *place, offset)
+        J = data.frame_jacobian
+        set_matrix(response.jacobian_time_variation, dJ[:, robot.rows])
+    else:
+        J = dyn_ros.frame_jacobian(model, data, state.q, *place, offset)
+    response.header.frame_id = reference_frame_id(robot, *place)
+    response.name = robot.names
+    set_matrix(response.jacobian, J[:, robot.rows])
+    if request.hessian:
+        H = point_hessian(model, data, state.q, *place, offset)
+        set_tensor(response.hessian, H[:, robot.rows][:, :, robot.rows])
+
+
+def point_hessian(model: Model, data: Data, q: Array, frame: str | int,
+                  reference_frame: ReferenceFrame | int, offset: Array | None = None) -> Array:
+    """Return the derivative of the Jacobian of a point that moves with a frame, (6, nv, nv).
+
+    Parameters
+    ----------
+    model, data : dyn_ros.Model, dyn_ros.Data
+    q : ndarray (nq,)
+    frame : str or int
+    reference_frame : dyn_ros.ReferenceFrame
+    offset : ndarray (3,), optional
+        The point, expressed in the frame [m]; None: its origin. Irrelevant for WORLD.
+    """
+    H = dyn_ros.frame_hessian(model, data, q, frame, reference_frame)
+    if offset is None or reference_frame == ReferenceFrame.WORLD:
+        return H
+    H = H.copy()
+    if reference_frame == ReferenceFrame.LOCAL:     # its lever does not change
+        H[:3] += np.cross(H[3:], offset, axisa=0, axisc=0)
+        return H
+    index = frame_number(model, frame)
+    lever = dyn_ros.frame_placements(model, data, q)[index, :3, :3] @ offset
+    w = dyn_ros.frame_jacobian(model, data, q, frame, reference_frame)[3:]
+    dlever = np.cross(w, lever, axisa=0)                    # (nv, 3): along each coordinate
+    H[:3] += np.cross(H[3:], lever, axisa=0, axisc=0)
+    H[:3] += np.moveaxis(np.cross(w.T[:, None], dlever[None]), -1, 0)
+    return H
+
+
+def get_frame_state(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The pose of a frame; its velocity and acceleration if all joint velocities are known."""
+    model, data = robot.model, robot.data
+    place = request.frame, request.reference_frame
+    index = frame_number(model, request.frame)
+    a = vector(robot, "acceleration", request.name, request.acceleration)
+    placement = dyn_ros.frame_placements(model, data, state.q)[index]
+    numbers(placement)
+    conversions.set_pose(response.pose.pose, placement)
+    response.pose.header.stamp = response.header.stamp
+    response.pose.header.frame_id = robot.world_frame
+    response.velocity_valid = not state.unknown
+    velocity = acceleration = classical = unknown_numbers(6)
+    if response.velocity_valid:
+        v = state.velocity()
+        velocity = numbers(dyn_ros.frame_velocity(model, data, state.q, v, *place))
+        acceleration = numbers(dyn_ros.frame_acceleration(model, data, state.q, v, a, *place))
+        classical = numbers(data.frame_classical_acceleration)
+    response.header.frame_id = reference_frame_id(robot, *place)
+    conversions.set_twist(response.velocity, velocity)
+    conversions.set_twist(response.acceleration, acceleration)
+    conversions.set_twist(response.classical_acceleration, classical)
+
+
+def get_inverse_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The efforts that produce an acceleration."""
+    a = vector(robot, "acceleration", request.name, request.acceleration)
+    tau = dyn_ros.rnea(robot.model, robot.data, state.q, state.velocity(), a,
+                       requested_forces(robot, request, state.q))
+    response.name = robot.names
+    response.effort = numbers((tau + robot.friction(state.velocity()))[robot.rows])
+    response.friction_included = robot.includes_friction
+
+
+def get_forward_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The acceleration that efforts produce."""
+    tau = vector(robot, "effort", request.name, request.effort)
+    a = dyn_ros.aba(robot.model, robot.data, state.q, state.velocity(), tau,
+                    requested_forces(robot, request, state.q))
+    response.name = robot.names
+    response.acceleration = numbers(a[robot.rows])
+
+
+def get_dynamics(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The inertia matrix and gravity; nonlinear effects and the Coriolis matrix if known."""
+    model, data, size = robot.model, robot.data, len(robot.names)
+    response.name = robot.names
+    set_matrix(response.inertia, dyn_ros.crba(model, data, state.q)[robot.block])
+    response.gravity = numbers(dyn_ros.generalized_gravity(model, data, state.q)[robot.rows])
+    response.velocity_valid = not state.unknown
+    if response.velocity_valid:
+        v = state.velocity()
+        response.nle = numbers(dyn_ros.nonlinear_effects(model, data, state.q, v)[robot.rows])
+        set_matrix(response.coriolis,
+                   dyn_ros.coriolis_matrix(model, data, state.q, v)[robot.block])
+    else:
+        response.nle = unknown_numbers(size)
+        set_unknown_matrix(response.coriolis, size, size)
+
+
+def get_energies(robot: RobotContext, request: Any, response: Any, state: State) -> None:
+    """The potential energy; the kinetic and the mechanical energy if known."""
+    model, data = robot.model, robot.data
+    response.header.frame_id = robot.world_frame
+    response.velocity_valid = not state.unknown
+    response.potential = response.kinetic = response.mechanical = math.nan
+    if response.velocity_valid:
+        dyn_ros.mechanical_energy(model, data, state.q, state.velocity())
+        energies = data.potential_energy, data.kinetic_energy, data.mechanical_energy
+        response.potential, response.kinetic, response.mechanical = numbers(np.array(energies))
+    else:
+        [response.potential] = numbers(np.array([dyn_ros.potential_energy(model, data, state.q)]))
+
+
+def set_payload(robot: RobotContext, request: Any, response: Any) -> None:
+    """Attach a body to a link until it is cleared or the node exits."""
+    if not 0 < len(request.name) <= NAME_LENGTH:
+        raise Rejected(f"name: expected 1 to {NAME_LENGTH} characters, got {len(request.name)}")
+    body, com = request.inertia.inertia, request.inertia.inertia.com
+    robot.set_payload(
+        request.name, request.inertia.header.frame_id, body.m, [com.x, com.y, com.z],
+        [[body.ixx, body.ixy, body.ixz], [body.ixy, body.iyy, body.iyz],
+         [body.ixz, body.iyz, body.izz]])
+    _report_payloads(robot, response)
+
+
+def clear_payload(robot: RobotContext, request: Any, response: Any) -> None:
+    """Remove one payload, or all."""
+    robot.clear_payload(request.name or None)
+    _report_payloads(robot, response)
+
+
+def _report_payloads(robot: RobotContext, response: Any) -> None:
+    response.payloads = list(robot.payloads)
+    response.total_mass = robot.model.total_mass
+
+
+KERNELS = ("frame_jacobian", "frame_jacobian_time_variation", "frame_hessian", "frame_placements",
+           "frame_velocity", "frame_acceleration", "rnea", "aba", "crba", "generalized_gravity",
+           "nonlinear_effects", "coriolis_matrix", "potential_energy", "mechanical_energy")
+BATCH_KERNELS = ("rnea",)
+SERVICES = (
+    Service("~/get_jacobian", GetJacobian, get_jacobian),
+    Service("~/get_frame_state", GetFrameState, get_frame_state),
+    Service("~/get_inverse_dynamics", GetInverseDynamics, get_inverse_dynamics),
+    Service("~/get_forward_dynamics", GetForwardDynamics, get_forward_dynamics),
+    Service("~/get_dynamics", GetDynamics, get_dynamics),
+    Service("~/get_energies", GetEnergies, get_energies),
+    Service("~/get_trajectory_efforts", GetTrajectoryEfforts, get_trajectory_efforts, needs_state),
+    Service("~/get_model", GetModel, get_model),
+    Service("~/set_payload", SetPayload, set_payload),
+    Service("~/clear_payload", ClearPayload, clear_payload),
+)

@@ -1,0 +1,208 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that listen to a robot for a while before they respond."""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dyn_ros.engine.kernel.types import Array
+
+from ..state import Rejected
+from .service import Pending
+
+PATIENCE = 2.0      # time without a usable state after which listening ends [s]
+LONGEST = 600.0     # [s]
+
+
+class Record(NamedTuple):
+    """What has been measured: one row for each state.
+
+    Attributes
+    ----------
+    time : ndarray (N,)
+        From the first state on [s].
+    columns : tuple of ndarray (N, n)
+        In the order in which they were added.
+    """
+
+    time: Array
+    columns: tuple[Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+class Recorder:
+    """Rows of numbers with their stamps.
+
+    Parameters
+    ----------
+    max_gap : float
+        A longer time between two rows does not count as recorded [s].
+    """
+
+    def __init__(self, max_gap: float = math.inf) -> None:
+        self._first, self._count = 0, 0
+        self._sizes: list[int] = []
+        self._rows = np.zeros((0, 0))
+        self._max_gap, self._gaps = max_gap, 0.0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, stamp: int, *columns: Array) -> None:
+        """Append a row: its stamp [ns], and vectors."""
+        if not self._count:
+            self._first, self._sizes = stamp, [len(column) for column in columns]
+        if self._count == len(self._rows):
+            grown = np.empty((max(1024, 2 * self._count), 1 + sum(self._sizes)))
+            grown[:self._count] = self._rows[:self._count] if self._count else 0.0
+            self._rows = grown
+        row = self._rows[self._count]
+        row[0] = 1e-9 * (stamp - self._first)
+        np.concatenate(columns, out=row[1:])
+        if self._count:
+            step = float(row[0] - self._rows[self._count - 1, 0])
+            self._gaps += step if step > self._max_gap else 0.0
+        self._count += 1
+
+    @property
+    def duration(self) -> float:
+        """Time from the first to the last row, without gaps [s]."""
+        return float(self._rows[self._count - 1, 0]) - self._gaps if self._count else 0.0
+
+    def record(self) -> Record:
+        """Return what has been added."""
+        rows, ends = self._rows[:self._count], np.cumsum([1, *self._sizes]).tolist()
+        return Record(rows[:, 0].copy(), tuple(
+            rows[:, begin:end].copy() for begin, end in itertools.pairwise(ends)))
+
+
+class Task(NamedTuple):
+    """What a request wants.
+
+    Attributes
+    ----------
+    service : str
+        Its name.
+    duration : float
+        How long to listen [s].
+    settled : bool
+        Whether only states count for which external efforts are known.
+    compute : callable(Record) -> result
+        Runs in another thread, while the node continues; raises a ValueError to reject.
+    respond : callable(result, response)
+        Applies the result and fills the response; raises a ValueError to reject.
+    """
+
+    service: str
+    duration: float
+    settled: bool
+    compute: Callable[[Record], Any]
+    respond: Callable[[Any, Any], None]
+
+
+class Listening:
+    """At most one request at a time that listens."""
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+        self._pending = Pending()
+        self._recorder = Recorder()
+        self._progress = 0.0
+        self._job: Future[Any] | None = None
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether a request waits for its response."""
+        return self._task is not None
+
+    @property
+    def listens(self) -> bool:
+        """Whether it needs more states."""
+        return self._task is not None and self._job is None
+
+    @property
+    def text(self) -> str:
+        """What it does, for diagnostics; empty if nothing."""
+        if self._task is None:
+            return ""
+        if self._job is not None:
+            return f"{self._task.service} computes"
+        return (f"{self._task.service} listens: {self._recorder.duration:.1f} of "
+                f"{self._task.duration:g} s")
+
+    def begin(self, task: Task, now: float, max_gap: float = math.inf) -> Pending:
+        """Start at a time [s]; return the response to come.
+
+        A longer time between two states than `max_gap` [s] does not count as listening. An
+        earlier request to the same service ends: its client may have died.
+
+        Raises
+        ------
+        Rejected
+            A request to another service listens.
+        """
+        if self._task is not None and self._task.service == task.service:
+            self.abort("it has been called again")
+        if self._task is not None:
+            raise Rejected(f"{self.text}; call again when it has responded, or end it by "
+                           "deactivating the node")
+        self._task, self._pending, self._recorder = task, Pending(), Recorder(max_gap)
+        self._progress, self._job = now, None
+        return self._pending
+
+    def add(self, now: float, settled: bool, stamp: int, *columns: Array) -> None:
+        """Take a state received at a time [s]; ignored if its request does not use it."""
+        task = self._task
+        if task is None or self._job is not None or task.settled and not settled:
+            return
+        self._progress = now
+        self._recorder.add(stamp, *columns)
+        if self._recorder.duration >= task.duration:
+            record, self._recorder = self._recorder.record(), Recorder()
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(1, "listening")
+            self._job = self._threads.submit(task.compute, record)
+
+    def poll(self, now: float, why: str) -> None:
+        """Respond if the result is there, or if nothing has arrived for too long: why."""
+        if self._job is not None:
+            if self._job.done():
+                self._finish(self._job)
+        elif self._task is not None and now - self._progress > PATIENCE:
+            self.abort(why or "no states")
+
+    def _finish(self, job: Future[Any]) -> None:
+        task, pending = self._task, self._pending
+        assert task is not None
+        self._task = self._job = None
+        pending.finish(lambda response: task.respond(job.result(), response))
+
+    def abort(self, why: str) -> None:
+        """Respond with `success: false` and a reason."""
+        task, pending = self._task, self._pending
+        self._task = self._job = None
+        if task is not None:
+            pending.reject(f"{task.service} ended early: {why}")
+
+    def close(self) -> None:
+        """Release the thread."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads = None
+
+
+def listening_time(requested: float, default: float) -> float:
+    """Return the duration of a request [s]; `Rejected` unless it can be used."""
+    if not math.isfinite(requested) or not 0.0 <= requested <= LONGEST:
+        raise Rejected(f"duration: expected 0 (the parameter), or up to {LONGEST:g} s, got "
+                       f"{requested:g}")
+    return requested or default

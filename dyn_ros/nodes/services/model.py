@@ -1,0 +1,96 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The service of dynamics_node that describes the robot."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dyn_ros import Model
+from dyn_ros.engine.model.urdf.tree import Joint
+from dyn_ros.msg import FrameModel, JointModel, LinkModel, Payload
+
+from ..base.robot import RobotContext
+from ..messages import conversions
+from ..messages.constraints import moved_links
+from ..messages.frames import coinciding_link
+
+KINDS = {"body": "link", "joint": "joint", "fixed_joint": "fixed_joint"}
+
+
+def get_model(robot: RobotContext, request: Any, response: Any) -> None:
+    """The robot that the node computes with: joints, limits, frames, masses, payloads."""
+    model = robot.model
+    first = model.tree.joints[0].kind if model.njoints else ""
+    response.header.frame_id = robot.world_frame
+    response.robot_name = model.name
+    response.root_link = robot.root_link
+    response.root_joint = first if first in ("floating", "planar") else "fixed"
+    conversions.set_vector(response.gravity, *model.gravity.tolist())
+    response.total_mass = model.total_mass
+    response.name = robot.names
+    response.position_name = robot.position_names
+    links = moved_links(model)
+    response.joints = [_joint(model, joint, link) for joint, link in zip(model.tree.joints, links)]
+    response.frames = [_frame(model, index) for index in range(len(model.frame_names))]
+    response.links = _links(model, links)
+    response.payloads = [_payload(name, name in model.payloads, *body)
+                         for name, body in robot.payloads.items()]
+
+
+def _joint(model: Model, joint: Joint, link: str) -> JointModel:
+    message = JointModel(name=joint.name, type=joint.kind, link=link,
+                         parent=_joint_name(model, joint.parent), multiplier=1.0)
+    conversions.set_pose(message.origin, joint.placement)
+    limits = math.inf, -math.inf, math.inf, math.inf
+    if joint.kind in ("floating", "planar"):
+        message.axis.z = 0.0 if joint.kind == "floating" else 1.0
+    else:
+        conversions.set_vector(message.axis, *joint.axis.tolist())
+        limits = joint.upper, joint.lower, joint.velocity, joint.effort
+    message.upper, message.lower, message.velocity, message.effort = map(float, limits)
+    message.damping, message.friction = float(joint.damping), float(joint.friction)
+    if joint.mimic:
+        message.mimic = model.joint_names[joint.mimic.joint]
+        message.multiplier = float(joint.mimic.multiplier)
+        message.offset = float(joint.mimic.offset)
+    return message
+
+
+def _frame(model: Model, index: int) -> FrameModel:
+    frame = model.tree.frames[index]
+    message = FrameModel(name=frame.name, kind=KINDS[frame.kind],
+                         parent=_joint_name(model, frame.parent),
+                         link=coinciding_link(model, index))
+    conversions.set_pose(message.origin, frame.placement)
+    return message
+
+
+def _links(model: Model, links: Sequence[str]) -> list[LinkModel]:
+    """Return a LinkModel for the fixed base, if there is one, and for each joint."""
+    bodies = [(name, joint, model.tree.joints[joint].inertia) for joint, name in enumerate(links)]
+    base = [frame.name for frame in model.tree.frames
+            if frame.kind == "body" and frame.parent < 0]
+    if base:
+        bodies.insert(0, (base[0], -1, model.tree.base_inertia))
+    return [LinkModel(
+        name=name, joint=_joint_name(model, joint), inertia=conversions.to_inertia(inertia),
+        fixed=[frame.name for frame in model.tree.frames
+               if frame.kind == "body" and frame.parent == joint and frame.name != name])
+        for name, joint, inertia in bodies]
+
+
+def _payload(name: str, applied: bool, frame: str, mass: float, com: Sequence[float],
+             inertia: Sequence[Sequence[float]]) -> Payload:
+    message = Payload(name=name, applied=applied)
+    message.inertia.header.frame_id = frame
+    body = message.inertia.inertia
+    body.m = mass
+    conversions.set_vector(body.com, *com)
+    (body.ixx, body.ixy, body.ixz), (_, body.iyy, body.iyz), (_, _, body.izz) = inertia
+    return message
+
+
+def _joint_name(model: Model, joint: int) -> str:
+    return model.joint_names[joint] if joint >= 0 else ""

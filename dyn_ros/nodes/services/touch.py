@@ -1,0 +1,106 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Services that the viewer's page calls: weigh a payload; load and hold a simulated robot."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from std_srvs.srv import SetBool
+
+from dyn_ros.engine.spatial import Inertia
+
+from ...srv import ClearPayload, EstimatePayload, SetPayload
+from ..messages.conversions import set_inertia
+
+if TYPE_CHECKING:
+    from dyn_ros.viewer.scene.scene.touch import Touch
+
+    from ..viewer_node import ViewerNode
+
+PAYLOAD_NAME, ESTIMATED = "weight", "estimated"
+
+
+class TouchServices:
+    """The services of the observer and of a simulated robot.
+
+    Parameters
+    ----------
+    node : ViewerNode
+    simulated : str
+        Node of a simulated robot, with the services set_payload, clear_payload and hold; empty:
+        none.
+    """
+
+    def __init__(self, node: ViewerNode, simulated: str) -> None:
+        self._node = node
+        self._estimate = node.create_client(EstimatePayload, "observer/estimate_payload")
+        self._forget = node.create_client(ClearPayload, "observer/clear_payload")
+        self._hang: Any = None
+        self._take_off: Any = None
+        self._hold: Any = None
+        if simulated:
+            self._hang = node.create_client(SetPayload, f"{simulated}/set_payload")
+            self._take_off = node.create_client(ClearPayload, f"{simulated}/clear_payload")
+            self._hold = node.create_client(SetBool, f"{simulated}/hold")
+        self.reset()
+
+    def close(self) -> None:
+        """Destroy the clients."""
+        for client in (self._estimate, self._forget, self._hang, self._take_off, self._hold):
+            if client is not None:
+                self._node.destroy_client(client)
+
+    def reset(self) -> None:
+        """Expect another robot, which has not been weighed."""
+        self._weighed_before = self._applied = False
+
+    def can_weigh(self) -> bool:
+        """Whether the observer is there to weigh payloads."""
+        return bool(self._estimate.service_is_ready())
+
+    def hold(self, holds: bool) -> None:
+        """Hold the motion of the simulated robot, or continue it."""
+        if self._hold is not None:
+            self._hold.call_async(SetBool.Request(data=holds))
+
+    def hang(self, link: str, body: Inertia | None) -> None:
+        """Hang a body on a link of the simulated robot, or take it off (None)."""
+        if self._hang is None:
+            return
+        self._weighed_before = False
+        if body is not None:
+            request = SetPayload.Request(name=PAYLOAD_NAME)
+            request.inertia.header.frame_id = link
+            set_inertia(request.inertia.inertia, body)
+            self._hang.call_async(request)
+        else:
+            self._take_off.call_async(ClearPayload.Request(name=PAYLOAD_NAME))
+        self._clear_estimate()
+
+    def _clear_estimate(self) -> None:
+        """Have the observer forget the payload that it has weighed."""
+        if self._applied:
+            self._forget.call_async(ClearPayload.Request(name=ESTIMATED))
+        self._applied = False
+
+    def weigh(self, touch: Touch) -> None:
+        """Have the observer estimate the payload, and apply and show the estimate."""
+        request = EstimatePayload.Request(restart=not self._weighed_before, apply=True)
+        self._weighed_before = True
+
+        def done(future: Any) -> None:
+            if self._node.shows(touch):
+                self._node.guard("estimate_payload", self._weighed, touch, future.result())
+        self._estimate.call_async(request).add_done_callback(done)
+
+    def _weighed(self, touch: Touch, response: EstimatePayload.Response) -> None:
+        self._applied = self._applied or response.applied
+        text = response.message
+        if response.success:
+            body = response.inertia.inertia
+            text = f"{body.m:.3f} kg ({response.mass_lower:.3f} to {response.mass_upper:.3f})"
+            if response.com_determined:
+                com = [round(1e3 * x) for x in (body.com.x, body.com.y, body.com.z)]
+                text += "; center of mass at {}, {}, {} mm of {}".format(
+                    *com, response.inertia.header.frame_id)
+        touch.end_weighing(text)

@@ -1,0 +1,147 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What joint states and odometry may contain, and how a base follows from odometry."""
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+
+NEVER = -(1 << 62)      # stamp of a value that has not been received yet
+STALENESS = 0.5         # s, the default of the largest difference between stamps within one state
+MAX_LAYOUTS = 1000      # bounds the memory if a publisher never repeats its list of names
+LARGEST = 1e12          # doubles resolve larger angles poorly, and results overflow
+QUATERNION_TOLERANCE = 1e-3     # largest deviation of a norm from 1, to allow for rounded digits
+_POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
+_TWIST = ("linear_x", "linear_y", "linear_z", "angular_x", "angular_y", "angular_z")
+Numbers: TypeAlias = "Sequence[float] | Array"
+
+
+class Rejected(ValueError):
+    """Input that cannot be used; the text states the reason."""
+
+
+def duplicates(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def abbreviated(names: Sequence[str]) -> str:
+    """Join names for a message: the first twenty, and the number of the others."""
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def base_kind(model: Model) -> str | None:
+    """Return "floating", "planar", or None for a fixed base.
+
+    Any other joint of several degrees of freedom is a `ValueError`: no message reports its state.
+    """
+    base = None
+    for i, joint in enumerate(model.tree.joints):
+        if joint.kind in ("floating", "planar"):
+            if i > 0:
+                raise ValueError(
+                    f"joint '{joint.name}' is {joint.kind} and not the base: no message reports "
+                    "its state; make it fixed, or use the engine without the node")
+            base = joint.kind
+    return base
+
+
+def check_lengths(names: Sequence[str], position: Numbers, velocity: Numbers,
+                  effort: Numbers) -> None:
+    """Raise `Rejected` if joint states have no names, duplicate ones, or lengths that differ."""
+    if not names:
+        raise Rejected("no joint names")
+    check_names(names)
+    check_sizes(len(names), position, velocity, effort)
+
+
+def check_sizes(size: int, position: Numbers, velocity: Numbers, effort: Numbers) -> None:
+    """Raise `Rejected` unless there are as many numbers as names; no velocities or efforts do."""
+    if len(position) != size or len(velocity) not in (0, size) or len(effort) not in (0, size):
+        raise Rejected(
+            f"{size} names, but {len(position)} positions, {len(velocity)} velocities and "
+            f"{len(effort)} efforts; expected one position for each name, and one velocity "
+            "and effort for each name or none")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise `Rejected` if the names of joints are not unique."""
+    if len(set(names)) != len(names):
+        raise Rejected(f"duplicate joint names: {abbreviated(duplicates(names))}")
+
+
+def check_usable(what: str, names: Iterable[str], values: Sequence[float]) -> None:
+    """Raise `Rejected` if a value is not finite or exceeds `LARGEST`; names the first ten."""
+    bad = [f"{name} = {value:g}" for name, value in zip(names, values)
+           if not abs(value) <= LARGEST]
+    if bad and all(map(math.isfinite, values)):
+        raise Rejected(f"{what} is too large: {', '.join(bad[:10])}")
+    if bad:
+        raise Rejected(f"{what} is not finite: {', '.join(bad[:10])}")
+
+
+def check_pose(pose: Sequence[float]) -> None:
+    """Raise `Rejected` for a base's pose (x y z qx qy qz qw) that cannot be used.
+
+    The norm of its quaternion may differ from 1 by `QUATERNION_TOLERANCE`; callers normalize it.
+    """
+    check_usable("the base's pose", _POSE, pose)
+    norm = base_norm(pose, 0)
+    if abs(norm - 1.0) > QUATERNION_TOLERANCE:
+        raise Rejected(f"the norm of the base's quaternion is {norm:g}, expected 1")
+
+
+def check_base(pose: Sequence[float], twist: Sequence[float]) -> None:
+    """Raise `Rejected` for a base's pose, see `check_pose`, or twist that cannot be used."""
+    check_pose(pose)
+    check_usable("the base's twist", _TWIST, twist)
+
+
+def base_norm(numbers: Numbers, start: int) -> float:
+    """The norm of the quaternion in a pose that starts there."""
+    x, y, z, w = numbers[start + 3], numbers[start + 4], numbers[start + 5], numbers[start + 6]
+    return math.sqrt(x * x + y * y + z * z + w * w)
+
+
+def set_base(is_planar: bool, numbers: Numbers, start: int, norm: float, q: Array,
+             v: Array) -> None:
+    """Set the first coordinates and velocities from a pose and a twist in the base frame.
+
+    A planar base takes the position in the plane, the yaw, and the corresponding velocities; a
+    floating one all, its quaternion divided by the norm. Compiled code uses this, too.
+    """
+    twist = start + 7
+    if is_planar:
+        x, y, z, w = numbers[start + 3], numbers[start + 4], numbers[start + 5], numbers[start + 6]
+        q[0], q[1] = numbers[start], numbers[start + 1]
+        q[2] = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        v[0], v[1], v[2] = numbers[twist], numbers[twist + 1], numbers[twist + 5]
+    else:
+        for k in range(3):
+            q[k] = numbers[start + k]
+        for k in range(3, 7):
+            q[k] = numbers[start + k] / norm
+        for k in range(6):
+            v[k] = numbers[twist + k]
+
+
+def check_child_frame(child: str, root_link: str) -> None:
+    """Raise `Rejected` if odometry states its child_frame_id, and it is not the root link."""
+    if child and child != root_link and not child.endswith("/" + root_link):
+        raise Rejected(f"child_frame_id is '{child}', expected the root link '{root_link}', whose "
+                       "pose and twist are needed")
+
+
+def late(behind: int) -> str:
+    """Why a message is rejected whose stamp is this much older than the last one [ns]."""
+    return f"its stamp is {behind * 1e-9:g} s older than the last one of these joints"
+
+
+def jumped_back(behind: int) -> str:
+    """The notice of a stamp that is much older than the last one [ns]."""
+    return f"stamps jumped back by {behind * 1e-9:g} s; discarding the collected state"

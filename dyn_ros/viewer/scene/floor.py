@@ -1,0 +1,109 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The floor, the background and the light, for each browser in its light or dark colors."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine.kernel.types import Array
+
+if TYPE_CHECKING:
+    import viser
+
+Color = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Colors:
+    """Colors of the scene around the robot: red, green, blue, 0 to 255."""
+
+    top: Color          # of the background
+    horizon: Color
+    floor: Color
+    cell: Color
+    section: Color
+    shadow: float       # opacity
+
+
+LIGHT = Colors((206, 216, 228), (236, 240, 245), (222, 228, 235), (204, 212, 221),
+               (183, 193, 205), 0.22)
+DARK = Colors((40, 45, 56), (52, 59, 72), (72, 82, 97), (86, 97, 113), (108, 120, 137), 0.45)
+ROWS = 64           # of the picture of the background
+
+
+def gradient(top: Color, bottom: Color) -> NDArray[np.uint8]:
+    """Return a picture (ROWS, 2, 3) that changes from one color to another downward."""
+    share = np.linspace(0.0, 1.0, ROWS)[:, None, None]
+    rows = (1.0 - share) * np.array(top, float) + share * np.array(bottom, float)
+    return np.tile(np.round(rows).astype(np.uint8), (1, 2, 1))
+
+
+def light_simply(client: viser.ClientHandle) -> None:
+    """Light the robot without shadows, and from a sky instead of viser's picture of a hall.
+
+    Before the picture gives light, it is filtered, which takes a processor more than five seconds.
+    """
+    client.scene.configure_default_lights(cast_shadow=False)
+    client.scene.configure_environment_map(None)
+    client.scene.add_light_hemisphere(
+        "/sky", sky_color=(240, 240, 255), ground_color=(122, 122, 140), intensity=2.9)
+
+
+class Floor:
+    """What is around the robot.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    """
+
+    def __init__(self, server: viser.ViserServer) -> None:
+        self._server = server
+        self._dark: dict[int, bool] = {}
+        self._grids: dict[int, viser.GridHandle] = {}
+        self._size, self._position = 1.0, (0.0, 0.0, 0.0)
+        server.on_client_connect(self._connect)
+        server.on_client_disconnect(self._disconnect)
+
+    async def _connect(self, client: viser.ClientHandle) -> None:
+        self.show(client, self._dark.get(client.client_id, False))
+
+    async def _disconnect(self, client: viser.ClientHandle) -> None:
+        self._dark.pop(client.client_id, None)
+        self._grids.pop(client.client_id, None)
+
+    def show(self, client: viser.ClientHandle, dark: bool) -> None:
+        """Show it to a browser, with dark or light colors."""
+        if client.client_id not in self._grids or self._dark.get(client.client_id) != dark:
+            self._draw(client, dark)
+
+    def _draw(self, client: viser.ClientHandle, dark: bool) -> None:
+        colors = DARK if dark else LIGHT
+        self._dark[client.client_id] = dark
+        client.scene.set_background_image(gradient(colors.top, colors.horizon), format="png")
+        self._grids[client.client_id] = client.scene.add_grid(
+            "/floor", infinite_grid=True, cell_size=0.1 * self._size, section_size=self._size,
+            cell_color=colors.cell, section_color=colors.section, cell_thickness=0.8,
+            section_thickness=1.0, fade_distance=12.0 * self._size, fade_strength=1.5,
+            fade_from="origin",
+            plane_color=colors.floor, plane_opacity=1.0, shadow_opacity=colors.shadow,
+            position=self._position)
+        client.scene.configure_fog(8.0 * self._size, 20.0 * self._size, color=colors.horizon)
+
+    def place(self, points: Array, height: float) -> None:
+        """Place it around points (n, 3), at a height [m]; its lines stay where they are."""
+        spread = float(np.ptp(points, axis=0).max())
+        size = 10.0 ** round(math.log10(max(spread, 1e-2)) - 0.3)
+        middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
+        self._position = (*(size * np.round(middle[:2] / size)).tolist(), height)
+        if size != self._size:
+            self._size = size
+            for client_id, client in self._server.get_clients().items():
+                self._draw(client, self._dark.get(client_id, False))
+        for grid in list(self._grids.values()):
+            grid.position = self._position

@@ -1,0 +1,145 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of the shapes and the inertias of a robot's links, as a page for a browser."""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...check.check import Examination
+from ...check.hulls import Hull, box
+from ...check.link_findings import LinkInertia
+from ...engine.kernel.types import Array
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as graph
+
+GOOD, BAD, SHAPE, NAME = "#2a78d6", "#d03b3b", "#9aa0a6", "#7a1010"
+
+
+def save_picture(examined: Examination, path: str | os.PathLike[str], title: str = "") -> None:
+    """Save a picture of the links with all joints at 0.
+
+    Each inertia is shown as the box of uniform density that has it, in the convex hull of the
+    link's shapes; those with findings are red and named. The page contains all that it needs.
+
+    Parameters
+    ----------
+    examined : Examination
+        From `dyn_ros.check.check.examine_urdf`.
+    path : path-like
+        The HTML file.
+    title : str
+
+    Raises
+    ------
+    ImportError
+        plotly is not installed.
+    OSError
+        The file cannot be written.
+    """
+    try:
+        import plotly.graph_objects as graph
+    except ImportError as error:
+        raise ImportError('a picture requires plotly: pip install "dyn_ros[identify]"',
+                          name=error.name) from None
+
+    traces = [trace for name in examined.extents.links for trace in _link_traces(examined, name)]
+    page = graph.Figure([*traces, *_legend(graph)])
+    count = len({finding.where for finding in examined.findings})
+    camera = {"eye": {"x": 2.0, "y": 2.0, "z": 1.0}, "projection": {"type": "orthographic"}}
+    page.update_layout(
+        title=f"{_escaped(title)}: inertias as boxes of uniform density, in the hulls of the "
+              f"shapes; {count} links or joints with findings",
+        scene={"aspectmode": "data", "camera": camera, "xaxis_title": "x [m]",
+               "yaxis_title": "y [m]", "zaxis_title": "z [m]"},
+        legend={"itemsizing": "constant"}, margin={"l": 0, "r": 0, "b": 0, "t": 50})
+    Path(path).write_text(page.to_html(include_plotlyjs=True), encoding="utf-8")
+
+
+def _link_traces(examined: Examination, name: str) -> list[graph.Mesh3d | graph.Scatter3d]:
+    """The hull of a link's shapes, the box of its inertia, and its name if it has findings."""
+    placement = examined.extents.placements[name]
+    own = examined.extents.links[name].own
+    texts = [finding.what for finding in examined.findings if finding.where == f'link "{name}"']
+    hover = "<br>".join([f"<b>{_escaped(name)}</b>", *map(_escaped, texts)])
+    traces = []
+    if own is not None and len(own.hull.triangles):
+        traces.append(_mesh(own.hull, placement, SHAPE, 0.4, hover))
+    inertia = examined.links.get(name)
+    if inertia is not None and inertia.mass > 0.0 and (
+            texts or name not in examined.negligible):
+        corners, color = equivalent_box(inertia), BAD if texts else GOOD
+        drawn = Hull(corners)
+        if len(drawn.triangles):
+            traces.append(_mesh(drawn, placement, color, 0.12, hover))
+        traces.append(_edges(corners, placement, color))
+    if texts:
+        center = np.zeros(3) if inertia is None else inertia.com
+        traces.append(_label(placement[:3, :3] @ center + placement[:3, 3], name, hover))
+    return traces
+
+
+def equivalent_box(inertia: LinkInertia) -> Array:
+    """The corners of the box of uniform density with a link's mass and inertia.
+
+    Parameters
+    ----------
+    inertia : LinkInertia
+        Negative second moments, which no body has, count as 0.
+
+    Returns
+    -------
+    (8, 3) ndarray
+        In the link's frame [m].
+    """
+    moments, axes = np.linalg.eigh(inertia.covariance())
+    corners, _ = box(*np.sqrt(12.0 * np.maximum(moments, 0.0)))
+    return corners @ axes.T + inertia.com
+
+
+def _mesh(hull: Hull, placement: Array, color: str, opacity: float, hover: str) -> graph.Mesh3d:
+    import plotly.graph_objects as graph
+
+    x, y, z = (hull.points @ placement[:3, :3].T + placement[:3, 3]).T
+    i, j, k = hull.triangles.T
+    return graph.Mesh3d(x=x, y=y, z=z, i=i, j=j, k=k, color=color, opacity=opacity,
+                        flatshading=True, hovertext=hover, hoverinfo="text")
+
+
+def _edges(corners: Array, placement: Array, color: str) -> graph.Scatter3d:
+    """The edges of a box whose corners are in the order of `box`."""
+    import plotly.graph_objects as graph
+
+    placed = corners @ placement[:3, :3].T + placement[:3, 3]
+    gap = np.full(3, np.nan)
+    points = [point for i in range(8) for bit in (1, 2, 4) if not i & bit
+              for point in (placed[i], placed[i | bit], gap)]
+    x, y, z = np.array(points).T
+    return graph.Scatter3d(x=x, y=y, z=z, mode="lines", line={"color": color, "width": 4},
+                           hoverinfo="skip", showlegend=False)
+
+
+def _label(point: Array, name: str, hover: str) -> graph.Scatter3d:
+    import plotly.graph_objects as graph
+
+    x, y, z = point
+    return graph.Scatter3d(
+        x=[x], y=[y], z=[z], mode="markers+text", text=[f"<b>{_escaped(name)}</b>"],
+        textfont={"color": NAME, "size": 14}, hovertext=[hover], hoverinfo="text",
+        showlegend=False, marker={"color": BAD, "size": 4})
+
+
+def _legend(graph: object) -> list[object]:
+    """Traces without points, for the names of the colors."""
+    return [graph.Scatter3d(x=[None], y=[None], z=[None], mode="markers", name=name,  # type: ignore
+                            marker={"color": color, "symbol": "square", "size": 10})
+            for name, color in (("inertia", GOOD), ("inertia with findings", BAD),
+                                ("hull of the shapes", SHAPE))]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,561 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Markers of visualization_msgs as viser's scene nodes.
+
+The markers of the nodes of this package have a scene node each. The browser moves scene nodes in
+the frame in which it receives their poses, as it does the links of the robot; it applies all other
+changes one frame later. The pose of such a node therefore contains the motion of its marker, and
+the rest is its shape, which is sent again only if it changes visibly.
+
+Of other markers, those of one topic, namespace and frame that look alike are instances of one node.
+A message is sent to the browser as a few arrays, regardless of the number of markers.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence, Set
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine.kernel.plain import algebra as al
+from ...engine.kernel.types import Array
+from .groups import (
+    ADD,
+    ARROW,
+    CUBE,
+    CUBE_LIST,
+    CYLINDER,
+    DELETE,
+    DELETEALL,
+    LINE_LIST,
+    LINE_STRIP,
+    MESH_RESOURCE,
+    POINTS,
+    SPHERE,
+    SPHERE_LIST,
+    TEXT_VIEW_FACING,
+    TRIANGLE_LIST,
+    PlainMarker,
+    plain_marker,
+)
+from .kinds import BY_FAMILY, is_shown_at_first
+from .scene import wxyz
+from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh
+
+if TYPE_CHECKING:
+    import viser
+    from visualization_msgs.msg import Marker, MarkerArray
+
+SOLIDS = {CUBE: "cube", SPHERE: "sphere", CYLINDER: "cylinder",
+          CUBE_LIST: "cube", SPHERE_LIST: "sphere", POINTS: "cube"}
+SHAPE = 1e-3        # smaller changes of a shape are not sent [m]
+SHADE = 3           # smaller changes of a color are not sent; of 255
+MOST_IDLE = 100     # nodes that are kept without markers
+MOVED = 1e-6        # smaller changes of a pose are not sent [m], [1]
+HEAD = 0.23         # length of the head / length of the arrow, if a marker does not specify it
+
+
+MarkerKey: TypeAlias = tuple[str, str, int]
+"""Identifies a marker: topic, namespace, id."""
+
+Surface: TypeAlias = tuple[Array, NDArray[np.int_]]
+"""Vertices (n, 3) and triangles (m, 3), as indices of vertices."""
+
+Values: TypeAlias = dict[str, Any]
+"""Arrays with a row for each instance, and values common to all instances, by name."""
+
+
+class MarkerError(ValueError):
+    """A marker that cannot be shown; the message states the reason."""
+
+
+class NodeKey(NamedTuple):
+    """Identifies the node of markers that look alike.
+
+    Attributes
+    ----------
+    topic, namespace : str
+    parent : str
+        Name of the scene node of the markers' frame.
+    style : tuple of (str or float)
+        What the instances of the node have in common, see `Look`.
+    id : int or None
+        Id of a marker that has a node of its own.
+    """
+
+    topic: str
+    namespace: str
+    parent: str
+    style: tuple[str | float, ...]
+    id: int | None
+
+
+class _Received(NamedTuple):
+    """A marker as received, the function that finds its frame, and the end of its lifetime [s]."""
+
+    marker: Marker
+    frames: Callable[[str], str]
+    end: float
+
+
+def family(key: MarkerKey) -> tuple[str, str]:
+    """Topic, and namespace up to its first slash: what users show and hide."""
+    return key[0], key[1].partition("/")[0]
+
+
+def _named(key: MarkerKey) -> str:
+    return f"marker {key[1]}/{key[2]} of {key[0]}"
+
+
+class Drawing:
+    """The markers of all topics, and the scene nodes that show them.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    folders : sequence of path-like
+        Folders to search for meshes, see `find_mesh`.
+    """
+
+    def __init__(self, scene: viser.SceneApi, folders: Folders = ()) -> None:
+        self._scene, self._folders = scene, folders
+        self._received: dict[MarkerKey, _Received] = {}
+        self._node_keys: dict[MarkerKey, NodeKey] = {}      # of those that are not hidden
+        self._nodes: dict[NodeKey, Node] = {}
+        self._changed: set[NodeKey] = set()
+        self._late: frozenset[str] = frozenset()            # topics
+        self._problems: list[str] = []
+        self._count = itertools.count()
+        # whether it is shown, of every (topic, family) seen so far, in order of appearance
+        self.families: dict[tuple[str, str], bool] = {}
+
+    def __len__(self) -> int:
+        return len(self._received)
+
+    def receive(self, topic: str, array: MarkerArray, frames: Callable[[str], str],
+                now: float) -> list[str]:
+        """Process a MarkerArray.
+
+        Parameters
+        ----------
+        topic : str
+        array : visualization_msgs.msg.MarkerArray
+        frames : callable(str)
+            Returns the name of the scene node of a frame_id, or raises a ValueError.
+        now : float
+            Start of the markers' lifetimes [s].
+
+        Returns
+        -------
+        list of str
+            What cannot be shown, with the reason.
+        """
+        for marker in array.markers:
+            key = topic, marker.ns, marker.id
+            if marker.action == ADD:
+                lifetime = marker.lifetime.sec + 1e-9 * marker.lifetime.nanosec
+                self._received[key] = _Received(
+                    marker, frames, now + lifetime if lifetime > 0.0 else math.inf)
+                if self.families.setdefault(family(key), is_shown_at_first(family(key)[1])):
+                    self._place(key)
+            elif marker.action == DELETE:
+                self._delete(key)
+            elif marker.action == DELETEALL:
+                self.clear(topic)
+            else:
+                self._problems.append(f"{_named(key)}: unknown action {marker.action}")
+        problems, self._problems = self._problems, []
+        return problems
+
+    def clear(self, topic: str | None = None) -> None:
+        """Remove the markers of one topic, or of all."""
+        for key in [key for key in self._received if topic in (None, key[0])]:
+            self._delete(key)
+        for at, node in self._nodes.items():
+            if topic in (None, at.topic):
+                node.lasts = False
+                self._changed.add(at)
+
+    def _place(self, key: MarkerKey) -> None:
+        """Assign a marker to the node of those that look like it."""
+        marker, frames, _ = self._received[key]
+        try:
+            look = read(marker)
+            if family(key)[1] in BY_FAMILY:
+                look = look.in_own_frame()
+            at = NodeKey(*key[:2], frames(marker.header.frame_id), look.style,
+                         key[2] if look.alone else None)
+        except ValueError as error:
+            self._delete(key)
+            self._problems.append(f"{_named(key)}: {error}")
+            return
+        if self._node_keys.get(key) != at:
+            self._displace(key)
+            self._node_keys[key] = at
+        if at not in self._nodes:
+            self._nodes[at] = Node(f"{at.parent}/markers{next(self._count)}", look.kind)
+        self._nodes[at].markers[key] = look
+        self._nodes[at].lasts = look.pose is not None
+        self._changed.add(at)
+
+    def _displace(self, key: MarkerKey) -> None:
+        at = self._node_keys.pop(key, None)
+        if at is not None:
+            del self._nodes[at].markers[key]
+            self._changed.add(at)
+
+    def _delete(self, key: MarkerKey) -> None:
+        self._received.pop(key, None)
+        self._displace(key)
+
+    def show(self, topic: str, name: str, visible: bool) -> None:
+        """Show or hide the markers of a family; what is hidden is not sent to browsers."""
+        self.families[topic, name] = visible
+        for key in [key for key in self._received if family(key) == (topic, name)]:
+            (self._place if visible else self._displace)(key)
+
+    def hide_late(self, topics: Set[str]) -> None:
+        """Hide the markers of these topics, and show those of all others, until the next call."""
+        changed = self._late.symmetric_difference(topics)
+        self._late = frozenset(topics)
+        for at, node in self._nodes.items():
+            if at.topic in changed and node.handle is not None:
+                node.handle.visible = at.topic not in topics and any(
+                    look.shown for look in node.markers.values())
+
+    def draw(self, now: float) -> list[str]:
+        """Send what has changed; return what cannot be shown, with the reason."""
+        for key in [key for key, received in self._received.items() if received.end < now]:
+            self._delete(key)
+        problems, self._problems = self._problems, []
+        for at in self._changed:
+            try:
+                self._draw(self._nodes[at], visible=at.topic not in self._late)
+            except MeshError as error:
+                problems.append(f"marker {at.namespace} of {at.topic}: {error}")
+            if not self._nodes[at].markers and not self._nodes[at].lasts:
+                del self._nodes[at]
+        self._changed.clear()
+        self._remove_idle()
+        return problems
+
+    def _remove_idle(self) -> None:
+        """Remove nodes without markers, if they are many."""
+        idle = [at for at, node in self._nodes.items() if not node.markers]
+        if len(idle) > MOST_IDLE:
+            for at in idle:
+                self._nodes.pop(at).remove()
+
+    def _draw(self, node: Node, visible: bool) -> None:
+        parts = [look.parts for look in node.markers.values() if look.shown]
+        if not parts:
+            node.hide() if node.lasts else node.remove()
+            return
+        values = {name: np.concatenate([part[name] for part in parts])
+                  if isinstance(parts[0][name], np.ndarray) else parts[0][name]
+                  for name in parts[0]}
+        DRAWS[node.kind](self._scene, node, values, self._folders)
+        pose = next(iter(node.markers.values())).pose
+        if pose is not None:
+            node.move(*pose)
+        if node.handle.visible != visible:
+            node.handle.visible = visible
+
+
+class Node:
+    """Markers that look alike, and the scene node that shows them."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name, self.kind = name, kind
+        self.handle: Any = None     # one of viser's scene node handles, or None
+        self.count = 0              # number of instances
+        self.lasts = False          # kept without markers, until they return
+        self.markers: dict[MarkerKey, Look] = {}
+
+    def move(self, position: Array, turn: Array) -> None:
+        """Set the pose of the scene node; the quaternion is scalar first."""
+        if abs(self.handle.position - position).max() > MOVED:
+            self.handle.position = position
+        if abs(self.handle.wxyz - turn).max() > MOVED:
+            self.handle.wxyz = turn
+
+    def hide(self) -> None:
+        """Hide the scene node: browsers do this at once, but remove it one frame later."""
+        if self.handle is not None:
+            self.handle.visible = False
+
+    def remove(self) -> None:
+        """Remove the scene node."""
+        if self.handle is not None:
+            self.handle.remove()
+            self.handle = None
+
+
+class Look:
+    """The appearance of a marker in its frame.
+
+    `kind` is a key of `DRAWS`. `style` is the kind and the values that the instances of one node
+    have in common. `parts` are the arrays of this instance, and values common to all. `alone`: the
+    marker needs its own node. `shown`: it is not empty. `pose`: of its own node, position (3,) and
+    quaternion (4,), scalar first; the parts are then expressed in it.
+    """
+
+    def __init__(self, kind: str, *style: str | float, alone: bool = False, **parts: Any) -> None:
+        self.kind = kind
+        self.style: tuple[str | float, ...] = (kind, *style)
+        self.alone, self.parts = alone, parts
+        self.pose: tuple[Array, Array] | None = None
+        self.shown = all(len(part) for part in parts.values() if isinstance(part, np.ndarray))
+
+    def in_own_frame(self) -> Look:
+        """Return the same with a node of its own, whose pose contains the motion."""
+        if self.alone or not self.shown:
+            return self
+        if "ends" in self.parts:
+            ends = self.parts["ends"]
+            position, R = segments_frame(ends)
+            parts = {"ends": (ends - position) @ R}
+        elif len(self.parts["centers"]) == 1:
+            position, R = self.parts["centers"][0], self.parts["axes"][0]
+            parts = {"centers": np.zeros((1, 3)), "axes": np.eye(3)[None]}
+        else:
+            return self
+        own = Look(self.kind, *self.style[1:], alone=True, **{**self.parts, **parts})
+        own.pose = position, wxyz(R)
+        return own
+
+
+def segments_frame(ends: Array) -> tuple[Array, Array]:
+    """Return origin (3,) and axes (3, 3) of a frame that moves with line segments (n, 2, 3).
+
+    The origin is the first point; z is along the first segment, and x in the plane of the first two
+    that are not parallel.
+    """
+    along = ends[:, 1] - ends[:, 0]
+    z = along[0] / max(float(np.linalg.norm(along[0])), 1e-12)
+    across = along - np.outer(along @ z, z)
+    sizes = np.linalg.norm(across, axis=1)
+    bent = np.flatnonzero(sizes > 1e-3 * np.linalg.norm(along, axis=1) + 1e-9)
+    x = across[bent[0]] / sizes[bent[0]] if len(bent) else _perpendicular(z)
+    return ends[0, 0], np.array([x, al.cross(z, x), z]).T
+
+
+def _perpendicular(z: Array) -> Array:
+    x = np.cross(z, np.eye(3)[np.argmin(abs(z))])
+    found: Array = x / max(float(np.linalg.norm(x)), 1e-12)
+    return found
+
+
+def read(marker: Marker | PlainMarker) -> Look:
+    """Return the `Look` of a marker; raise a `MarkerError` if it cannot be shown."""
+    if marker.type not in READERS:
+        raise MarkerError(f"unknown type {marker.type}")
+    if not isinstance(marker, PlainMarker):
+        marker = plain_marker(marker)
+    numbers, points, colors = marker.numbers, marker.points, marker.colors
+    R = _rotation(*numbers[3:7].tolist())
+    for what, values in (("a number", numbers), ("a point", points), ("a color", colors)):
+        if not np.isfinite(values).all():
+            raise MarkerError(f"{what} is not finite")
+    if len(colors) not in (0, len(points)):
+        raise MarkerError(f"{len(points)} points, but {len(colors)} colors")
+    if not len(colors):
+        colors = np.broadcast_to(numbers[10:], (max(len(points), 1), 4))
+    return READERS[marker.type](marker, numbers[:3], R, numbers[7:10], points, colors)
+
+
+def _rotation(x: float, y: float, z: float, w: float) -> Array:
+    """Return the rotation, (3, 3); a quaternion of zeros, as in an unset field, is the identity."""
+    norm = math.hypot(x, y, z, w)
+    if not math.isfinite(norm):
+        raise MarkerError("its orientation is not finite")
+    if norm < 1e-9:
+        return np.eye(3)
+    return np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
+
+
+# Arguments of readers: marker, position (3,), rotation (3, 3), scale (3,), points (n, 3),
+# colors (n, 4)
+
+
+def _solid(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+           colors: Array) -> Look:
+    return Look(SOLIDS[marker.type], centers=position[None], axes=R[None], widths=scale[None],
+                colors=colors[:1])
+
+
+def _solids(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+            colors: Array) -> Look:
+    if marker.type == POINTS:
+        scale = np.array([scale[0], scale[1], min(scale[:2])])
+    n = len(points)
+    return Look(SOLIDS[marker.type], centers=points @ R.T + position,
+                axes=np.broadcast_to(R, (n, 3, 3)), widths=np.broadcast_to(scale, (n, 3)),
+                colors=colors[:n])
+
+
+def _arrow(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+           colors: Array) -> Look:
+    if len(points):
+        if len(points) != 2:
+            raise MarkerError(f"an arrow has no points or two, but got {len(points)}")
+        ends = points @ R.T + position
+        shaft, head, length = scale
+    else:
+        ends = np.array([position, position + scale[0] * R[:, 0]])
+        shaft, head, length = scale[1], 2.0 * scale[1], 0.0
+    length = length or HEAD * np.linalg.norm(ends[1] - ends[0])
+    return Look("arrow", *(round(float(x), 4) for x in (shaft, head, length)), ends=ends[None],
+                colors=colors[:1], shaft=shaft, head=head, length=length)
+
+
+def _strip(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+           colors: Array) -> Look:
+    return _lines(np.stack([points[:-1], points[1:]], axis=1),
+                  np.stack([colors[:-1], colors[1:]], axis=1), position, R, scale)
+
+
+def _list(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
+    if len(points) % 2:
+        raise MarkerError(f"a line list has an even number of points, but got {len(points)}")
+    return _lines(points.reshape(-1, 2, 3), colors[:len(points)].reshape(-1, 2, 4), position, R,
+                  scale)
+
+
+def _lines(ends: Array, colors: Array, position: Array, R: Array, scale: Array) -> Look:
+    return Look("line", float(scale[0]), ends=ends @ R.T + position, colors=colors[:len(ends)],
+                width=float(scale[0]))
+
+
+def _text(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
+    return Look("text", alone=True, text=marker.text, position=position, height=float(scale[2]))
+
+
+def _triangles(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+               colors: Array) -> Look:
+    if len(points) % 3:
+        raise MarkerError(f"a triangle list has 3 points per triangle, but got {len(points)}")
+    return Look("triangles", alone=True, vertices=(points * scale) @ R.T + position,
+                colors=colors[:len(points)])
+
+
+def _mesh(marker: PlainMarker, position: Array, R: Array, scale: Array, points: Array,
+          colors: Array) -> Look:
+    shape = Shape("mesh", np.eye(4), tuple(scale.tolist()), tuple(colors[0].tolist()),
+                  marker.mesh_resource)
+    return Look("mesh", alone=True, shape=shape, turn=wxyz(R), position=position)
+
+
+READERS = {ARROW: _arrow, CUBE: _solid, SPHERE: _solid, CYLINDER: _solid, LINE_STRIP: _strip,
+           LINE_LIST: _list, CUBE_LIST: _solids, SPHERE_LIST: _solids, POINTS: _solids,
+           TEXT_VIEW_FACING: _text, MESH_RESOURCE: _mesh, TRIANGLE_LIST: _triangles}
+
+
+# Drawing: a node is added the first time; later, its values are set
+
+
+def _draw_solids(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+    colors = values["colors"]
+    given = {"batched_wxyzs": wxyz(values["axes"]),
+             "batched_positions": values["centers"], "batched_scales": values["widths"],
+             "batched_colors": _bytes(colors), "batched_opacities": colors[:, 3]}
+    if not _set(node, given, len(colors)):
+        vertices, faces = UNIT[node.kind]
+        node.handle = scene.add_batched_meshes_simple(
+            node.name, vertices, faces, lod="off", flat_shading=node.kind == "cube", opacity=1.0,
+            cast_shadow=False, receive_shadow=False, **given)
+
+
+def _draw_arrows(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+    given = {"points": values["ends"], "colors": _bytes(values["colors"])}
+    if not _set(node, given, len(values["ends"])):
+        node.handle = scene.add_arrows(
+            node.name, **given, shaft_radius=0.5 * values["shaft"],
+            head_radius=0.5 * values["head"], head_length=values["length"])
+
+
+def _draw_lines(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+    given = {"points": values["ends"], "colors": _bytes(values["colors"])}
+    if not _set(node, given, len(values["ends"])):
+        node.handle = scene.add_line_segments(node.name, thickness=values["width"], **given)
+
+
+def _draw_text(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+    node.handle = scene.add_label(
+        node.name, values["text"], position=values["position"], font_size_mode="scene",
+        font_scene_height=values["height"], anchor="center-center")
+
+
+def _draw_triangles(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+    import trimesh
+
+    vertices = values["vertices"]
+    mesh = trimesh.Trimesh(vertices, np.arange(len(vertices)).reshape(-1, 3), process=False,
+                           vertex_colors=np.round(255 * values["colors"]).astype(np.uint8))
+    node.handle = scene.add_mesh_trimesh(node.name, mesh)
+
+
+def _draw_mesh(scene: viser.SceneApi, node: Node, values: Values, folders: Folders) -> None:
+    shape = values["shape"]
+    data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+    node.handle = scene.add_glb(
+        node.name, data, scale=shape.size, position=values["position"],
+        wxyz=values["turn"])
+
+
+def _set(node: Node, given: Values, count: int) -> bool:
+    """Update a node with this number of instances; return False if it must be added."""
+    if node.handle is None or node.count != count:
+        node.count = count
+        return False
+    own = any(look.pose is not None for look in node.markers.values())
+    for name, value in given.items():
+        if not (own and _looks_the_same(getattr(node.handle, name), value)):
+            setattr(node.handle, name, value)
+    return True
+
+
+def _looks_the_same(old: Array, new: Array) -> bool:
+    least = SHADE if new.dtype == np.uint8 else SHAPE
+    return old.shape == new.shape and bool(
+        (abs(old.astype(float) - new) < least).all())
+
+
+def _bytes(colors: Array) -> NDArray[np.uint8]:
+    return np.round(255.0 * np.clip(colors[..., :3], 0.0, 1.0)).astype(np.uint8)
+
+
+def _cube() -> Surface:
+    corners = np.array(np.meshgrid(*[[-0.5, 0.5]] * 3, indexing="ij")).reshape(3, -1).T
+    faces = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return corners, np.array([t for a, b, c, d in faces for t in ((a, b, c), (a, c, d))])
+
+
+def _surface(profile: Sequence[tuple[float, float]], around: int = 24) -> Surface:
+    """Return a body of revolution about z, from a profile of (radius, z)."""
+    angles = np.linspace(0.0, 2.0 * np.pi, around, endpoint=False)
+    vertices = [(r * math.cos(a), r * math.sin(a), z) for r, z in profile for a in angles]
+    faces: list[tuple[int, int, int]] = []
+    for ring in range(len(profile) - 1):
+        for i in range(around):
+            a, b = ring * around + i, ring * around + (i + 1) % around
+            faces += [(a, b, b + around), (a, b + around, a + around)]
+    return np.array(vertices), np.array(faces)
+
+
+def _sphere(rings: int = 16) -> Surface:
+    angles = np.linspace(-0.5 * np.pi, 0.5 * np.pi, rings + 1)
+    return _surface([(0.5 * math.cos(a), 0.5 * math.sin(a)) for a in angles])
+
+
+UNIT = {"cube": _cube(), "sphere": _sphere(),
+        "cylinder": _surface([(0.0, -0.5), (0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (0.5, 0.5),
+                              (0.0, 0.5)])}
+DRAWS = {"cube": _draw_solids, "sphere": _draw_solids, "cylinder": _draw_solids,
+         "arrow": _draw_arrows, "line": _draw_lines, "text": _draw_text,
+         "triangles": _draw_triangles, "mesh": _draw_mesh}

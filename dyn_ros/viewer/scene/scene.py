@@ -1,0 +1,385 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A robot as a tree of viser's scene nodes; the browser computes the positions of its links.
+
+The node of each moving joint is a child of its parent joint's node. A state is sent as one
+rotation or one translation for each joint that moved, regardless of the links below it.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...engine.kernel.lie import matrix_quaternion, quaternion_product, rotate
+from ...engine.kernel.plain import algebra as al
+from ...engine.kernel.types import Array, ArrayLike
+from ...engine.model.urdf import ONE_DOF, Frame, Joint, Tree
+from .visuals import Folders, MeshError, Shape, find_mesh, load_mesh, read_shapes
+
+if TYPE_CHECKING:
+    import viser
+
+LIGHT = 0.005           # joints that carry less of the robot's mass, such as fingers, are minor
+MOVED = 1e-6            # smaller motions of a joint are not sent [rad, m]
+GRAY = (0.75, 0.75, 0.78, 1.0)
+BONE = (235, 140, 40)
+
+
+def scalar_first(q: Array) -> Array:
+    """Convert quaternions (..., 4) from scalar last to scalar first, which viser uses."""
+    return np.roll(q, 1, axis=-1)
+
+
+def wxyz(R: ArrayLike) -> Array:
+    """Convert rotation matrices (..., 3, 3) to unit quaternions (..., 4), scalar first."""
+    return scalar_first(matrix_quaternion(np.asarray(R)))
+
+
+def rotation_matrix(q: ArrayLike) -> Array:
+    """Convert unit quaternions (..., 4), scalar last, to rotation matrices (..., 3, 3)."""
+    q = np.asarray(q, float)[..., None, :]
+    return np.swapaxes(rotate(q, np.eye(3)), -1, -2)
+
+
+class RobotScene:
+    """Shows a robot, and moves it.
+
+    Parameters
+    ----------
+    scene : viser.SceneApi
+    tree : dyn_ros.engine.model.urdf.Tree
+        As returned by `read_urdf` without a root joint.
+    xml : str
+        The robot description.
+    folders : sequence of path-like
+        Folders to search for meshes, see `find_mesh`.
+
+    Attributes
+    ----------
+    names : list of str
+        Joints with a coordinate of their own: those of one degree of freedom, except mimic joints.
+    joints : list of dyn_ros.engine.model.urdf.Joint
+        The same.
+    reach : float
+        Upper bound on the distance of a link's origin from the root's [m].
+    problems : list of str
+        What is not shown, with the reason.
+    """
+
+    def __init__(self, scene: viser.SceneApi, tree: Tree, xml: str,
+                 folders: Folders = ()) -> None:
+        self.scene = self._scene = scene
+        self._tree, self._folders = tree, folders
+        self._root = scene.add_frame("/robot", show_axes=False)
+        self._moving = list(tree.joints)
+        own = [i for i, joint in enumerate(self._moving)
+               if joint.kind in ONE_DOF and joint.mimic is None]
+        self.joints = [self._moving[i] for i in own]
+        self.names = [joint.name for joint in self.joints]
+        self._slots = {name: slot for slot, name in enumerate(self.names)}
+        self._follow(own)
+        self._nodes = self._add_joints()
+        self._frames = {frame.name: frame for frame in tree.frames}
+        self._added: dict[str, viser.FrameHandle] = {}
+        self.problems: list[str] = []
+        self._corners: list[tuple[int, Array]] = []     # of shapes, homogeneous, in their joints
+        self._add_shapes(xml)
+        self.reach = self._measure()
+        self.move(np.zeros(len(own)))
+
+    def _follow(self, own: list[int]) -> None:
+        """Compute how the position of every joint follows from the independent ones."""
+        self._source = np.zeros(len(self._moving), int)
+        self._ratio, self._offset = np.zeros((2, len(self._moving)))
+        for i, joint in enumerate(self._moving):
+            if joint.mimic is not None and joint.mimic.joint in own:
+                self._source[i] = own.index(joint.mimic.joint)
+                self._ratio[i], self._offset[i] = joint.mimic.multiplier, joint.mimic.offset
+            elif i in own:
+                self._source[i], self._ratio[i] = own.index(i), 1.0
+
+    def _add_joints(self) -> list[viser.FrameHandle]:
+        self._paths: list[str] = []
+        nodes = []
+        for i, joint in enumerate(self._moving):
+            self._paths.append(f"{self._path(joint.parent)}/{i}")
+            nodes.append(self._scene.add_frame(
+                self._paths[i], show_axes=False, wxyz=wxyz(joint.placement[:3, :3]),
+                position=joint.placement[:3, 3]))
+        placements = np.array([joint.placement for joint in self._moving]).reshape(-1, 4, 4)
+        axes = np.array([joint.axis for joint in self._moving]).reshape(-1, 3)
+        self._turn, self._axes = matrix_quaternion(placements[:, :3, :3]), axes
+        self._origin = placements[:, :3, 3]
+        self._slide = (placements[:, :3, :3] @ axes[..., None])[..., 0]
+        self._slides = [joint.kind == "prismatic" for joint in self._moving]
+        self._shown = np.zeros(len(self._moving))
+        return nodes
+
+    def _path(self, joint: int) -> str:
+        """Return the name of a joint's node; -1: the root link."""
+        return self._paths[joint] if joint >= 0 else "/robot"
+
+    # Shapes
+
+    def _add_shapes(self, xml: str) -> None:
+        visual, collision, problems = read_shapes(xml)
+        self.problems += problems
+        drawn: set[int] = set()
+        bare: set[int] = set()
+        for frame in self._tree.frames:
+            if frame.kind != "body":
+                continue
+            shapes = visual.get(frame.name, []), collision.get(frame.name, [])
+            for kind, of_link in zip(("visual", "collision"), shapes):
+                shown = [self._add_shape(frame, f"{kind}{i}", shape)
+                         for i, shape in enumerate(of_link)]
+                if any(shown):
+                    drawn.add(frame.parent)
+                    break
+            else:
+                if any(shapes):
+                    bare.add(frame.parent)
+        for joint in sorted(bare - drawn if drawn else range(-1, len(self._moving))):
+            self._add_bones(joint)
+
+    def _add_shape(self, frame: Frame, name: str, shape: Shape) -> bool:
+        """Show a shape; return whether it could be shown."""
+        placed = frame.placement @ shape.placement
+        name = f"{self._path(frame.parent)}/{frame.name.replace('/', '|')}:{name}"
+        place = {"wxyz": wxyz(placed[:3, :3]), "position": placed[:3, 3]}
+        self._corners += [(frame.parent, placed @ corner) for corner in corners(shape)]
+        try:
+            draw_shape(self._scene, name, shape, self._folders, **place)
+        except MeshError as error:
+            self.problems.append(f"link '{frame.name}': {error}")
+            return False
+        return True
+
+    def _add_bones(self, joint: int) -> None:
+        """Show a ball at a joint (-1: at the root), and lines to its child frames."""
+        origins = [each.placement[:3, 3] for each in self._moving if each.parent == joint]
+        origins += [frame.placement[:3, 3] for frame in self._tree.frames if frame.parent == joint]
+        ends = np.array([end for end in origins if np.linalg.norm(end) > 1e-6]).reshape(-1, 3)
+        path = self._path(joint)
+        width = 0.1 * max([0.1, *np.linalg.norm(ends, axis=1)])
+        self._scene.add_icosphere(f"{path}/bone", radius=width, color=BONE, subdivisions=2)
+        if len(ends):
+            self._scene.add_line_segments(
+                f"{path}/bones", np.stack([np.zeros_like(ends), ends], axis=1), BONE,
+                thickness=0.5 * width)
+
+    def _measure(self) -> float:
+        reach = np.zeros(len(self._moving) + 1)         # the last one is the root link's
+        for i, joint in enumerate(self._moving):
+            stroke = 0.0
+            if joint.kind == "prismatic" and math.isfinite(joint.lower + joint.upper):
+                stroke = max(abs(joint.lower), abs(joint.upper))
+            reach[i] = reach[joint.parent] + np.linalg.norm(joint.placement[:3, 3]) + stroke
+        return max((reach[frame.parent] + np.linalg.norm(frame.placement[:3, 3])
+                    for frame in self._tree.frames), default=0.0)
+
+    # Queries
+
+    @property
+    def links(self) -> list[str]:
+        """Names of the links, in the order of the tree."""
+        return [frame.name for frame in self._tree.frames if frame.kind == "body"]
+
+    @property
+    def tip(self) -> str:
+        """The last of the links that the most joints move, minor ones not counted."""
+        carried = [joint.inertia.mass for joint in self._moving]
+        for i, joint in reversed(list(enumerate(self._moving))):
+            if joint.parent >= 0:
+                carried[joint.parent] += carried[i]
+        whole = self._tree.base_inertia.mass + sum(joint.inertia.mass for joint in self._moving)
+        depths = [0] * (len(self._moving) + 1)          # the last one is the root link's
+        for i, joint in enumerate(self._moving):
+            major = joint.name in self._slots and carried[i] >= LIGHT * whole
+            depths[i] = depths[joint.parent] + major
+        depth = {link: depths[self._frames[link].parent] for link in self.links}
+        return max(reversed(self.links), key=depth.__getitem__)
+
+    @property
+    def root_link(self) -> str:
+        """Name of the root link."""
+        return self.links[0]
+
+    def node(self, frame: str) -> str:
+        """Return the name of the node of a link or joint; child nodes move with it.
+
+        Raises
+        ------
+        ValueError
+            The robot has no such frame.
+        """
+        if frame not in self._frames:
+            raise ValueError(f"the robot has no frame '{frame}'")
+        at = self._frames[frame]
+        path = self._path(at.parent)
+        if np.array_equal(at.placement, np.eye(4)):
+            return path
+        if frame not in self._added:
+            path = f"{path}/frame{list(self._frames).index(frame)}"
+            self._added[frame] = self._scene.add_frame(
+                path, show_axes=False, wxyz=wxyz(at.placement[:3, :3]),
+                position=at.placement[:3, 3])
+        return self._added[frame].name
+
+    def placement(self, frame: str) -> Array:
+        """Return the placement in the world of a link or joint as it is shown, (4, 4).
+
+        Raises
+        ------
+        ValueError
+            The robot has no such frame.
+        """
+        self.node(frame)
+        at = self._frames[frame]
+        result, joint = at.placement, at.parent
+        while joint >= 0:
+            result = _pose(self._nodes[joint]) @ result
+            joint = self._moving[joint].parent
+        world: Array = _pose(self._root) @ result
+        return world
+
+    def envelope(self, count: int = 1000, more: Sequence[tuple[str, Array]] = ()) -> Array:
+        """Return origins of frames and corners of shapes at random positions of the joints.
+
+        Parameters
+        ----------
+        count : int
+            Number of positions.
+        more : sequence of (str, (3,) ndarray)
+            Links, and points in them to include.
+
+        Returns
+        -------
+        (n, 3) ndarray
+            In the root link. The first ones are those at zero.
+        """
+        rng = np.random.default_rng(0)
+        q = np.zeros((count, len(self.joints)))
+        for slot, joint in enumerate(self.joints):
+            q[1:, slot] = rng.uniform(*stroke(joint), count - 1)
+        q = np.hstack([q, np.zeros((count, 1))])[:, self._source] * self._ratio + self._offset
+        places = np.tile(np.eye(4), (len(self._moving) + 1, count, 1, 1))   # the last: the root
+        for i, joint in enumerate(self._moving):
+            places[i] = places[joint.parent] @ joint.placement @ _motions(joint, q[:, i])
+        origins = [places[:-1, :, :3, 3].reshape(-1, count, 3), np.zeros((1, count, 3))]
+        origins += [(places[frame.parent] @ frame.placement[:, 3])[None, :, :3]
+                    for frame in self._tree.frames]
+        points = [(self._frames[link].parent, self._frames[link].placement @ np.append(point, 1.0))
+                  for link, point in more]
+        origins += [(places[joint] @ point)[None, :, :3] for joint, point in self._corners + points]
+        found: Array = np.concatenate(origins).swapaxes(0, 1).reshape(-1, 3)
+        return found
+
+    @property
+    def lowest(self) -> float:
+        """Height of the lowest point of `envelope` relative to the root link, at zero [m]."""
+        return float(self.envelope(1)[:, 2].min())
+
+    def to_world(self, frame: str, vector: ArrayLike) -> Array:
+        """Return a vector (3,) in world axes that is given in the axes of a link or joint.
+
+        Raises
+        ------
+        ValueError
+            The robot has no such frame.
+        """
+        world: Array = self.placement(frame)[:3, :3] @ np.asarray(vector)
+        return world
+
+    # Motion
+
+    def slot(self, name: str) -> int | None:
+        """Return the index of a joint in `names`, or None."""
+        return self._slots.get(name)
+
+    def move(self, q: ArrayLike) -> None:
+        """Set the joint positions, (n,) in the order of `names`; send those that changed."""
+        if not self._moving:
+            return
+        q = np.append(q, 0.0)[self._source] * self._ratio + self._offset
+        moved = np.flatnonzero(abs(q - self._shown) > MOVED)
+        if not len(moved):
+            return
+        half = 0.5 * q[moved, None]
+        turns = scalar_first(quaternion_product(
+            self._turn[moved], np.hstack([np.sin(half) * self._axes[moved], np.cos(half)])))
+        shifts = self._origin[moved] + q[moved, None] * self._slide[moved]
+        for i, turn, shift in zip(moved, turns, shifts):
+            if self._slides[i]:
+                self._nodes[i].position = shift
+            else:
+                self._nodes[i].wxyz = turn
+        self._shown[moved] = q[moved]
+
+    def place(self, pose: Sequence[float] | Array) -> None:
+        """Set the pose of the root link in the world: x y z qx qy qz qw, of any norm."""
+        turn = np.array(pose[3:])
+        self._root.position = pose[:3]
+        self._root.wxyz = scalar_first(turn / np.linalg.norm(turn))
+
+    def remove(self) -> None:
+        """Remove the robot and all that is attached to its links."""
+        self._root.remove()
+
+
+def corners(shape: Shape) -> list[Array]:
+    """Return the corners of the box around a shape, homogeneous; the origin of a mesh."""
+    half = {"box": lambda size: 0.5 * np.asarray(size),
+            "cylinder": lambda size: np.array([size[0], size[0], 0.5 * size[1]]),
+            "sphere": lambda size: np.full(3, size[0])}.get(shape.kind)
+    if half is None:
+        return [np.array([0.0, 0.0, 0.0, 1.0])]
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
+    return [np.append(sign * half(shape.size), 1.0) for sign in signs]
+
+
+def stroke(joint: Joint) -> tuple[float, float]:
+    """Return the limits of a joint with one degree of freedom, within half a turn or 1 m."""
+    reach = 1.0 if joint.kind == "prismatic" else math.pi
+    lower, upper = max(joint.lower, -reach), min(joint.upper, reach)
+    return (lower, upper) if lower < upper else (-reach, reach)
+
+
+def _motions(joint: Joint, q: Array) -> Array:
+    """Return the displacements of a joint at positions (n,), (n, 4, 4)."""
+    moved = np.tile(np.eye(4), (len(q), 1, 1))
+    axis = np.asarray(joint.axis)
+    if joint.kind == "prismatic":
+        moved[:, :3, 3] = q[:, None] * axis
+    elif joint.kind in ONE_DOF:
+        half = 0.5 * q[:, None]
+        moved[:, :3, :3] = rotation_matrix(np.hstack([np.sin(half) * axis, np.cos(half)]))
+    return moved
+
+
+def _pose(node: viser.SceneNodeHandle) -> Array:
+    """Return the placement of a node in its parent, (4, 4)."""
+    w, x, y, z = node.wxyz.tolist()
+    placed = np.eye(4)
+    placed[:3, :3] = np.reshape(al.quaternion_rotation(x, y, z, w), (3, 3))
+    placed[:3, 3] = node.position
+    return placed
+
+
+def draw_shape(scene: viser.SceneApi, name: str, shape: Shape, folders: Folders,
+               **place: Array) -> viser.SceneNodeHandle:
+    """Draw a shape as a node; raise a MeshError if a mesh cannot be drawn."""
+    if shape.kind == "mesh":
+        data = load_mesh(find_mesh(shape.uri, folders), shape.color)
+        return scene.add_glb(name, data, scale=shape.size, **place)
+    *rgb, alpha = shape.color or GRAY
+    paint = {"color": tuple(round(255 * x) for x in rgb),
+             "opacity": alpha if alpha < 1.0 else None, **place}
+    if shape.kind == "box":
+        return scene.add_box(name, dimensions=shape.size, **paint)
+    if shape.kind == "cylinder":
+        return scene.add_cylinder(name, radius=shape.size[0], height=shape.size[1], **paint)
+    return scene.add_icosphere(name, radius=shape.size[0], **paint)

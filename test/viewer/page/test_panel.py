@@ -1,0 +1,245 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""User input on the page, as events of the panel."""
+import asyncio
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+from viser import _messages
+
+from dyn_ros.demo.run import ARM
+from dyn_ros.engine.model.urdf import read_urdf
+from dyn_ros.viewer.page.page import panel as module
+from dyn_ros.viewer.page.page.panel import (
+    DEG,
+    LEFT,
+    METER,
+    RAD,
+    Panel,
+    limits,
+    round_inward,
+    show_waiting,
+)
+from dyn_ros.viewer.page.page.window import WIDE, DynRosWindowMessage, Window
+from dyn_ros.viewer.scene.scene.kinds import KINDS
+
+
+@pytest.fixture
+def panel(server, monkeypatch):
+    """The panel of the arm, with a connected user."""
+    monkeypatch.setattr(server.gui, "_resolve_client", lambda client_id: "a person")
+    return Panel(server, "arm7", read_urdf(ARM.read_text()).joints, ["tool"], 5.0, 10.0, True,
+                 pushed="tool")
+
+
+@pytest.fixture
+def slide(panel, server):
+    """Do what a browser does; return when the server has processed it."""
+    def slide(slot, value):
+        message = _messages.GuiUpdateMessage(panel._sliders[slot]._impl.uuid, {"value": value})
+        asyncio.run_coroutine_threadsafe(
+            server.gui._handle_gui_updates(0, message), server.get_event_loop()).result(10.0)
+    return slide
+
+
+def settle(server):
+    """Wait until the server's thread has done what it was given."""
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0.0), server.get_event_loop()).result(10.0)
+
+
+def test_a_slide_goes_where_the_person_moved_it_while_the_robot_moves(panel, slide, server):
+    for number in range(200):
+        panel.show_playing(True)
+        wanted = round(0.001 * (number + 1), 3)
+        panel.show_positions(np.full(7, -0.5 - 0.001 * number))
+        slide(1, wanted)
+        panel.show_positions(np.full(7, -0.6 - 0.001 * number))
+        assert panel.events.get(timeout=10.0) == ("slide", 1, wanted)
+        settle(server)
+        assert panel.positions[1] == wanted         # the robot moves no slider any more
+
+
+def test_sliders_follow_the_robot_until_a_person_moves_one(panel, slide, server):
+    panel.show_positions(np.full(7, 0.25))
+    settle(server)
+    assert np.all(panel.positions == 0.25) and panel.events.empty()
+    slide(0, 0.5)
+    panel.show_positions(np.full(7, 0.35))
+    settle(server)
+    assert panel.positions.tolist() == [0.5] + 6 * [0.25]
+    panel.show_playing(True)
+    panel.show_positions(np.full(7, 0.35))
+    settle(server)
+    assert np.all(panel.positions == 0.35)
+
+
+JOINT = read_urdf(ARM.read_text()).joints[1]
+
+
+def act(server, panel, what, value):
+    """Do what a browser does with a check box, and wait."""
+    message = _messages.GuiUpdateMessage(what._impl.uuid, {"value": value})
+    asyncio.run_coroutine_threadsafe(
+        server.gui._handle_gui_updates(0, message), server.get_event_loop()).result(10.0)
+
+
+def find(panel, label):
+    """A control by its label."""
+    return next(handle for handle in panel._gui._gui_input_handle_from_uuid.values()
+                if getattr(handle, "label", "") == label)
+
+
+def test_degrees(panel, slide, server):
+    slide(1, 0.5)
+    panel.events.get(timeout=10.0)
+    act(server, panel, find(panel, "degrees"), True)
+    slider = panel._sliders[1]
+    assert (slider.min, slider.max, slider.value) == (-108.8, 108.8, 28.6)
+    assert slider.hint == "shoulder_pitch: -108.9 to 108.9 deg"
+    assert [mark.label for mark in slider._marks] == ["-109", "109"]
+    assert panel.positions[1] == pytest.approx(0.5, abs=1e-3)
+    slide(1, 45.0)
+    what, slot, position = panel.events.get(timeout=10.0)
+    assert (what, slot) == ("slide", 1) and position == pytest.approx(math.pi / 4, abs=1e-12)
+    panel.show_playing(True)
+    panel.show_positions(np.full(7, 0.1))
+    settle(server)
+    assert slider.value == 5.7
+    act(server, panel, find(panel, "degrees"), False)
+    assert panel._sliders[1].value == pytest.approx(0.1, abs=2e-3)   # it was 5.7 deg
+    assert panel._sliders[1].hint == "shoulder_pitch: -1.900 to 1.900 rad"
+
+
+def test_read_only_sliders_stay_so_in_other_units(panel, server):
+    panel.enable(False)
+    act(server, panel, find(panel, "degrees"), True)
+    assert all(slider.disabled for slider in panel._sliders)
+
+
+def test_prismatic_joints_have_meters(server):
+    slides = [replace(JOINT, kind="prismatic", lower=-0.05, upper=0.4)]
+    panel = Panel(server, "slide", slides, ["tool"], 5.0, 10.0, True,
+                 pushed="tool")
+    assert not find(panel, "degrees").visible
+    assert panel._sliders[0].hint == "shoulder_pitch: -0.050 to 0.400 m"
+
+
+@pytest.mark.parametrize("lower, upper, unit, expected", [
+    (-6.283185307, 6.283185307, RAD, (-6.283, 6.283)),
+    (-2.8973, -0.0698, RAD, (-2.897, -0.07)),
+    (-math.pi, math.pi, DEG, (-180.0, 180.0)), (0.0, 0.04, METER, (0.0, 0.04)),
+    (0.00011, 0.00012, METER, (0.00011, 0.00012)), (-1.0, 2.0, RAD, (-1.0, 2.0))])
+def test_limits_are_rounded_inward(lower, upper, unit, expected):
+    assert round_inward((lower, upper), unit) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("lower, upper, expected", [
+    (-math.inf, math.inf, (-math.pi, math.pi)), (-1.0, math.inf, (-1.0, math.pi)),
+    (1.0, -1.0, (-1.0 - math.pi, 1.0 + math.pi)), (0.0, 0.0, (-math.pi, math.pi))])
+def test_limits_that_are_none(lower, upper, expected):
+    assert limits(replace(JOINT, lower=lower, upper=upper)) == expected
+
+
+@pytest.mark.parametrize("value, unit, text", [
+    (-6.283, RAD, "-6.28"), (2.0, RAD, "2"), (0.0, RAD, "0"), (1.5, RAD, "1.5"),
+    (-0.0, RAD, "0"), (-180.0, DEG, "-180"), (0.4, DEG, "0"), (-0.4, DEG, "0"),
+    (0.04, METER, "0.04"), (-0.004, METER, "0")])
+def test_limits_below_a_slider(value, unit, text):
+    assert module._mark(value, unit) == text
+
+
+# Markers
+
+def test_markers_are_in_groups(panel, server):
+    kinds = {kind.family: kind for kind in KINDS}
+    panel.show_families({("mine", "balls"): True, ("centroidal/markers", "com"): True,
+                         ("dynamics/markers", "inertia"): False,
+                         ("dynamics/markers", "torque"): True})
+    boxes = panel._seen
+    assert {family: box.value for (_, family), box in boxes.items()} == {
+        "balls": True, "com": True, "inertia": False, "torque": True}
+    assert boxes["centroidal/markers", "com"].label == "center of mass"
+    for topic, family in boxes:
+        group = panel._groups[kinds[family].group if family in kinds else topic]
+        assert group.visible
+        assert boxes[topic, family]._impl.parent_container_id == group._impl.uuid
+    assert not panel._groups["Ground"].visible
+    style = panel._style.content
+    for topic, family in boxes:
+        assert f'label[for="{boxes[topic, family]._impl.uuid}"]' in style
+    assert kinds["torque"].color in style and kinds["torque"].explanation in style
+    assert "Markers of the topic mine." in style
+    act(server, panel, boxes["dynamics/markers", "inertia"], True)
+    assert panel.events.get(timeout=10.0) == ("see", "dynamics/markers", "inertia", True)
+
+
+def test_one_family_of_two_nodes(panel):
+    panel.show_families({("dynamics/markers", "wrench"): False})
+    panel.show_families({("dynamics/markers", "wrench"): False,
+                         ("vereshchagin/markers", "wrench"): False})
+    assert [box.label for box in panel._seen.values()] == ["wrench", "wrench (vereshchagin)"]
+
+
+def test_names_of_markers_do_not_end_the_style(panel):
+    panel.show_families({("</style><img src=x>", "balls"): True})
+    assert "<img" not in panel._style.content
+    assert panel._style.content.count("</style>") == 1
+
+
+# Windows
+
+class Client:
+    """A browser, as the server sees it."""
+
+    client_id = 3
+
+    def __init__(self):
+        self.sent, self.widths = {}, []
+        self.gui = SimpleNamespace(
+            main_panel=SimpleNamespace(set_width=self.widths.append),
+            _websock_interface=SimpleNamespace(
+                queue_message=lambda message: self.sent.setdefault(message.uuid, {}).update(
+                    message.updates)))
+
+
+@pytest.mark.parametrize("width, wide", [(600, False), (1000, False), (WIDE - 1, False),
+                                         (WIDE, True), (1920, True)])
+def test_a_second_panel_where_there_is_room(panel, width, wide):
+    client = Client()
+    panel.arrange(client, Window(width, 800, False))
+    tabs = client.sent[panel._tabs._impl.uuid]["_tab_labels"]
+    assert tabs == ("Move", "Touch", "Markers") if wide else ("Move", "Touch", "Torques", "Markers")
+    assert client.sent[panel._side._impl.uuid]["visible"] is wide
+    panel.arrange(client, Window(width + 1, 800, False))
+    assert client.widths == [LEFT]          # not set again: users may have changed it
+
+
+@pytest.mark.parametrize("widths, narrow, wide", [
+    ([], True, False), ([600], True, False), ([1920], False, True), ([600, 1920], True, True)])
+def test_curves_are_sent_to_the_plots_that_a_window_has(panel, server, monkeypatch, widths, narrow,
+                                                         wide):
+    shown = set()
+    for name in ("narrow", "wide"):
+        monkeypatch.setattr(getattr(panel, f"_{name}_plots"), "show",
+                            lambda times, samples, name=name: shown.add(name))
+    server.windows.update({i: Window(width, 800, False) for i, width in enumerate(widths)})
+    panel.sample(0.0, dict.fromkeys(panel._curves, np.zeros(7)))
+    panel.show_numbers()
+    assert shown == {name for name, used in (("narrow", narrow), ("wide", wide)) if used}
+
+
+def test_a_window_of_any_size():
+    assert DynRosWindowMessage(0, -5, True, True).window() == Window(1, 1, True, True)
+    assert DynRosWindowMessage(10 ** 12, 800, False, False).window() == Window(100_000, 800, False)
+
+
+def test_waiting(server):
+    show_waiting(server, "Waiting for a robot", "Start <one>.")
+    text = [handle.content for handle in server.gui._container_handle_from_uuid["root"]
+            ._children.values()]
+    assert len(text) == 1 and "Waiting for a robot" in text[0] and "Start &lt;one&gt;." in text[0]

@@ -1,0 +1,87 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The floor and the background, in the colors of each browser, and the light."""
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+
+from dyn_ros.viewer.actor import Settings
+from dyn_ros.viewer.page.page.window import Window
+from dyn_ros.viewer.scene.scene.floor import DARK, LIGHT, Floor, gradient
+from dyn_ros.viewer.session import Session
+
+
+class Scene:
+    """Records what it is asked to show."""
+
+    def __init__(self):
+        self.shown = {}
+
+    def __getattr__(self, name):
+        def record(*args, **kwargs):
+            self.shown[name] = args, kwargs
+            return self
+        return record
+
+
+class Client:
+    """A browser."""
+
+    def __init__(self, client_id):
+        self.client_id, self.scene = client_id, Scene()
+
+
+@pytest.fixture
+def floor(server):
+    return Floor(server)
+
+
+def test_a_background_is_a_gradient():
+    picture = gradient((0, 10, 20), (200, 10, 0))
+    assert picture.dtype == np.uint8
+    np.testing.assert_array_equal(picture[[0, -1], 0], [(0, 10, 20), (200, 10, 0)])
+
+
+@pytest.mark.parametrize("dark, colors", [(False, LIGHT), (True, DARK)])
+def test_each_browser_has_its_colors(floor, dark, colors):
+    other, client = Client(1), Client(2)
+    floor.show(other, not dark)
+    floor.show(client, dark)
+    assert client.scene.shown["add_grid"][1]["plane_color"] == colors.floor
+    assert client.scene.shown["configure_fog"][1]["color"] == colors.horizon
+    assert other.scene.shown["add_grid"][1]["plane_color"] != colors.floor
+
+
+def test_it_is_below_the_robot_and_its_lines_stay(floor):
+    client = Client(1)
+    floor.show(client, False)
+    points = np.array([[-0.5, -0.5, 0.0], [0.5, 0.5, 1.0]])
+    floor.place(points, -0.3)
+    assert client.scene.position == (0.0, 0.0, -0.3)
+    floor.place(points + (12.34, -7.6, 0.0), 0.0)
+    assert np.all(np.mod(client.scene.position, floor._size) == 0.0)
+    assert abs(client.scene.position[0] - 12.34) <= floor._size
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.05, 1.0, 30.0, 1e4])
+def test_robots_of_any_size(floor, size):
+    floor.place(size * np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]), 0.0)
+    assert np.isfinite(floor._position).all() and floor._size > 0.0
+
+
+@pytest.mark.parametrize("software", [False, True])
+def test_a_processor_draws_neither_shadows_nor_the_picture_of_a_hall(software):
+    session, client = Session("127.0.0.1", 0, Mock(), Settings()), Client(1)
+    session._arrange(client, Window(800, 600, False, software))
+    session.close()
+    lights = {name: given for name, given in client.scene.shown.items()
+              if name not in ("set_background_image", "add_grid", "configure_fog")}
+    if not software:
+        assert lights == {}
+        return
+    assert lights["configure_default_lights"] == ((), {"cast_shadow": False})
+    assert lights["configure_environment_map"] == ((None,), {})
+    assert lights["add_light_hemisphere"][1]["intensity"] > 0.0

@@ -1,0 +1,127 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The arrow to pull: its force, its label, and that it springs back."""
+import asyncio
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dyn_ros.demo.run import ARM
+from dyn_ros.engine.model.urdf import read_urdf
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+
+from dyn_ros.viewer.scene.scene.camera import DIRECTION
+from dyn_ros.viewer.scene.scene.handle import LENGTH, PushHandle
+from dyn_ros.viewer.scene.scene.scene import RobotScene
+
+BENT = np.array([0.3, 0.6, 0.2, 1.2, 0.0, 0.5, 0.1])
+
+
+@pytest.fixture
+def robot(server):
+    robot = RobotScene(server.scene, read_urdf(ARM.read_text()), ARM.read_text())
+    robot.move(BENT)
+    return robot
+
+
+@pytest.fixture
+def handle(robot, server):
+    return PushHandle(robot, server.gui, "tool", 100.0)
+
+
+def drag(handle, phase, start, end):
+    event = SimpleNamespace(phase=phase, start_position=tuple(start), end_position=tuple(end))
+    asyncio.run(handle._on_drag(event))
+
+
+def shown(handle):
+    """The text of the label, at the grip."""
+    node, text = re.fullmatch(r'<div class="dyn-pull" data-node="(.*?)" .* hidden>(.*)</div>',
+                              handle._label.content).groups()
+    assert node == handle._grip.name
+    return text
+
+
+def world(handle):
+    return handle._grip_in_world()
+
+
+def test_it_points_away_from_the_robot_and_asks_to_be_pulled(robot, handle):
+    np.testing.assert_array_equal(handle.update(0.1), 0.0)
+    tool = robot.placement("tool")[:3, 3]
+    arrow = world(handle) - tool
+    assert np.linalg.norm(arrow) == pytest.approx(LENGTH * robot.reach)
+    assert arrow @ (tool - robot.placement("forearm_roll")[:3, 3]) > 0.0
+    assert arrow @ DIRECTION > 0.0
+    assert shown(handle) == "pull me" and not handle.pulled and not handle.is_held
+
+
+def test_the_force_is_the_displacement_in_the_frame_of_the_link(robot, handle):
+    grabbed = world(handle) + (0.01, 0.0, 0.02)     # not at its center
+    drag(handle, "start", grabbed, grabbed)
+    np.testing.assert_allclose(handle.update(0.03), 0.0, atol=1e-9)
+    pull = np.array([0.1, -0.2, 0.05])
+    drag(handle, "update", grabbed + pull, grabbed + pull)
+    force = handle.update(0.03)
+    np.testing.assert_allclose(robot.to_world("tool", force), 100.0 * pull, atol=1e-9)
+    assert shown(handle) == "23 N" and handle.pulled and handle.is_held
+
+
+def test_the_grip_stays_at_the_pointer_while_the_robot_gives_way(robot, handle):
+    start = world(handle)
+    drag(handle, "start", start, start)
+    drag(handle, "update", start, start + (0.0, 0.0, 0.3))
+    handle.update(0.03)
+    robot.move(BENT - 0.05)
+    force = handle.update(0.03)
+    np.testing.assert_allclose(world(handle), start + (0.0, 0.0, 0.3), atol=1e-9)
+    rest = world(handle) - robot.to_world("tool", force) / 100.0
+    place = robot.placement("tool")
+    np.testing.assert_allclose(rest, place[:3, :3] @ handle.rest + place[:3, 3], atol=1e-9)
+
+
+def test_it_springs_back_and_asks_no_more(handle):
+    start = world(handle)
+    drag(handle, "start", start, start)
+    drag(handle, "update", start, start + (0.3, 0.0, 0.0))
+    handle.update(0.03)
+    drag(handle, "end", start, start)
+    np.testing.assert_array_equal(handle.update(0.03), 0.0)
+    assert 0.0 < np.linalg.norm(world(handle) - start) < 0.3
+    for _ in range(60):
+        handle.update(0.03)
+    np.testing.assert_allclose(world(handle), start, atol=1e-9)
+    assert shown(handle) == ""
+
+
+def test_the_arrow_ends_at_the_grip(handle):
+    handle.pull(np.array([0.1, 0.2, 0.3]))
+    handle.update(0.03)
+    w, *u = handle._arrow.wxyz
+    tip = handle._arrow.points[0, 1]
+    t = 2.0 * np.cross(u, tip)
+    np.testing.assert_allclose(tip + w * t + np.cross(u, t), handle._grip.position, atol=1e-6)
+
+
+def test_it_is_draggable_and_goes_away(server, handle):
+    names = server.scene._handle_from_node_name
+    assert any(name.endswith("/grip") for name in names)
+    assert handle._around._impl.drag_cb
+    handle.remove()
+    assert not any("/grip" in name or name.endswith("/pull") for name in names)
+
+
+def test_without_an_invitation(robot, server):
+    handle = PushHandle(robot, server.gui, "tool", 100.0, invites=False)
+    handle.update(0.03)
+    assert shown(handle) == ""
+
+
+def test_a_robot_of_one_link(server):
+    xml = '<robot name="stone"><link name="stone"/></robot>'
+    handle = PushHandle(RobotScene(server.scene, read_urdf(xml), xml), server.gui, "stone", 100.0)
+    handle.pull(np.array([0.0, 0.1, 0.0]))
+    np.testing.assert_allclose(handle.update(0.03), (0.0, 10.0, 0.0), atol=1e-9)

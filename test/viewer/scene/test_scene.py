@@ -1,0 +1,162 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The robot on the page: its joints as scene nodes, its shapes."""
+import importlib.metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dyn_ros
+from dyn_ros.demo.run import ARM
+from dyn_ros.engine.model.urdf import read_urdf
+
+pytest.importorskip("viser", reason="no viser: pip install viser")
+
+from dyn_ros.viewer.scene.scene.scene import RobotScene
+from peer import EXAMPLE_ROBOTS, FILES
+
+EVERY_JOINT = Path(__file__).parents[2] / "robots" / "every_joint.urdf"
+SHAPES = "<visual><geometry><{}/></geometry></visual>"
+
+
+def shown(server, xml, folders=()):
+    return RobotScene(server.scene, read_urdf(xml), xml, folders)
+
+
+def placement(server, node):
+    """Of a node in the world, as the browser puts it together, (4, 4)."""
+    result = np.eye(4)
+    parts = node.strip("/").split("/")
+    for i in range(len(parts)):
+        handle = server.scene.get_handle_by_name("/" + "/".join(parts[:i + 1]))
+        w, x, y, z = handle.wxyz
+        at = np.eye(4)
+        at[:3, :3] = dyn_ros.SE3(_matrix(w, x, y, z), handle.position).rotation
+        at[:3, 3] = handle.position
+        result = result @ at
+    return result
+
+
+def _matrix(w, x, y, z):
+    skew = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.eye(3) + 2 * w * skew + 2 * skew @ skew
+
+
+@pytest.mark.parametrize("path", [ARM, EVERY_JOINT], ids=["arm7", "every_joint"])
+def test_frames_are_where_the_engine_says(server, path):
+    robot = shown(server, path.read_text())
+    model = dyn_ros.Model.from_urdf_file(path)
+    data = dyn_ros.Data(model)
+    q, rng = model.neutral(), np.random.default_rng(0)
+    for _ in range(3):
+        own = rng.uniform(-2.0, 2.0, len(robot.names))
+        for name, x in zip(robot.names, own):
+            q[model.idx_q[model.joint_index(name)]] = x
+        robot.move(own)
+        places = dyn_ros.frame_placements(model, data, q)
+        for name, place in zip(model.frame_names, places):
+            np.testing.assert_allclose(placement(server, robot.node(name)), place, atol=1e-12)
+
+
+def test_what_did_not_move_is_not_sent(server, monkeypatch):
+    robot = shown(server, ARM.read_text())
+    q = np.linspace(0.1, 0.7, 7)
+    robot.move(q)
+    sent = []
+    monkeypatch.setattr(type(server.scene), "_queue_scene_message",
+                        lambda self, message: sent.append(message))
+    robot.move(q)
+    assert not sent
+    q[3] += 0.1
+    robot.move(q)
+    assert len(sent) == 1
+
+
+def test_the_root_moves_with_odometry(server):
+    robot = shown(server, ARM.read_text())
+    robot.place((1.0, 2.0, 3.0, 0.0, 0.0, 2.0, 0.0))
+    np.testing.assert_allclose(placement(server, robot.node("base_link")) @ (1, 0, 0, 1),
+                               (0, 2, 3, 1), atol=1e-15)
+
+
+def nodes(server, word):
+    return [name for name in server.scene._handle_from_node_name if word in name]
+
+
+def test_shapes(server):
+    shown(server, ARM.read_text())
+    assert len(nodes(server, ":visual")) == ARM.read_text().count("<visual>")
+    assert not nodes(server, ":collision") and not nodes(server, "bone")
+
+
+def chain(first, second):
+    return f"""<robot name="chain"><link name="a">{first}</link><link name="b">{second}</link>
+      <joint name="j" type="revolute"><parent link="a"/><child link="b"/>
+        <origin xyz="0 0 1"/><axis xyz="0 1 0"/>
+        <limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>"""
+
+
+def test_a_robot_without_shapes_has_bones(server):
+    shown(server, chain("", ""))
+    assert len(nodes(server, "bone")) == 3          # two balls, and a line between them
+
+
+def test_a_missing_mesh_is_reported_and_the_rest_is_shown(server):
+    mesh = SHAPES.format('mesh filename="package://nobody/a.stl"')
+    robot = shown(server, chain(SHAPES.format('box size="1 1 1"'), mesh))
+    problem, = robot.problems
+    assert "link 'b'" in problem and "package://nobody/a.stl" in problem
+    assert len(nodes(server, ":visual")) == 1
+    assert nodes(server, "bone") == ["/robot/0/bone"]
+
+
+def test_where_a_mesh_is_missing_the_collision_shape_replaces_it(server):
+    mesh = SHAPES.format('mesh filename="package://nobody/a.stl"')
+    simple = SHAPES.format('sphere radius="0.1"').replace("visual", "collision")
+    robot = shown(server, chain(SHAPES.format('box size="1 1 1"'), mesh + simple))
+    assert robot.problems and len(nodes(server, ":collision")) == 1 and not nodes(server, "bone")
+
+
+@pytest.mark.parametrize("file", ["ur_description/urdf/ur5_robot.urdf",
+                                  "panda_description/urdf/panda.urdf"])
+def test_real_meshes(server, file):
+    """COLLADA of two robots."""
+    try:
+        share = importlib.metadata.distribution("example-robot-data").locate_file(
+            "cmeel.prefix/share")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("no example-robot-data")
+    xml = (share / "example-robot-data" / "robots" / file).read_text()
+    robot = shown(server, xml, [share])
+    assert not robot.problems
+    assert len(nodes(server, ":visual")) == xml.count("<visual>")
+
+
+def test_a_link_with_a_strange_name(server):
+    robot = shown(server, chain("", "").replace('"b"', '"b/../c"'))
+    robot.move(np.array([0.5]))
+    assert placement(server, robot.node("b/../c"))[2, 3] == pytest.approx(1.0)
+
+
+def test_an_unknown_frame(server):
+    robot = shown(server, ARM.read_text())
+    with pytest.raises(ValueError, match="nowhere"):
+        robot.node("nowhere")
+
+
+def test_it_goes_away(server):
+    robot = shown(server, ARM.read_text())
+    robot.node("tool")
+    robot.remove()
+    assert not nodes(server, "robot")
+
+
+@pytest.mark.parametrize("name, tip", [
+    ("panda", "panda_hand_tcp"), ("ur5", "tool0"), ("talos_reduced", "gripper_right_"),
+    ("solo12", "HR_FOOT"), ("tiago", "hand_")])
+def test_the_tip_is_at_the_end_of_the_longest_chain(server, name, tip):
+    """Not the last link of the description, such as a sensor at the base."""
+    xml = (EXAMPLE_ROBOTS / FILES[name]).read_text()
+    tree = read_urdf(xml)
+    assert RobotScene(server.scene, tree, "<robot/>").tip.startswith(tip)
