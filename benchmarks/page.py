@@ -94,7 +94,7 @@ def run(driver, name, size, seconds):
     command = [name] if name in ("view", "demo") else ["view", name]
     options = ["--no-browser"] if command[0] == "view" else []
     server = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros.command.main", *command, *options, "--port", "0"], text=True,
+        [sys.executable, "-m", "dyn_ros", *command, *options, "--port", "0"], text=True,
         env=dict(os.environ, PYTHONUNBUFFERED="1"), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:

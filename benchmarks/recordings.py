@@ -43,7 +43,7 @@ def decode(path: Path) -> float:
 
 def command(path: Path, out: Path, workers: int) -> list[str]:
     """Return the command that computes residuals."""
-    return [sys.executable, "-m", "dyn_ros.command.main", "log", str(path), "--compute", "residual",
+    return [sys.executable, "-m", "dyn_ros", "log", str(path), "--compute", "residual",
             "--out", str(out), "--workers", str(workers)]
 
 

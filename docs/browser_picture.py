@@ -37,7 +37,7 @@ SWITCHES = ["--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swif
 def opened(*command: str) -> Iterator[Page]:
     """Run a command of dyn_ros that serves a page; yield the page."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros.command.main", *command], text=True,
+        [sys.executable, "-m", "dyn_ros", *command], text=True,
         env=dict(os.environ, PYTHONUNBUFFERED="1"), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:

@@ -11,6 +11,7 @@ _collects = gc.isenabled()
 gc.disable()    # an import leaves no garbage; searching it would take a sixth of the time
 try:
     from .engine.algorithms import *  # noqa: F403
+    from .engine.call.data import Data as Data
     from .engine.model import *  # noqa: F403
     from .engine.spatial import *  # noqa: F403
     from .observer import *  # noqa: F403
@@ -30,7 +31,7 @@ else:                               # a type checker reads the lines above
     from .engine.model import __all__ as _model
     from .engine.spatial import __all__ as _values
     from .observer import __all__ as _observer
-    __all__ = [*_model, *_algorithms, *_observer, *_values, *_ON_FIRST_USE]
+    __all__ = ["Data", *_model, *_algorithms, *_observer, *_values, *_ON_FIRST_USE]
 
     def __getattr__(name: str) -> Any:
         """Import what takes time and few need when it is first used."""

@@ -370,19 +370,6 @@ def test_package_xml_names_what_is_imported():
     assert "rclpy" in imported
 
 
-LAYERS = ("spatial", "model", "algorithms", "identification", "observer", "cdr", "logs",
-          "viewer", "nodes", "demo")  # upward
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_imports_point_to_lower_layers(layer):
-    below = LAYERS[:LAYERS.index(layer)]
-    for path in (ROOT / "dyn_ros" / layer).rglob("*.py"):
-        imported = re.findall(r"^ *from (?:\.{2,}|dyn_ros\.)(\w+)[\w.]* import", path.read_text(),
-                              re.MULTILINE)
-        assert {name for name in imported if name in LAYERS} <= {*below, layer}, path
-
-
 FOLDERS = (".ci", "benchmarks", "config", "docs", "dyn_ros", "interfaces", "launch", "msg",
            "requirements", "srv", "test", "tools")
 SOURCE = re.compile(

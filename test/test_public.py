@@ -12,8 +12,8 @@ import dyn_ros
 def test_an_algorithm_without_its_import_line_is_reported(tmp_path):
     copy = shutil.copytree(Path(dyn_ros.__file__).parent, tmp_path / "dyn_ros",
                            ignore=shutil.ignore_patterns("__pycache__"))
-    listed = copy / "algorithms" / "__init__.py"
-    line = "from .bodies import joint_forces as joint_forces\n"
+    listed = copy / "engine" / "algorithms" / "__init__.py"
+    line = "from .dynamics.bodies import joint_forces as joint_forces\n"
     assert line in listed.read_text()
     listed.write_text(listed.read_text().replace(line, ""))
     result = subprocess.run([sys.executable, "-c", "import dyn_ros"], capture_output=True,

@@ -25,9 +25,9 @@ def interrupt() -> None:
 
 
 def is_command() -> bool:
-    """Whether this process is the command ``dyn_ros``, or ``python -m dyn_ros.command.main``."""
+    """Whether this process is the command ``dyn_ros``, or ``python -m dyn_ros``."""
     name = os.path.basename(next(iter(getattr(sys, "argv", ())), ""))
-    return name == "dyn_ros" or name == "-m" and "dyn_ros.command.main" in sys.orig_argv
+    return name == "dyn_ros" or name == "-m" and "dyn_ros" in sys.orig_argv
 
 
 def _replace(before: object, after: object) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..engine.model import Model
-from ..engine.model.urdf import write_urdf
 from ..engine.model.urdf.text import encoding_of
+from ..engine.model.write import write_urdf
 from .arguments import (
     Commands,
     UsageError,

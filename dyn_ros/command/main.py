@@ -359,7 +359,3 @@ def _add_completion(commands: Commands, parser: argparse.ArgumentParser) -> None
 def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     from .completion import script
     print(script(parser, options.shell))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,7 @@ from ..engine.algorithms import joint_friction, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..engine.model.urdf import write_urdf
+from ..engine.model.write import write_urdf
 from .samples import Samples
 
 

@@ -80,7 +80,7 @@ def test_bad_robot_ends_in_one_line(tmp_path, text, says):
     urdf = tmp_path / "robot.urdf"
     if text is not None:
         urdf.write_text(text)
-    done = subprocess.run([sys.executable, "-m", "dyn_ros.command.main", "demo", "--robot", str(urdf)],
+    done = subprocess.run([sys.executable, "-m", "dyn_ros", "demo", "--robot", str(urdf)],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -92,7 +92,7 @@ def test_demo_of_a_pipe_asks_for_a_file(tmp_path):
     """Several processes read the description; a pipe can be read once."""
     pipe = tmp_path / "robot.urdf"
     os.mkfifo(pipe)
-    done = subprocess.run([sys.executable, "-m", "dyn_ros.command.main", "demo", "--robot", str(pipe)],
+    done = subprocess.run([sys.executable, "-m", "dyn_ros", "demo", "--robot", str(pipe)],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == (f"dyn_ros demo: {pipe}: expected a file, because several processes read "
@@ -443,12 +443,12 @@ def test_completion_without_shtab_says_what_to_install(capsys, monkeypatch):
 def test_standard_input_is_a_description():
     for source in (subprocess.PIPE, ARM7.open()):
         done = subprocess.run(
-            [sys.executable, "-m", "dyn_ros.command.main", "info", "-", "--csv"], capture_output=True,
+            [sys.executable, "-m", "dyn_ros", "info", "-", "--csv"], capture_output=True,
             text=True, timeout=60, **(dict(input=ARM7.read_text()) if source == subprocess.PIPE
                                       else dict(stdin=source)))
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) == 8
-    done = subprocess.run([sys.executable, "-m", "dyn_ros.command.main", "check", "-"], text=True,
+    done = subprocess.run([sys.executable, "-m", "dyn_ros", "check", "-"], text=True,
                           input=BROKEN, capture_output=True, timeout=60)
     assert done.returncode == 2 and done.stderr.startswith("dyn_ros check: standard input: ")
 
@@ -488,7 +488,7 @@ def test_xacro_is_expanded_with_its_arguments(capsys, made, arguments, mass):
 
 
 def test_xacro_from_standard_input_includes_from_the_current_folder(made):
-    done = subprocess.run([sys.executable, "-m", "dyn_ros.command.main", "info", "-", "--json", "mass:=7"],
+    done = subprocess.run([sys.executable, "-m", "dyn_ros", "info", "-", "--json", "mass:=7"],
                           input=XACRO, capture_output=True, text=True, timeout=60, cwd=made.parent,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert json.loads(done.stdout)["joints"][0]["mass"] == 7.0, done.stderr

@@ -21,15 +21,15 @@ def run(*arguments, **more):
 
 
 @pytest.mark.parametrize("module", ["pkgutil", "numba", "rich"])
-@pytest.mark.parametrize("arguments", [["dyn_ros"], ["-m", "dyn_ros.command.main"]])
+@pytest.mark.parametrize("arguments", [["dyn_ros"], ["-m", "dyn_ros"]])
 def test_while_python_imports(arguments, module, tmp_path):
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / f"{module}.py").write_text(INTERRUPTED)
     (tmp_path / "dyn_ros").write_text(SCRIPT)
-    found = [tmp_path / each if each == "dyn_ros" else each for each in arguments]
+    words = arguments if "-m" in arguments else [tmp_path / "dyn_ros"]
     path = os.pathsep.join(filter(None, (str(tmp_path / "modules"), os.getcwd(),
                                          os.environ.get("PYTHONPATH"))))
-    result = run(*found, "info", "dyn_ros/robots/arm7.urdf",
+    result = run(*words, "info", "dyn_ros/robots/arm7.urdf",
                  env={**os.environ, "PYTHONPATH": path})
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
 

@@ -47,7 +47,7 @@ def environment(other_domain):
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "dyn_ros.command.main", "demo", "--no-browser", *arguments]
+    return [sys.executable, "-m", "dyn_ros", "demo", "--no-browser", *arguments]
 
 
 def finished(environment, *arguments):

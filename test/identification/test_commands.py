@@ -72,7 +72,7 @@ def test_invalid_options(table, arguments, capsys):
 
 def test_results_are_written_although_nobody_reads_the_table(table, tmp_path):
     output = tmp_path / "new.urdf"
-    command = [sys.executable, "-m", "dyn_ros.command.main", "identify", str(UR10), str(table), "-o",
+    command = [sys.executable, "-m", "dyn_ros", "identify", str(UR10), str(table), "-o",
                str(output)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()

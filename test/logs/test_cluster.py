@@ -205,7 +205,7 @@ def test_the_command_reports_a_scheduler_that_ends(tmp_path):
     try:
         cluster.start_worker()
         process = subprocess.Popen(
-            [sys.executable, "-m", "dyn_ros.command.main", "log", bag, "--robot", robot, "--compute",
+            [sys.executable, "-m", "dyn_ros", "log", bag, "--robot", robot, "--compute",
              "residual", "--out", tmp_path / "out", "--scheduler", cluster.address],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         while not list(tmp_path.rglob("part-*")):

@@ -189,7 +189,7 @@ def test_the_description_is_missing(tmp_path, capsys):
 
 
 def start(*arguments, **more):
-    return subprocess.Popen([sys.executable, "-m", "dyn_ros.command.main", "log", *map(str, arguments)],
+    return subprocess.Popen([sys.executable, "-m", "dyn_ros", "log", *map(str, arguments)],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 

@@ -17,7 +17,7 @@ def test_memory_is_flat(tmp_path, request):
     for count in (600_000, 2_400_000):
         path = synthetic_mcap(tmp_path / f"{count}.mcap", model, count)
         sizes.append(largest_memory(
-            [sys.executable, "-m", "dyn_ros.command.main", "log", str(path), "--robot", str(robot),
+            [sys.executable, "-m", "dyn_ros", "log", str(path), "--robot", str(robot),
              "--compute", "residual", "--out", str(tmp_path / "out"), "--workers", "2"]))
         path.unlink()
     assert max(size.total for size in sizes) < 1e9

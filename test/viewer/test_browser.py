@@ -29,7 +29,7 @@ START = 120.0      # seconds; the first start on a machine compiles
 def demo(other_domain):
     """The address of a running demo's page, and its domain."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros.command.main", "demo", "--port", "0", "--rate", "100"],
+        [sys.executable, "-m", "dyn_ros", "demo", "--port", "0", "--rate", "100"],
         env=dict(os.environ, ROS_DOMAIN_ID=str(other_domain), PYTHONUNBUFFERED="1"), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     lines, said = Queue(), []

@@ -32,7 +32,7 @@ def view(browser, folder, *arguments):
     """Run the command; yield its page."""
     output = folder / "output"
     process = subprocess.Popen(
-        [sys.executable, "-m", "dyn_ros.command.main", "view", "--no-browser", "--port", "0",
+        [sys.executable, "-m", "dyn_ros", "view", "--no-browser", "--port", "0",
          *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output.open("w"),
         stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONUNBUFFERED="1"))
     try:

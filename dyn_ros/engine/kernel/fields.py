@@ -10,9 +10,8 @@ Row 0 of every field with one row per joint is the universe; public results star
 """
 import math
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from ..model.model import Model
 from .lanes import LANES
 from .types import Array
 
@@ -26,6 +25,16 @@ _RESERVED = ("model", "release")
 MAX_FIELDS = 512
 MAX_OPTIONS = 16
 MAX_CONSTRAINTS = 36
+
+
+class Sizes(Protocol):
+    """A robot, as far as the sizes of fields depend on it."""
+
+    njoints: int
+    nq: int
+    nv: int
+    nframes: int
+    _ncolumns: int
 
 
 class Field(int):
@@ -108,7 +117,7 @@ def field(name: str, shape: tuple[Axis, ...], doc: str = "", transposed: bool = 
         raise ValueError(f"{name}: shape: expected a tuple of ints and {', '.join(_AXES)}, "
                          f"got {shape!r}")
     if len(FIELDS) == MAX_FIELDS:
-        raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in model/fields.py")
+        raise ValueError(f"more than {MAX_FIELDS} fields; raise MAX_FIELDS in kernel/fields.py")
     new = Field(len(FIELDS))
     new.name, new.shape, new.doc = name, shape, doc
     new.transposed, new.sparse, new.summed = transposed, sparse, summed
@@ -145,19 +154,19 @@ def declare_option(name: str, bits: int = 0) -> Option:
         There are too many options.
     """
     if len(OPTIONS) == MAX_OPTIONS:
-        raise ValueError(f"more than {MAX_OPTIONS} options; raise MAX_OPTIONS in model/fields.py")
+        raise ValueError(f"more than {MAX_OPTIONS} options; raise MAX_OPTIONS in kernel/fields.py")
     new = Option(len(OPTIONS))
     new.name, new.bits = name, bits
     OPTIONS.append(new)
     return new
 
 
-def axis_lengths(model: Model, shape: tuple[Axis, ...],
+def axis_lengths(model: Sizes, shape: tuple[Axis, ...],
                  constraints: int = MAX_CONSTRAINTS) -> tuple[int, ...]:
     """The lengths of a field's axes for a model and a number of constraints."""
     sizes = {"nq": model.nq, "nv": model.nv, "njoints": model.njoints,
              "rows": model.njoints + 1, "ncolumns": model._ncolumns,
-             "nframes": len(model.frame_names), "constraints": constraints,
+             "nframes": model.nframes, "constraints": constraints,
              "padded": -(-model.nv // LANES) * LANES, "parameters": 10 * model.njoints,
              "moments": 4 * model.njoints, "placements": 6 * model.njoints,
              "regression": (-(-10 * model.njoints // LANES) + 1) * LANES}
@@ -174,7 +183,7 @@ def initialize(known: Field, array: Array, scratch: float) -> None:
             array[(slice(None),) * axis + (k, k)] = 1.0
 
 
-def public_view(model: Model, known: Field, array: Array, constraints: int = 0) -> Array:
+def public_view(model: Sizes, known: Field, array: Array, constraints: int = 0) -> Array:
     """The public view of a field's array: without the universe, not transposed."""
     if known.shape[:1] == ("rows",):
         array = array[1:]

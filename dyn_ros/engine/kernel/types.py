@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types for annotations of numbers."""
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,3 +19,5 @@ Array: TypeAlias = NDArray[np.float64]
 ArrayLike: TypeAlias = (
     SupportsArray | Sequence[float] | Sequence[SupportsArray] | Sequence[Sequence[float]]
     | Sequence[Sequence[SupportsArray]] | Sequence[Sequence[Sequence[float]]])
+# A float for one state, (B,) for a batch, which cannot be inferred from the argument types.
+Scalar: TypeAlias = Any

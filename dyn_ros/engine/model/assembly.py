@@ -14,8 +14,8 @@ from ..spatial.se3 import SE3
 from .frames import frame_number
 from .inertia import LARGEST
 from .inputs import finite_array, require_model
-from .model import Model
 from .payload import Payload, link_frame
+from .structure import Structure
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.bodies import warn_massless
 from .urdf.tree import FARTHEST_ANGLE
@@ -75,7 +75,7 @@ class Connection:
     velocity_limit: float | None
     effort_limit: float | None
 
-    def check(self, other: Model) -> None:
+    def check(self, other: Structure) -> None:
         """Raise a ValueError if an argument does not fit the kind of joint."""
         if not isinstance(self.prefix, str):
             raise ValueError(f"prefix: expected a string, got {self.prefix!r:.80}")
@@ -99,7 +99,7 @@ class Connection:
                              f"{other.frame_names[0]!r}: expected None, got {self.joint!r}; to use "
                              "another joint, read its description without a root joint")
 
-    def connecting_name(self, other: Model) -> str:
+    def connecting_name(self, other: Structure) -> str:
         """The name of the connecting joint."""
         if self.name is not None:
             return self.name
@@ -175,8 +175,9 @@ class Part(NamedTuple):
     payloads: dict[str, Payload]
 
 
-def appended(model: Model, other: Model, frame: str | int, placement: SE3 | ArrayLike | None,
-             connection: Connection) -> tuple[Part, tuple[str, ...]]:
+def appended(model: Structure, other: Structure, frame: str | int,
+             placement: SE3 | ArrayLike | None, connection: Connection
+             ) -> tuple[Part, tuple[str, ...]]:
     """The model with another robot attached, and the names of the other's joints in it.
 
     See ``Model.append``.
@@ -330,7 +331,7 @@ def _without_massless(tree):
 
 # --- frames
 
-def with_frame(model: Model, name: str, parent_frame: str | int,
+def with_frame(model: Structure, name: str, parent_frame: str | int,
                placement: SE3 | ArrayLike | None) -> Tree:
     """The tree with one more frame; see ``Model.with_frame``."""
     tree = model.tree

@@ -3,7 +3,6 @@
 """Model: the tree of joints of a robot, with constants packed for the kernels."""
 import copy
 from collections.abc import Mapping
-from functools import cached_property
 from os import PathLike
 from typing import Literal, TypeAlias
 
@@ -12,16 +11,16 @@ from numpy.typing import NDArray
 
 from ..kernel import layout
 from ..kernel.lie import UNIT_TOLERANCE
-from ..kernel.plain import algebra as al
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from ..spatial.value import frozen
-from . import assembly, configuration, parts, payload, topology
-from .frames import ReferenceFrame, frame_selectors
+from . import assembly, configuration, parts, payload
+from .frames import ReferenceFrame
 from .inputs import finite_array
 from .parameters import is_physical
-from .urdf import Tree, read_description, read_urdf
+from .structure import Structure
+from .urdf import read_description, read_urdf
 from .wrenches import external_forces
 
 RootJoint: TypeAlias = Literal["floating", "planar"] | None
@@ -29,44 +28,8 @@ MimicJoints: TypeAlias = Literal["project", "ignore"]
 ConnectingJoint: TypeAlias = Literal["fixed", "revolute", "continuous", "prismatic", "spherical",
                                      "planar", "floating"] | None
 
-# kind -> names of the numbers in q, and of those in v
-_COORDINATES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "revolute": (("",), ("",)),
-    "continuous": (("",), ("",)),
-    "prismatic": (("",), ("",)),
-    "planar": (("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")),
-    "floating": (("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw"),
-                 ("/linear_x", "/linear_y", "/linear_z",
-                  "/angular_x", "/angular_y", "/angular_z")),
-    "spherical": (("/qx", "/qy", "/qz", "/qw"), ("/angular_x", "/angular_y", "/angular_z")),
-}
-_KINDS = {"revolute": layout.REVOLUTE, "continuous": layout.REVOLUTE,
-          "prismatic": layout.PRISMATIC, "planar": layout.PLANAR, "floating": layout.FLOATING,
-          "spherical": layout.SPHERICAL}
-# kind -> index of its unit quaternion among its numbers in q
-_QUATERNIONS = {"floating": 3, "spherical": 0}
 
-
-def _joint_constants(joint):
-    """The row of floats for one joint (layout.PLACE ...)."""
-    row = np.zeros(layout.FLOATS_ROW)
-    R, u = joint.placement[:3, :3], joint.axis
-    place = R
-    if _KINDS[joint.kind] == layout.REVOLUTE:
-        place = R @ np.outer(u, u)
-        row[layout.PLACE_SIN:layout.PLACE_SIN + 9] = (R @ np.reshape(al.skew(u), (3, 3))).ravel()
-        row[layout.PLACE_COS:layout.PLACE_COS + 9] = (R - place).ravel()
-    row[layout.PLACE:layout.PLACE + 9] = place.ravel()
-    row[layout.TRANSLATION:layout.TRANSLATION + 3] = joint.placement[:3, 3]
-    row[layout.SLIDE:layout.SLIDE + 3] = R @ u
-    row[layout.AXIS:layout.AXIS + 3] = u
-    row[layout.INERTIA:layout.INERTIA + 10] = joint.inertia.dynamic_parameters()
-    row[layout.RATIO] = joint.mimic.multiplier if joint.mimic else 1.0
-    row[layout.SHIFT] = joint.mimic.offset if joint.mimic else 0.0
-    return row
-
-
-class Model:
+class Model(Structure):
     """A robot: its joints, frames and inertias. Created with ``from_urdf`` or ``from_urdf_file``.
 
     ``append`` attaches another robot to it, and ``with_frame`` adds a frame.
@@ -130,45 +93,6 @@ class Model:
     [ 0.   -0.82 -0.11 -1.46 -0.16 -0.78  0.  ]
     """
 
-    njoints: int
-    nq: int
-    nv: int
-    nframes: int
-    joint_names: tuple[str, ...]
-    velocity_names: tuple[str, ...]
-    position_names: tuple[str, ...]
-    frame_names: tuple[str, ...]
-    idx_q: tuple[int, ...]
-    idx_v: tuple[int, ...]
-    nqs: tuple[int, ...]
-    nvs: tuple[int, ...]
-    parents: tuple[int, ...]
-    row_parents: tuple[int, ...]
-    lower: Array
-    upper: Array
-    velocity_limit: Array
-    effort_limit: Array
-    total_mass: float
-    warnings: tuple[str, ...]
-
-    def __init__(self, tree: Tree, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
-        if hasattr(self, "_floats"):                # Data refers to its memory
-            raise TypeError(f"{self!r} is already initialized; create another Model")
-        self.tree = tree
-        self.name = tree.name
-        self.warnings = tuple(tree.warnings)
-        self.njoints = len(tree.joints)
-        self.joint_names = tuple(joint.name for joint in tree.joints)
-        self.frame_names = tuple(frame.name for frame in tree.frames)
-        self.nframes = len(self.frame_names)
-        self._number_coordinates(tree.joints)
-        self.parents = tuple(joint.parent for joint in tree.joints)
-        self.total_mass = float(sum(joint.inertia.mass for joint in tree.joints))
-        self._payloads: dict[str, payload.Payload] = {}
-        self._damping, self._friction = self._losses(tree.joints)
-        self._pack(tree.joints)
-        self.gravity = gravity
-
     @classmethod
     def from_urdf(cls, xml: str | bytes, root_joint: RootJoint = None,
                   gravity: ArrayLike = (0.0, 0.0, -9.81), mimic: MimicJoints = "project",
@@ -208,140 +132,6 @@ class Model:
         The other parameters are those of ``from_urdf``.
         """
         return cls.from_urdf(read_description(path), root_joint, gravity, mimic, strict)
-
-    def _number_coordinates(self, joints):
-        idx_q, idx_v, nqs, nvs = [], [], [], []
-        self.position_names, self.velocity_names = (), ()
-        lower, upper, velocity, effort = [], [], [], []
-        for joint in joints:
-            positions, velocities = ((), ()) if joint.mimic else _COORDINATES[joint.kind]
-            idx_q.append(len(self.position_names))
-            idx_v.append(len(self.velocity_names))
-            nqs.append(len(positions))
-            nvs.append(len(velocities))
-            self.position_names += tuple(joint.name + suffix for suffix in positions)
-            self.velocity_names += tuple(joint.name + suffix for suffix in velocities)
-            limited = len(velocities) == 1
-            lower += [joint.lower if limited else -np.inf] * len(positions)
-            upper += [joint.upper if limited else np.inf] * len(positions)
-            velocity += [joint.velocity if limited else np.inf] * len(velocities)
-            effort += [joint.effort if limited else np.inf] * len(velocities)
-        for i, joint in enumerate(joints):
-            if joint.mimic:
-                idx_q[i], idx_v[i] = idx_q[joint.mimic.joint], idx_v[joint.mimic.joint]
-        self.nq, self.nv = len(self.position_names), len(self.velocity_names)
-        self.idx_q, self.idx_v, self.nqs, self.nvs = map(tuple, (idx_q, idx_v, nqs, nvs))
-        self.lower, self.upper, self.velocity_limit, self.effort_limit = map(
-            np.array, (lower, upper, velocity, effort))
-
-    def _losses(self, joints):
-        """Damping and friction of each coordinate; mimic joints add theirs to their master's."""
-        damping, friction = np.zeros((2, self.nv))
-        for i, joint in enumerate(joints):
-            if len(_COORDINATES[joint.kind][1]) == 1:
-                ratio = joint.mimic.multiplier if joint.mimic else 1.0
-                damping[self.idx_v[i]] += ratio * ratio * joint.damping
-                friction[self.idx_v[i]] += abs(ratio) * joint.friction
-        return damping, friction
-
-    def _pack(self, joints):
-        """Create the tables of integers and floats that kernels read; see layout."""
-        table = np.zeros((self.njoints + 1, layout.TREE_ROW), np.int64)
-        rows = np.zeros((self.njoints + 1, layout.FLOATS_ROW))
-        self._ncolumns = 0
-        for i, joint in enumerate(joints):
-            columns = len(_COORDINATES[joint.kind][1])
-            later = [other.parent for other in joints[i + 1:]]
-            table[i + 1] = (joint.parent + 1, _KINDS[joint.kind], self.idx_q[i], self.idx_v[i],
-                            columns, self._ncolumns, i in later, joint.parent not in later)
-            rows[i + 1] = _joint_constants(joint)
-            self._ncolumns += columns
-        self._tree_table = table
-        self._velocity_tree = self._tree_of_velocities(joints)
-        self.row_parents = tuple(self._velocity_tree[0].tolist())
-        self._unit_quaternions = [self.idx_q[i] + _QUATERNIONS[joint.kind]
-                                  for i, joint in enumerate(joints) if joint.kind in _QUATERNIONS]
-        numbered = list(enumerate(self.tree.frames))[::-1]      # the first of each name wins
-        self._frame_indices = {frame.name: i for i, frame in numbered}
-        self._frame_indices.update({frame.name: i for i, frame in numbered
-                                    if frame.kind == "body"})
-        own = [i for i, frame in enumerate(self.tree.frames) if frame.kind == "joint"]
-        self._frame_selectors = frame_selectors({
-            **{i: i for i in range(len(self.frame_names))}, **self._frame_indices})
-        self._joint_selectors = frame_selectors({
-            **dict(enumerate(own)), **dict(zip(self.joint_names, own))})
-        placements = [[*frame.placement[:3, :3].ravel(), *frame.placement[:3, 3]]
-                      for frame in self.tree.frames]
-        self._floats = np.concatenate([np.zeros(3), np.eye(6)[list(layout.UNIT_MOTIONS)].ravel(),
-                                       rows.ravel(),
-                                       np.zeros(self.nv), np.ravel(placements),
-                                       np.ravel(payload.link_inertias(self.tree))])
-        self._ints = self._integers(joints)
-
-    def _integers(self, joints):
-        """Sizes, the tree and the lists, in one array; see layout."""
-        header = np.zeros(layout.TREE, np.int64)
-        header[layout.NJOINTS] = self.njoints
-        header[layout.NQ], header[layout.NV] = self.nq, self.nv
-        header[layout.NALLCOLUMNS] = self._ncolumns
-        header[layout.NFRAMES] = self.nframes
-        header[layout.COUPLED] = self._is_coupled = any(joint.mimic for joint in joints)
-        header[layout.NUNIT] = len(self._unit_quaternions)
-        tables = [header, self._tree_table.ravel(), self._velocity_tree.ravel()]
-        header[layout.UNIT_LIST] = sum(map(len, tables))
-        header[layout.FRAME_LIST] = header[layout.UNIT_LIST] + len(self._unit_quaternions)
-        lists = [np.array(self._unit_quaternions, np.int64), *self._frame_lists()]
-        return np.concatenate([*tables, *lists])
-
-    def _frame_lists(self):
-        """Joints that move the frames, and how the frames are connected; see layout."""
-        frames = self.tree.frames
-        connecting = list(range(len(frames)))
-        above = [-1] * len(frames)
-        for i, frame in enumerate(frames):
-            if frame.parent_frame < 0:
-                continue
-            if frame.kind == "body":
-                connecting[i] = frame.parent_frame
-            elif frame.kind == "frame":
-                connecting[i] = connecting[frame.parent_frame]
-            else:
-                above[i] = connecting[frame.parent_frame]
-        own = [frame.parent + 1 if frame.kind == "joint" else 0 for frame in frames]
-        return np.array([[frame.parent + 1 for frame in frames], connecting, above, own], np.int64)
-
-    def _tree_of_velocities(self, joints):
-        """For each velocity, its parent, or -1, and the end of its range of descendants.
-
-        M is sparse along this tree (Featherstone 2008, section 6.4). If mimic joints couple
-        branches, the velocities form a single chain.
-        """
-        parents = np.arange(-1, self.nv - 1)
-        if not any(joint.mimic for joint in joints):
-            last = {-1: -1}
-            for i, joint in enumerate(joints):
-                parents[self.idx_v[i]] = last[joint.parent]
-                last[i] = self.idx_v[i] + self.nvs[i] - 1
-        ends = np.arange(1, self.nv + 1)
-        for k in range(self.nv - 1, -1, -1):
-            if parents[k] >= 0:
-                ends[parents[k]] = max(ends[parents[k]], ends[k])
-        return np.array([parents, ends])
-
-    @cached_property
-    def children(self) -> tuple[tuple[int, ...], ...]:
-        """Indices of the children of each joint, in ascending order."""
-        return topology.children(self.parents)
-
-    @cached_property
-    def supports(self) -> tuple[tuple[int, ...], ...]:
-        """Indices of the joints from the root to each joint, which is the last one."""
-        return topology.supports(self.parents)
-
-    @cached_property
-    def subtrees(self) -> tuple[tuple[int, ...], ...]:
-        """Indices of each joint and its descendants, which are consecutive."""
-        return topology.subtrees(self.parents)
 
     @property
     def gravity(self) -> Array:
@@ -880,30 +670,9 @@ class Model:
         """
         return external_forces(self, wrenches, q, axes)
 
-    def joint_index(self, name: str) -> int:
-        """Index of a joint in ``joint_names``; raises a ValueError if it is unknown."""
-        return _index("joint", name, self.joint_names)
-
-    def frame_index(self, name: str) -> int:
-        """Index of a frame in ``frame_names``; raises a ValueError if it is unknown.
-
-        If a joint and a link have the same name, the frame of the link is selected.
-        """
-        try:
-            return self._frame_indices[name]
-        except KeyError:
-            return _index("frame", name, self.frame_names)
-
     def __copy__(self) -> "Model":
         """Return an independent model: changes to one do not affect the other."""
         return copy.deepcopy(self)
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, njoints={self.njoints}, nq={self.nq}, nv={self.nv})"
-
-
-def _index(what, name, names):
-    try:
-        return names.index(name)
-    except ValueError:
-        raise ValueError(f"no {what} named {name!r:.80}; available: {', '.join(names)}") from None

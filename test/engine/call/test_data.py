@@ -261,8 +261,8 @@ def test_a_forked_process_has_threads_of_its_own():
 FORKED_DURING_A_CALL = """
 import os, signal, sys, threading
 import dyn_ros, peer
-from dyn_ros.engine.model import buffer_pool
-from dyn_ros.engine.model import data as data_module
+from dyn_ros.engine.call import buffer_pool
+from dyn_ros.engine.call import data as data_module
 
 pair, other = peer.new_pair("panda"), peer.new_pair("panda")
 q = pair.state(1)[0]
@@ -297,7 +297,7 @@ FORKED_WHILE_COMPILING = """
 import os, signal, sys, threading, time
 import numpy as np
 import dyn_ros, peer
-from dyn_ros.engine.spatial import compiler
+from dyn_ros.engine.kernel import compiler
 pair = peer.new_pair("double_pendulum")
 
 def compile():

@@ -59,7 +59,7 @@ solo = peer.new_pair("solo12", "floating").model
 assert "unit quaternion" in error_of("crba", solo, dyn_ros.Data(solo), 1.1 * solo.neutral())
 """
 STATUS = """
-from dyn_ros.engine.algorithms import singular
+from dyn_ros.engine.call import singular
 model.armature = np.full(model.nv, -10.0)
 assert "armature is negative" in error_of("aba", model, data, q, v, tau)
 model.armature = np.zeros(model.nv)

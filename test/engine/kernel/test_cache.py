@@ -320,7 +320,7 @@ def test_planted_code_is_not_run(tmp_path):
     planted = tmp_path / "planted"
     code = f"""
 import os, pickle
-from dyn_ros.engine.spatial import cache, compiler
+from dyn_ros.engine.kernel import cache, compiler
 import numba
 class Evil:
     def __reduce__(self):

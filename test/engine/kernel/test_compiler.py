@@ -147,14 +147,15 @@ def test_comments_docstrings_and_messages_compile_nothing(copy, names):
 
 
 def test_a_docstring_that_comes_or_goes_compiles_nothing(copy):
-    change(copy, "spatial/algebra.py", "@kernel\n", "@kernel\ndef without(x):\n    return x * 2.5\n"
-           "\n\n@kernel\n")
-    names = "from dyn_ros.engine.spatial import reach, algebra\nprint([reach.described(algebra.without)])"
+    change(copy, "engine/kernel/algebra.py", "@kernel\n",
+           "@kernel\ndef without(x):\n    return x * 2.5\n\n\n@kernel\n")
+    names = ("from dyn_ros.engine.kernel import reach, algebra\n"
+             "print([reach.described(algebra.without)])")
     before = evaluated(names, copy)
-    change(copy, "spatial/algebra.py", "def without(x):\n",
+    change(copy, "engine/kernel/algebra.py", "def without(x):\n",
            'def without(x):\n    """Says something."""\n')
     assert evaluated(names, copy) == before
-    change(copy, "spatial/algebra.py", "x * 2.5", "x * 2.25")
+    change(copy, "engine/kernel/algebra.py", "x * 2.5", "x * 2.25")
     assert evaluated(names, copy) != before
 
 
@@ -166,25 +167,25 @@ def test_a_changed_kernel_compiles_what_can_reach_it_and_nothing_else(copy, name
 
 
 def test_a_changed_constant_compiles_what_reads_it(copy, names):
-    change(copy, "algorithms/factor.py", "DOUBTFUL = ", "DOUBTFUL = 2.0 * ")
+    change(copy, "engine/algorithms/dynamics/factor.py", "DOUBTFUL = ", "DOUBTFUL = 2.0 * ")
     found = changed(names, evaluated(NAMES, copy))
     assert "aba_derivatives" in found
     assert not found & {"rnea", "crba", "generalized_gravity", "forward_kinematics"}
 
 
 @pytest.mark.parametrize("file, old, new", [
-    ("spatial/lanes.py", 'operator.add, "fadd"', 'operator.add, "fsub"'),
-    ("spatial/lanes.py", "value.align = 8", "value.align = 4"),
-    ("spatial/lanes.py", "super().__init__(manager, fe_type, _VECTOR)",
+    ("engine/kernel/lanes.py", 'operator.add, "fadd"', 'operator.add, "fsub"'),
+    ("engine/kernel/lanes.py", "value.align = 8", "value.align = 4"),
+    ("engine/kernel/lanes.py", "super().__init__(manager, fe_type, _VECTOR)",
      "super().__init__(manager, fe_type, _DOUBLE)"),
-    ("spatial/compiler.py", '"nsz", ', "")])
+    ("engine/kernel/compiler.py", '"nsz", ', "")])
 def test_a_change_of_the_numbers_compiles_everything(copy, names, file, old, new):
     change(copy, file, old, new)
     assert changed(names, evaluated(NAMES, copy)) == {name.rsplit("-", 1)[0] for name in names}
 
 
 def test_the_layout_of_named_tuples_counts(copy, names):
-    change(copy, "spatial/algebra.py", 'namedtuple("Inertia", "',
+    change(copy, "engine/kernel/algebra.py", 'namedtuple("Inertia", "',
            'namedtuple("Inertia", "unused ')
     found = changed(names, evaluated(NAMES, copy))
     assert "crba" in found and len(found) < len(names) // 2
@@ -485,7 +486,9 @@ def broken(*args, **kwargs):
 @pytest.mark.parametrize("how", BROKEN.values(), ids=BROKEN)
 def test_without_a_private_part_results_are_the_same_and_one_warning_says_so(how, tmp_path):
     named = {"DYN_ROS_CACHE_DIR": str(tmp_path / "cache")}
-    imported = "" if "private" not in how else "import dyn_ros.engine.kernel.numba_private as private\n"
+    imported = ""
+    if "private" in how:
+        imported = "import dyn_ros.engine.kernel.numba_private as private\n"
     if "private" not in how:
         imported = ("import numba.core.registry, numba.core.typed_passes, numba.extending\n")
     code = BREAK + imported + how + "\n" + SMALL + REPORT

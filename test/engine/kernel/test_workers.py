@@ -88,7 +88,7 @@ def test_every_algorithm_has_its_entries():
 def test_a_script_without_a_guard_is_not_imported_again(empty_cache, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("print('once')\n"
-                      "from dyn_ros.engine.spatial import workers\n"
+                      "from dyn_ros.engine.kernel import workers\n"
                       "from dyn_ros.engine.kernel.compiler import ENTRIES\n"
                       "import dyn_ros\n"
                       "print(workers.compile_in_processes([ENTRIES['frame_placements-one']]))\n")

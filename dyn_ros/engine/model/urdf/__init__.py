@@ -22,12 +22,11 @@ from .text import MAX_CHARACTERS, child, children, parse_elements, read_descript
 from .tree import MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import parse_numbers, placement, placement_of, read_values
 from .walk import ROOT_JOINT_NAME, walk
-from .write import write_urdf
 
 __all__ = ["MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED", "Frame", "Joint",
            "Mimic", "Tree", "UrdfError", "child", "children", "make_tree", "parse_elements",
            "parse_numbers", "placement", "placement_of", "read_description", "read_urdf",
-           "read_values", "write_urdf"]
+           "read_values"]
 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",

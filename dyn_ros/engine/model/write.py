@@ -7,18 +7,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...spatial.se3 import SE3
-from ..inertia import LARGEST, AssignedInertia
-from ..model import Model
-from ..parameters import is_physical
-from .bodies import link_inertia
+from ..spatial.se3 import SE3
 from .edit import Editor, New
-from .error import UrdfError
-from .mimics import drivers
-from .structure import check_one_tree
-from .text import child, encoding_of, parse_elements
-from .tree import ONE_DOF
-from .values import placement_of, read_values
+from .inertia import LARGEST, AssignedInertia
+from .model import Model
+from .parameters import is_physical
+from .urdf.bodies import link_inertia
+from .urdf.error import UrdfError
+from .urdf.mimics import drivers
+from .urdf.structure import check_one_tree
+from .urdf.text import child, encoding_of, parse_elements
+from .urdf.tree import ONE_DOF
+from .urdf.values import placement_of, read_values
 
 Text = TypeVar("Text", str, bytes)
 

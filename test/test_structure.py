@@ -1,0 +1,100 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The structure of the package: imports point one way, folders and modules stay small."""
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "dyn_ros"
+ORDER = (
+    "engine/kernel", "engine/spatial", "engine/model/urdf", "engine/model", "engine/call",
+    "engine/algorithms/kinematics", "engine/algorithms/dynamics", "engine/algorithms/derivatives",
+    "engine/algorithms/centroidal", "engine/algorithms/constrained", "engine/algorithms/contacts",
+    "engine/algorithms/regressors", "engine/algorithms/filters", "engine/algorithms", "engine",
+    "check", "identification/report", "identification", "observer", "cdr", "states",
+    "logs/formats", "logs/write", "logs/run", "logs", "viewer/scene", "viewer/page", "viewer",
+    "nodes/messages", "nodes/base", "nodes/services", "nodes/markers", "nodes",
+    "demo", "command", ".")
+"""A folder imports only from itself and from those before it."""
+PUBLIC = Path("__init__.py")            # what users see, and what does not compute may call
+FIRST = Path("command/ctrl_c.py")       # imported before everything else; imports nothing
+MODULES = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def module(parts):
+    """The file of a dotted name below the package, or None."""
+    files = Path(*parts[:-1], f"{(parts or ['?'])[-1]}.py"), Path(*parts, "__init__.py")
+    return next((file for file in files if file in MODULES), None)
+
+
+def imported(file):
+    """The files of the package that a file imports, annotations included."""
+    for node in ast.walk(ast.parse(MODULES[file].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [name.name.split(".") for name in node.names]
+            yield from (module(parts[1:]) for parts in names if parts[0] == "dyn_ros")
+        elif isinstance(node, ast.ImportFrom):
+            parts = (node.module or "").split(".") if node.module else []
+            if node.level:
+                parts = [*file.parent.parts[:len(file.parent.parts) - node.level + 1], *parts]
+            elif parts[0] != "dyn_ros":
+                continue
+            else:
+                parts = parts[1:]
+            for name in node.names:
+                yield module([*parts, name.name]) or module(parts)
+
+
+IMPORTS = {file: {other for other in imported(file) if other not in (None, file, FIRST)
+                  and (other != PUBLIC or file.parts[0] in ("engine", "observer"))}
+           for file in MODULES}
+
+
+@pytest.mark.parametrize("file", [pytest.param(file, id=str(file)) for file in MODULES])
+def test_imports_point_one_way(file):
+    folder = file.parent.as_posix()
+    assert folder in ORDER, f"{file}: add its folder to ORDER"
+    below = ORDER[:ORDER.index(folder) + 1]
+    above = {str(other) for other in IMPORTS[file]
+             if other.parent.as_posix() not in below}
+    assert above == set()
+
+
+def circles():
+    """The groups of modules that import each other (Tarjan, 1972)."""
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(file):
+        number[file] = low[file] = len(number)
+        stack.append(file)
+        for other in IMPORTS[file]:
+            if other not in number:
+                visit(other)
+                low[file] = min(low[file], low[other])
+            elif other in stack:
+                low[file] = min(low[file], number[other])
+        if low[file] == number[file]:
+            group = stack[stack.index(file):]
+            del stack[stack.index(file):]
+            if len(group) > 1:
+                found.append(sorted(map(str, group)))
+    for file in MODULES:
+        if file not in number:
+            visit(file)
+    return found
+
+
+def test_no_modules_import_each_other():
+    assert circles() == []
+
+
+@pytest.mark.parametrize("folder", sorted({file.parent for file in MODULES}, key=str), ids=str)
+def test_folders_have_at_most_20_modules(folder):
+    assert len([file for file in MODULES
+                if file.parent == folder and file.name != "__init__.py"]) <= 20
+
+
+@pytest.mark.parametrize("file", [pytest.param(file, id=str(file)) for file in MODULES])
+def test_modules_have_at_most_400_lines(file):
+    assert MODULES[file].read_text(encoding="utf-8").count("\n") <= 400
