@@ -3,7 +3,7 @@
 """What recordings need compiled, besides algorithms."""
 from ..cdr.decode_kernel import DECODE
 from ..engine.call.algorithm import compiled
-from .collect_kernel import COLLECT
+from ..states.kernel import COLLECT
 from .decode_kernel import INDEX_MCAP, INDEX_ROS1
 from .runs_kernel import RUNS
 

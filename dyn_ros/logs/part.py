@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from ..states.blocks import BlockCollector
+from ..states.states import Note, States
 from . import plan as plans
-from .collect import Collector
 from .decode import Decoder, Messages
 from .files import Source, open_source, read_span
 from .plan import Moment, Task
 from .selection import Owners, Selection
 from .source import Span
-from .states import Note, States
 
 _TRIED = 3              # publishers at most, of which all combinations are tried
 
@@ -147,7 +147,7 @@ def states(task: Task, selection: Selection, progress: Progress | None = None) -
 def _read(task: Task, selection: Selection, progress: Progress | None) -> tuple[Part, bool]:
     """The states of a task, and whether they are those of the whole recording."""
     reader = _Reader(Path(task.path), selection)
-    collector: Collector = (pickle.loads(task.memory) if task.memory
+    collector: BlockCollector = (pickle.loads(task.memory) if task.memory
                             else selection.collector())
     found: tuple[list[States], ...] = [], [], []
     count, before = 0, []
@@ -170,14 +170,14 @@ def _read(task: Task, selection: Selection, progress: Progress | None) -> tuple[
                   or _is_determined(collector, before, reader.decoder))
 
 
-def _is_determined(collector: Collector, before: Sequence[Messages], decoder: Decoder) -> bool:
+def _is_determined(collector: BlockCollector, before: Sequence[Messages], decoder: Decoder) -> bool:
     """Whether the rounds after these messages are the same, whatever they were before them."""
     if collector.parts > _TRIED or not before:
         return False
     earliest = min(int(messages.stamp.min()) for messages in before)
     content, results = pickle.dumps(collector), set()
     for ahead in itertools.product((-1, 0, 1, 2), repeat=collector.parts):
-        trial: Collector = pickle.loads(content)
+        trial: BlockCollector = pickle.loads(content)
         trial.start_rounds(ahead, earliest - 1)
         for messages in before:
             trial.push(messages, decoder, notes=False)

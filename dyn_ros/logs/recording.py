@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated
+from ..states.states import Note, States
 from .files import open_source
 from .part import Part, Progress, states, tasks
 from .plan import Moment
 from .selection import Base, Robot, Selection, select
-from .states import Note, States
 
 if TYPE_CHECKING:
     import pandas

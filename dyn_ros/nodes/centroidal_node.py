@@ -15,6 +15,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import moved
 from dyn_ros.msg import CentroidalState
 
+from ..states.joint_states import Rejected, abbreviated
+from ..states.states import State
 from . import feet
 from .base.dispatch import Compute, Terms
 from .base.parameters import Spec
@@ -29,7 +31,6 @@ from .services.centroidal import KERNELS, SERVICES
 from .services.derivative import CENTROIDAL_KERNELS, CENTROIDAL_SERVICES
 from .services.derivative import SPEC as DERIVATIVES
 from .services.service import Service
-from .state import Rejected, State, abbreviated
 from .whole import TOO_LARGE, Whole, whole_robot
 
 

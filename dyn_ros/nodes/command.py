@@ -12,12 +12,13 @@ from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.engine.kernel.types import Array
 
+from ..states.joint_states import Rejected
+from ..states.states import State
 from .base.dispatch import Compute, Output, Terms
 from .base.parameters import Spec
 from .base.robot import RobotContext, SettingError
 from .cdr import Template
 from .messages import conversions
-from .state import Rejected, State
 
 if TYPE_CHECKING:
     from .base.robot_node import RobotNode

@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
+from ..states.states import State
 from . import command
 from .base.dispatch import Compute, Terms
 from .base.inputs import wrenches
@@ -30,7 +31,6 @@ from .services.derivative import DYNAMICS_KERNELS, DYNAMICS_SERVICES
 from .services.derivative import SPEC as DERIVATIVES
 from .services.dynamics import BATCH_KERNELS, KERNELS, SERVICES
 from .services.service import Service
-from .state import State
 
 
 def gravity(robot: RobotContext) -> Compute:

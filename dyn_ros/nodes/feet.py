@@ -17,6 +17,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ContactForce, ContactForces, ContactStates
 from dyn_ros.states.joint_states import duplicates
 
+from ..states.joint_states import Rejected, abbreviated
+from ..states.states import State
 from ..viewer.scene import shapes
 from .base.dispatch import Compute, Output, Terms
 from .base.inputs import SENSOR_QOS
@@ -24,7 +26,6 @@ from .base.parameters import Spec
 from .base.robot import RobotContext
 from .ground import moment_about_origin, zero_moment_point
 from .messages import conversions
-from .state import Rejected, State, abbreviated
 from .whole import TOO_LARGE, WHOLE
 
 if TYPE_CHECKING:

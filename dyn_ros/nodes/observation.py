@@ -17,8 +17,9 @@ from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
 from dyn_ros.observer.plausible import largest_efforts, largest_speeds
 
+from ..states.joint_states import Rejected, abbreviated
+from ..states.states import State
 from .base.robot import RobotContext, SettingError
-from .state import Rejected, State, abbreviated
 
 NONE = 1e12         # threshold of rows that have none
 _LEAST = 1e-6       # threshold and standard deviation [N m, N]

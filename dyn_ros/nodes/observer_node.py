@@ -18,6 +18,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
 from dyn_ros.srv import ClearPayload, GetModel, SetPayload
 
+from ..states.joint_states import abbreviated
+from ..states.states import State
 from .base.dispatch import Compute, Terms
 from .base.parameters import Spec
 from .base.robot import RobotContext, SettingError
@@ -33,7 +35,6 @@ from .services.dynamics import clear_payload, set_payload
 from .services.model import get_model
 from .services.observer import Requests
 from .services.service import Service
-from .state import State, abbreviated
 
 POSITIVE = (1e-12, 1e12)
 SPECS = (

@@ -16,6 +16,8 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
+from ..states.joint_states import Rejected
+from ..states.states import State
 from . import command
 from .base.dispatch import Compute, Terms
 from .base.inputs import COMMAND_QOS, wrenches
@@ -36,7 +38,6 @@ from .messages.constraints import (
 )
 from .messages.wrenches import Wrench, external_forces, requested_forces
 from .services.service import Service, vector
-from .state import Rejected, State
 
 PRESETS = (
     Spec("constraints", "topic",

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from dyn_ros.engine.model.bodies import Body, joined, moved
 
+from ..states.joint_states import Rejected
+from ..states.states import State
 from .base.dispatch import Terms
 from .base.robot import RobotContext
-from .state import Rejected, State
 
 WHOLE = "com", "Ig", "hg"       # the terms that `whole_robot` reads
 TOO_LARGE = "the numbers in the state are too large to compute with"

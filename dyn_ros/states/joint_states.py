@@ -108,8 +108,18 @@ def base_norm(numbers: Numbers, start: int) -> float:
     return math.sqrt(x * x + y * y + z * z + w * w)
 
 
-def set_base(is_planar: bool, numbers: Numbers, start: int, norm: float, q: Array,
-             v: Array) -> None:
+def set_base(kind: str, q: Array, v: Array, pose: Sequence[float],
+             twist: Sequence[float]) -> None:
+    """Set the coordinates and velocities of a "floating" or "planar" base, see `convert_base`.
+
+    Raises `Rejected` for a pose (x y z qx qy qz qw) or a twist that cannot be used.
+    """
+    check_base(pose, twist)
+    convert_base(kind == "planar", [*pose, *twist], 0, base_norm(pose, 0), q, v)
+
+
+def convert_base(is_planar: bool, numbers: Numbers, start: int, norm: float, q: Array,
+                 v: Array) -> None:
     """Set the first coordinates and velocities from a pose and a twist in the base frame.
 
     A planar base takes the position in the plane, the yaw, and the corresponding velocities; a

@@ -5,9 +5,9 @@ import math
 
 from numba import types
 
+from ..cdr.decode_kernel import decode_message
 from ..engine.kernel.compiler import Entry, kernel
 from ..engine.kernel.raw import bytes_of, load32
-from ..logs.decode_kernel import decode_message
 from . import joint_states as rules
 from . import memory as mem
 from .joint_states import NEVER
@@ -36,7 +36,7 @@ TAKEN, DUE, JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 
 _PLAIN = 256                # encapsulation of plain CDR, little endian, without options
 
 base_norm = kernel(rules.base_norm)
-set_base = kernel(rules.set_base)
+convert_base = kernel(rules.convert_base)
 
 
 # --- what is wrong with a message
@@ -141,7 +141,8 @@ def take_joint_states(m, message, layout):
 @kernel
 def take_odometry(m, message):
     start = m.start[message]
-    set_base(m.scalars[mem.IS_PLANAR] != 0, m.numbers, start, base_norm(m.numbers, start), m.q, m.v)
+    convert_base(m.scalars[mem.IS_PLANAR] != 0, m.numbers, start, base_norm(m.numbers, start),
+                 m.q, m.v)
     m.has_velocity[0] = True
 
 
@@ -194,7 +195,7 @@ def differentiate(m):
     for i in range(m.scalars[mem.NV]):
         stamp, was_known = m.stamps[m.slots[i]], m.has_acceleration[i] != 0
         passed = stamp - m.stamps_before[i]
-        is_next = 0 < passed and passed <= m.scalars[mem.ALLOWED]
+        is_next = passed > 0 and passed <= m.scalars[mem.ALLOWED]
         a = m.acceleration[i] if was_known else 0.0
         if is_next:
             h = 1e-9 * passed

@@ -6,6 +6,9 @@ A *block* is what is processed at once: decoded messages, or one. A *part* is a 
 one publisher reports, and an *entry* one joint in a list of names.
 """
 from collections import namedtuple
+from types import SimpleNamespace
+
+import numpy as np
 
 from ..engine.kernel.compiler import kernel
 from ..engine.kernel.lanes import floats_at, integers_at
@@ -24,7 +27,8 @@ Memory = namedtuple("Memory", (
     # the accelerations, and the velocities of the state before
     "acceleration", "v_before", "stamps_before", "has_acceleration", "cutoff",
     "scalars", "faults"))
-"""Arrays of 64-bit numbers in Python; in compiled code pointers, or addresses of tables."""
+"""Arrays of 64-bit numbers in compiled code: pointers, or addresses of tables."""
+BLOCK = Memory._fields[:13]
 
 # a layout: its part, number of names, first of its entries, number of entries
 PART, SIZE, FIRST, COUNT = range(4)
@@ -40,6 +44,21 @@ NUMBER, WHERE, DETAIL = range(3)
 (MESSAGE, END, STATES, NEWEST, ALLOWED, GIVEN, JOINTS, NQ, NV, PARTS, BASE_PART, IS_PLANAR,
  IS_COMPLETE, KNOWS_VELOCITY, WRITES, DIFFERENTIATES, CAPACITY, LISTS, LATEST_LIST,
  SCALARS) = range(20)
+
+
+class Arrays(SimpleNamespace):
+    """The same arrays in Python, by their names; those that are not given are empty."""
+
+    def __init__(self, **arrays):
+        super().__init__(**dict.fromkeys(Memory._fields, EMPTY) | arrays)
+
+    def addresses(self):
+        """Where they are, in order; valid until one of them is replaced."""
+        return np.array([getattr(self, name).__array_interface__["data"][0]
+                         for name in Memory._fields], np.int64)
+
+
+EMPTY, TABLE = np.zeros(0, np.int64), np.zeros((0, 4), np.int64)
 
 
 @kernel

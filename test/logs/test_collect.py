@@ -11,7 +11,8 @@ import pytest
 import dyn_ros
 from dyn_ros.logs.collect import Collector
 from dyn_ros.logs.states import States
-from dyn_ros.nodes.state import MAX_LAYOUTS, Rejected, StateCollector
+from dyn_ros.states.joint_states import MAX_LAYOUTS, Rejected
+from dyn_ros.states.messages import MessageCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 SECOND = 1_000_000_000
@@ -67,7 +68,7 @@ def packed(events, decoder, log_time=0):
 def as_node(model, events, staleness=0.5, base=None):
     """The states of the nodes' collector, and how often it rejected and discarded."""
     notices, rejected, states = [], [], []
-    node = StateCollector(model, staleness, base, notices.append)
+    node = MessageCollector(model, staleness, base, notices.append)
     node.collect(["effort"])
     for number, event in enumerate(events):
         try:

@@ -19,7 +19,8 @@ from dyn_ros.logs.part import states, tasks
 from dyn_ros.logs.recording import read, recording_of, thinned
 from dyn_ros.logs.selection import select
 from dyn_ros.logs.source import Span
-from dyn_ros.nodes.state import Rejected, StateCollector
+from dyn_ros.states.joint_states import Rejected
+from dyn_ros.states.messages import MessageCollector
 
 from . import recorded
 from .recorded import JointState, Odometry, Sent
@@ -61,7 +62,7 @@ def both(*streams):
 
 def as_node(model, messages):
     """The states of the nodes' collector."""
-    node, found = StateCollector(model, 0.5), []
+    node, found = MessageCollector(model, 0.5), []
     node.collect(["effort"])
     for _, _, message in sorted(messages, key=lambda each: each.log_time):
         try:

@@ -8,7 +8,8 @@ import pytest
 
 import dyn_ros
 from dyn_ros.nodes.differences import Differences
-from dyn_ros.nodes.state import NEVER, StateCollector
+from dyn_ros.states.joint_states import NEVER
+from dyn_ros.states.messages import MessageCollector
 
 MILLISECOND = 1_000_000
 GAP = 0.5
@@ -140,7 +141,7 @@ def say(collector, names, seconds, velocity=None, effort=()):
 
 
 def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
-    collector = StateCollector(arm, GAP)
+    collector = MessageCollector(arm, GAP)
     collector.collect(["acceleration"])
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     for seconds in (1.0, 1.1, 1.2):
@@ -153,7 +154,7 @@ def test_the_collector_passes_on_each_state_with_the_stamps_of_its_parts(arm):
 
 
 def test_an_unknown_velocity_restarts_it(arm):
-    collector = StateCollector(arm, GAP)
+    collector = MessageCollector(arm, GAP)
     collector.collect(["acceleration"])
     known = []
     for seconds, velocity in ((1.0, 1.0), (1.1, 1.1), (1.2, None), (1.3, 1.3), (1.4, 1.4)):
@@ -166,7 +167,7 @@ def test_a_moving_base_differs_too_and_one_by_parameter_stands_still():
     floating = dyn_ros.Model.from_urdf(XML, root_joint="floating")
     pose, twist = (0.0,) * 6 + (1.0,), np.arange(1.0, 7.0)
     for base, expected in ((None, 2.0 * twist), ((pose, twist), np.zeros(6))):
-        collector = StateCollector(floating, GAP, base)
+        collector = MessageCollector(floating, GAP, base)
         collector.collect(["acceleration"])
         for seconds in (1.0, 1.1):
             collector.odometry(pose, 2.0 * seconds * twist, round(seconds * 1e9))
@@ -185,7 +186,7 @@ XML = """<robot name="two"><link name="base"><inertial><mass value="1"/></inerti
 
 @pytest.fixture
 def collector():
-    collector = StateCollector(dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP,
+    collector = MessageCollector(dyn_ros.Model.from_urdf(XML, root_joint="floating"), GAP,
                                ((0.0,) * 6 + (1.0,), (0.0,) * 6))
     assert not collector.collects_effort
     collector.collect(["effort"])

@@ -10,7 +10,8 @@ from scipy.spatial.transform import Rotation
 
 import dyn_ros
 from dyn_ros.nodes.base.robot_node.robot import RobotContext, SettingError
-from dyn_ros.nodes.state import LARGEST, MAX_LAYOUTS, Rejected, StateCollector
+from dyn_ros.states.joint_states import LARGEST, MAX_LAYOUTS, Rejected
+from dyn_ros.states.messages import MessageCollector
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 SECOND = 1_000_000_000
@@ -40,7 +41,7 @@ def floating():
 
 @pytest.fixture
 def collector(arm):
-    return StateCollector(arm, staleness=0.5)
+    return MessageCollector(arm, staleness=0.5)
 
 
 def feed(collector, names, seconds, velocity=True):
@@ -53,7 +54,7 @@ def feed(collector, names, seconds, velocity=True):
 
 @pytest.fixture(autouse=True)
 def order(monkeypatch, arm):
-    monkeypatch.setattr(StateCollector, "order", list(arm.joint_names), raising=False)
+    monkeypatch.setattr(MessageCollector, "order", list(arm.joint_names), raising=False)
 
 
 def test_every_order_of_names_gives_the_models(collector, arm):
@@ -201,10 +202,10 @@ def test_a_hundred_thousand_equal_names_do_not_stop_the_node(collector):
 def test_a_base_by_parameter_alone_is_a_state():
     model = dyn_ros.Model.from_urdf('<robot name="r"><link name="a"/></robot>', "floating")
     base = [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0], [0.5] * 6
-    alone = StateCollector(model, 0.5, base)
+    alone = MessageCollector(model, 0.5, base)
     assert alone.constant and alone.complete and alone.velocity_known
     assert not alone.missing() and not alone.missing_velocity()
-    waiting = StateCollector(model, 0.5)
+    waiting = MessageCollector(model, 0.5)
     assert not (waiting.constant or waiting.complete or waiting.velocity_known)
 
 
@@ -224,7 +225,7 @@ def test_of_the_largest_numbers_that_are_taken_results_are_finite(collector, arm
 
 def test_stamps_that_run_backwards(arm):
     notices = []
-    collector = StateCollector(arm, 0.5, notify=notices.append)
+    collector = MessageCollector(arm, 0.5, notify=notices.append)
     feed(collector, arm.joint_names, 100.0)
     with pytest.raises(Rejected, match="its stamp is 0.4 s older"):
         feed(collector, arm.joint_names, 99.6)
@@ -252,7 +253,7 @@ def test_a_message_that_comes_too_late_changes_nothing(collector, arm, velocity)
 
 
 def test_odometry_that_comes_too_late_changes_nothing(floating):
-    collector = StateCollector(floating, 0.5)
+    collector = MessageCollector(floating, 0.5)
     collector.odometry(UPRIGHT, TWIST, SECOND)
     with pytest.raises(Rejected, match="its stamp is 0.1 s older"):
         collector.odometry((9.0, 9.0, 9.0, 1.0, 0.0, 0.0, 0.0), [9.0] * 6, 9 * SECOND // 10)
@@ -263,7 +264,7 @@ def test_odometry_that_comes_too_late_changes_nothing(floating):
 
 def test_only_a_jump_back_by_more_than_staleness_discards_the_state(arm):
     notices = []
-    collector = StateCollector(arm, 0.5, notify=notices.append)
+    collector = MessageCollector(arm, 0.5, notify=notices.append)
     feed(collector, arm.joint_names, 1.5)
     with pytest.raises(Rejected, match="its stamp is 0.5 s older"):
         feed(collector, arm.joint_names, 1.0)
@@ -274,7 +275,7 @@ def test_only_a_jump_back_by_more_than_staleness_discards_the_state(arm):
 
 def test_after_a_jump_back_a_state_is_due_when_each_round_ends(arm):
     notices = []
-    collector = StateCollector(arm, 0.5, notify=notices.append)
+    collector = MessageCollector(arm, 0.5, notify=notices.append)
     a, b = arm.joint_names[:3], arm.joint_names[3:]
     assert due(collector, [(a, 100.0), (b, 100.0), (a, 100.1)]) == [False, True, False]
     assert due(collector, [(a, 1.0)]) == [False]
@@ -291,7 +292,7 @@ def test_names_that_never_repeat_do_not_fill_the_memory(collector, arm):
 
 
 def test_a_floating_base_waits_for_odometry(floating):
-    collector = StateCollector(floating, 0.5)
+    collector = MessageCollector(floating, 0.5)
     assert not feed(collector, floating.joint_names[1:], 1.0)
     assert collector.missing() == ["root_joint"]
     assert collector.odometry(UPRIGHT, TWIST, SECOND)
@@ -303,7 +304,7 @@ def test_a_floating_base_waits_for_odometry(floating):
 
 
 def test_a_base_by_parameter_needs_no_odometry(floating):
-    collector = StateCollector(floating, 0.5, base=(UPRIGHT, TWIST))
+    collector = MessageCollector(floating, 0.5, base=(UPRIGHT, TWIST))
     assert collector.missing() == list(floating.joint_names[1:])
     assert not collector.odometry((9.0,) * 7, TWIST, SECOND)
     assert feed(collector, floating.joint_names[1:], 1.0)
@@ -313,7 +314,7 @@ def test_a_base_by_parameter_needs_no_odometry(floating):
 
 
 def test_a_quaternion_is_made_unit(floating):
-    collector = StateCollector(floating, 0.5)
+    collector = MessageCollector(floating, 0.5)
     collector.odometry((0.0, 0.0, 0.0, 0.6001, 0.0, 0.0, 0.8), TWIST, SECOND)
     assert math.isclose(np.linalg.norm(collector.q[3:7]), 1.0, rel_tol=1e-15)
 
@@ -326,19 +327,19 @@ def test_a_quaternion_is_made_unit(floating):
     ((0.0,) * 7, TWIST, "norm of the base's quaternion is 0"),
 ])
 def test_a_base_that_cannot_be_used_is_rejected(floating, pose, twist, why):
-    collector = StateCollector(floating, 0.5)
+    collector = MessageCollector(floating, 0.5)
     with pytest.raises(Rejected, match=why):
         collector.odometry(pose, twist, SECOND)
     assert "root_joint" in collector.missing()
     with pytest.raises(Rejected, match=why):
-        StateCollector(floating, 0.5, base=(pose, twist))
+        MessageCollector(floating, 0.5, base=(pose, twist))
 
 
 def test_a_planar_base_takes_the_turn_about_z():
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
     yaw = -2.5
     pose = (1.0, 2.0, 9.0, 0.0, 0.0, math.sin(yaw / 2), math.cos(yaw / 2))
-    collector = StateCollector(model, 0.5, base=(pose, TWIST))
+    collector = MessageCollector(model, 0.5, base=(pose, TWIST))
     np.testing.assert_allclose(collector.q[:3], [1.0, 2.0, yaw], rtol=1e-15)
     np.testing.assert_array_equal(collector.v[:3], [0.1, 0.2, 0.6])
 
@@ -347,7 +348,7 @@ def test_a_planar_base_takes_the_turn_about_z():
 def test_a_tilted_planar_base_takes_the_heading_of_its_x_axis(tilt):
     model = dyn_ros.Model.from_urdf_file(ARM7, root_joint="planar")
     rotation = Rotation.from_euler("ZYX", [0.7, *tilt])
-    collector = StateCollector(model, 0.5, base=((1.0, 2.0, 9.0, *rotation.as_quat()), TWIST))
+    collector = MessageCollector(model, 0.5, base=((1.0, 2.0, 9.0, *rotation.as_quat()), TWIST))
     np.testing.assert_allclose(collector.q[2], 0.7, rtol=1e-14)
     x, y, _ = rotation.apply([1.0, 0.0, 0.0])
     np.testing.assert_allclose(collector.q[2], math.atan2(y, x), rtol=1e-14)
@@ -355,7 +356,7 @@ def test_a_tilted_planar_base_takes_the_heading_of_its_x_axis(tilt):
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_the_norm_of_a_quaternion_may_be_off_by_a_thousandth(floating, sign):
-    collector = StateCollector(floating, 0.5)
+    collector = MessageCollector(floating, 0.5)
     collector.odometry((*UPRIGHT[:6], 1.0 + sign * 0.99e-3), TWIST, SECOND)
     np.testing.assert_array_equal(collector.q[:7], UPRIGHT)
     with pytest.raises(Rejected, match="norm of the base's quaternion is (1.00101|0.99899)"):

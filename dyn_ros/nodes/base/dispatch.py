@@ -16,8 +16,8 @@ import dyn_ros
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 
 from ...states.rate_limiter import RateLimiter
+from ...states.states import State
 from ..cdr import Template
-from ..state import State
 
 if TYPE_CHECKING:
     from .robot import RobotContext

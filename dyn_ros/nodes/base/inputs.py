@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
+from ...states.joint_states import Rejected
 from ..messages.wrenches import WrenchReader
-from ..state import Rejected
 from .robot import RobotContext
 
 if TYPE_CHECKING:

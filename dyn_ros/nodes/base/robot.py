@@ -14,7 +14,9 @@ from dyn_ros import Data, Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import Body
 
-from ..state import Rejected, State, StateCollector, abbreviated
+from ...states.joint_states import Rejected, abbreviated
+from ...states.messages import MessageCollector
+from ...states.states import State
 
 Result = TypeVar("Result")
 
@@ -56,7 +58,7 @@ class RobotContext:
     Attributes
     ----------
     model, data : dyn_ros.Model, dyn_ros.Data
-    state : StateCollector
+    state : MessageCollector
         The state from messages.
     root_link, frame_id : str
         The description's root link; the frame_id of outputs.
@@ -114,7 +116,7 @@ class RobotContext:
         if values["base_source"] == "parameter":
             base = (values["base_pose"], values["base_twist"])
         try:
-            self.state = StateCollector(self.model, values["staleness"], base, notify)
+            self.state = MessageCollector(self.model, values["staleness"], base, notify)
         except Rejected as error:
             raise SettingError("base_pose, base_twist", error) from None
         frames = self.model.tree.frames
@@ -140,7 +142,7 @@ class RobotContext:
         """Return the complete state that was received at a time [s].
 
         What it contains in addition to positions and velocities is collected from now on: `reads`
-        are names of `StateCollector.collect`.
+        are names of `MessageCollector.collect`.
         """
         self.received = received
         self.state.collect(reads)

@@ -12,19 +12,20 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from nav_msgs.msg import Odometry
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
 import dyn_ros
-from dyn_ros.states.joint_states import STALENESS, check_child_frame, check_lengths
 
-from ..cdr import JointStateFields, Layout
+from ...states import joint_states as rules
+from ...states.joint_states import abbreviated
+from ...states.kernel import COLLECT
+from ...states.states import State
+from ..cdr_parser import deserialized
 from ..command import Command
 from ..markers.common import Kind, Markers
 from ..messages import conversions
-from ..repeated import RepeatedStates
-from ..repeated_kernel import TAKE
 from ..services.service import Service, defer, service_callback
-from ..state import LARGEST, MAX_LAYOUTS, State, abbreviated
 from . import description, lifecycle
 from .description import parameter_description
 from .dispatch import Compute, Dispatch, process_state
@@ -61,7 +62,7 @@ SPECS = (
     Spec("world_frame", "",
          "frame_id of quantities expressed in the world, for a floating or planar base; empty: the "
          "frame_id of odom, or world.", robot=True),
-    Spec("staleness", STALENESS,
+    Spec("staleness", rules.STALENESS,
          "Largest difference between stamps within one state, and largest age of the state used "
          "by a service [s].", limits=(1e-3, 3600.0), robot=True),
     Spec("base_source", "odometry",
@@ -110,10 +111,10 @@ class RobotNode(BaseNode):
         self._candidate: tuple[RobotContext, list[list[Compute]]] | None = None
         self._own_services: list[Any] = []
         self.payloads: dict[str, tuple] = {}    # passed from one RobotContext to the next
-        # the latest joint states with each list of names, in the order of reception
-        self._latest: dict[tuple[str, ...], JointStateFields | RepeatedStates] = {}
-        self._repeated: RepeatedStates | None = None    # takes joint states like the latest two
-        self._layout: Layout | None = None              # of the latest
+        # the latest serialized joint states with each list of names, in the order of reception:
+        # by `MessageCollector.layout`, or by the names while there is no robot
+        self._latest: dict[int | tuple[str, ...], bytes] = {}
+        self._reported: dict[str, float] = {}   # positions in earlier messages
         self._awaited: Sequence[str] = ()       # joints whose positions the description requires
         self._markers = Markers(self, self.markers)
         if self.markers:
@@ -164,8 +165,9 @@ class RobotNode(BaseNode):
         self._own_services = []
         self.inputs.listen({})
         if self.source is self:
-            self._robot, self._awaited, self._repeated = None, (), None
+            self._robot, self._awaited = None, ()
             self._latest.clear()
+            self._reported.clear()
             for node in self.nodes:
                 node.dispatch.use(None)
 
@@ -207,7 +209,7 @@ class RobotNode(BaseNode):
         compiled = precompile(self.kernels, batch=False, load=False)
         compiled += precompile(self.batch_kernels, load=False)
         compiled += precompile([name for name in self.kernels if name == "all_terms"],
-                               batch=False, more=(TAKE,))
+                               batch=False, more=(COLLECT,))
         if compiled:
             self.get_logger().info(f"compiled in {time.monotonic() - started:.1f} s")
 
@@ -260,7 +262,7 @@ class RobotNode(BaseNode):
         self._candidate = None
 
     def use_description(self, text: str) -> None:
-        self._awaited, self._repeated = (), None
+        self._awaited = ()
         try:
             made = self._make(text, self.parameters.values)
         except UnknownPosition as error:
@@ -270,19 +272,21 @@ class RobotNode(BaseNode):
 
     def _positions(self) -> dict[str, float]:
         """Return the latest position of each joint; those that are locked keep theirs."""
-        latest = [each.fields if isinstance(each, RepeatedStates) else each
-                  for each in self._latest.values()]
-        known = {name: position for fields in latest
-                 for name, position in zip(fields.name, fields.position.tolist())
-                 if abs(position) <= LARGEST}
-        return {**known, **(self._robot.standing if self._robot else {})}
+        return {**self._read_positions(), **(self._robot.standing if self._robot else {})}
 
-    def _keep(self, fields: JointStateFields) -> None:
+    def _read_positions(self) -> dict[str, float]:
+        messages = [_read(data) for data in self._latest.values()]
+        return {**self._reported, **{
+            name: position for message in messages
+            for name, position in zip(message.name, message.position)
+            if abs(position) <= rules.LARGEST}}
+
+    def _keep(self, key: int | tuple[str, ...], data: bytes) -> None:
         """Keep valid joint states; use the description that waits for positions in them."""
-        self._latest.pop(fields.name, None)
-        if len(self._latest) >= MAX_LAYOUTS:
+        self._latest.pop(key, None)
+        if len(self._latest) >= rules.MAX_LAYOUTS:
             self._latest.clear()
-        self._latest[fields.name] = fields
+        self._latest[key] = data
         if self._awaited and self._positions().keys() >= set(self._awaited):
             self._awaited = ()
             self.description.take(self.description.latest, "robot_description")
@@ -301,7 +305,9 @@ class RobotNode(BaseNode):
         return robot, [node.dispatch.make(robot) for node in self.nodes]
 
     def _swap(self, robot: RobotContext, computes: Sequence[Sequence[Compute]]) -> None:
-        self._robot, self._repeated = robot, None
+        self._reported = self._read_positions()
+        self._latest.clear()            # the robot numbers the lists of names
+        self._robot = robot
         for node, own in zip(self.nodes, computes):
             node.dispatch.use(own)
         for warning in robot.model.warnings[:10]:
@@ -332,48 +338,34 @@ class RobotNode(BaseNode):
     def on_state(self, robot: RobotContext, state: State) -> None:
         """Process a state before outputs are computed, also one that `max_rate` skips."""
 
-    def _on_joint_states(self, data: bytes) -> None:
+    def on_joint_states(self, data: bytes) -> None:
         received = time.perf_counter()
-        if self._repeated and self._robot and self._repeated.take(data):
-            self.report.count.messages += 1
-            process_state(self.nodes, self._robot, received)
-        else:
-            super()._on_joint_states(data)
-
-    def on_joint_states(self, fields: JointStateFields) -> None:
-        received = time.perf_counter()
-        robot, due = self.robot, False
+        self.report.count.messages += 1
+        robot = self._robot
         if robot is None:
-            check_lengths(fields.name, fields.position, fields.velocity, fields.effort)
-        else:
-            due = robot.state.joint_states(
-                fields.name, fields.position, fields.velocity, fields.effort,
-                fields.stamp or self.get_clock().now().nanoseconds)
-        self._keep(fields)
-        self._repeated = self._repeat(fields)
-        if robot is not None and due:
+            message = _read(data)
+            rules.check_lengths(message.name, message.position, message.velocity, message.effort)
+            self._keep(tuple(message.name), data)
+            return
+        due = robot.state.receive(data, self._nanoseconds)
+        if due is None:
+            message = _read(data)
+            due = robot.state.joint_states(message.name, message.position, message.velocity,
+                                           message.effort, self.stamp(message))
+        self._keep(robot.state.layout, data)
+        if due:
             process_state(self.nodes, robot, received)
 
-    def _repeat(self, fields: JointStateFields) -> RepeatedStates | None:
-        """Return what takes the next joint states if they are like these, which have been taken."""
-        before, self._layout = self._layout, self._joint_state_reader.latest
-        layout, known, robot = self._layout, self._repeated, self._robot
-        if layout is None or layout is not before or robot is None or self._awaited:
-            return None
-        if known is None or known.layout is not layout or known.state is not robot.state:
-            known = RepeatedStates.after(layout, fields, robot.state)
-            if known is None:
-                return None
-        known.restart(fields)
-        self._latest[fields.name] = known
-        return known
+    def _nanoseconds(self) -> int:
+        nanoseconds: int = self.get_clock().now().nanoseconds
+        return nanoseconds
 
     def on_odometry(self, message: Odometry) -> None:
         received = time.perf_counter()
         robot = self.robot
         if robot is None or not robot.state.needs_odometry:
             return
-        check_child_frame(message.child_frame_id, robot.root_link)
+        rules.check_child_frame(message.child_frame_id, robot.root_link)
         due = robot.state.odometry(
             conversions.pose_numbers(message.pose.pose),
             conversions.twist_numbers(message.twist.twist), self.stamp(message))
@@ -456,3 +448,8 @@ class RobotNode(BaseNode):
                if self.command else {}),
             **self.details(),
         })
+
+
+def _read(data: bytes) -> JointState:
+    message: JointState = deserialized(data, JointState, "sensor_msgs/JointState")
+    return message

@@ -15,12 +15,12 @@ from visualization_msgs.msg import Marker
 
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 
+from ...states.states import State
 from ...viewer.scene import shapes
 from ...viewer.scene.groups import Group
 from ..base.dispatch import Terms
 from ..base.parameters import Spec
 from ..base.robot import RobotContext
-from ..state import State
 from ..whole import WHOLE, whole_robot
 from .common import Draw, Look, kind
 

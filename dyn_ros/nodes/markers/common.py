@@ -20,12 +20,12 @@ from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ...states.rate_limiter import StampLimiter
+from ...states.states import State
 from ...viewer.scene.groups import Group
 from ..base.dispatch import Compute, Terms
 from ..base.parameters import Spec
 from ..base.robot import RobotContext
 from ..cdr import Template
-from ..state import State
 
 if TYPE_CHECKING:
     from ..base.robot_node import RobotNode

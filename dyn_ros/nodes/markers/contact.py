@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from visualization_msgs.msg import Marker
 
+from ...states.states import State
 from ...viewer.scene import shapes
 from ...viewer.scene.groups import THINNEST, Group, Screws
 from ..base.dispatch import Terms
@@ -19,7 +20,6 @@ from ..base.parameters import Spec
 from ..base.robot import RobotContext
 from ..feet import rate_reads, reads
 from ..ground import convex_hull
-from ..state import State
 from .common import Draw, Look, kind
 
 if TYPE_CHECKING:

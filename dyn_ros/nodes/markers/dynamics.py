@@ -19,13 +19,13 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.lie import matrix_quaternion
 from dyn_ros.engine.kernel.types import Array
 
+from ...states.states import State
 from ...viewer.scene import groups, shapes
 from ...viewer.scene.groups import Group, Screws, rows_of_joints
 from ..base.dispatch import Terms
 from ..base.parameters import Spec
 from ..base.robot import RobotContext
 from ..messages.frames import rotation
-from ..state import State
 from .common import Draw, Look, kind
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from visualization_msgs.msg import Marker
 
+from ...states.states import State
 from ...viewer.scene.groups import Group, JointArrows, Screws
 from ..base.dispatch import Terms
 from ..base.parameters import Spec
 from ..base.robot import RobotContext
-from ..state import State
 from .common import Draw, Look, kind
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import numpy as np
 from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 
+from ...states.states import State
 from ...viewer.scene.groups import Group, Screws
 from ..base.dispatch import Terms
 from ..base.robot import RobotContext
 from ..messages.constraints import Constraints
-from ..state import State
 from .common import Draw, Look, kind
 from .dynamics import NEWTON, WRENCH, placements_if, rotated, wrench_of
 

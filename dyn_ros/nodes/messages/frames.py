@@ -12,8 +12,8 @@ from dyn_ros import Model, ReferenceFrame
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.frames import frame_number, frame_selector
 
+from ...states.joint_states import Rejected
 from ..base.robot import RobotContext
-from ..state import Rejected
 
 
 def coinciding_link(model: Model, frame: str | int) -> str:

@@ -15,9 +15,9 @@ import dyn_ros
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.srv import GetCentroidalMap, GetComJacobian
 
+from ...states.states import State
 from ..base.robot import RobotContext
 from ..messages import conversions
-from ..state import State
 from .service import Service, numbers, set_matrix, set_unknown_matrix
 
 

@@ -11,11 +11,11 @@ import dyn_ros
 from dyn_ros import ContactForces
 from dyn_ros.srv import GetContactDynamics, GetImpulse, GetOperationalSpace
 
+from ...states.states import State
 from ..base.robot import RobotContext
 from ..messages.contacts import contact_forces, requested_contacts
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
-from ..state import State
 from .service import Service, numbers, set_matrix, unknown_numbers, vector
 
 

@@ -17,11 +17,11 @@ from dyn_ros.srv import (
     GetRneaDerivatives,
 )
 
+from ...states.states import State
 from ..base.parameters import Spec
 from ..base.robot import RobotContext
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
-from ..state import State
 from .service import Service, set_matrix, set_tensor, vector
 
 SPEC = Spec("derivatives", True,

@@ -26,11 +26,12 @@ from dyn_ros.srv import (
     SetPayload,
 )
 
+from ...states.joint_states import Rejected
+from ...states.states import State
 from ..base.robot import RobotContext
 from ..messages import conversions
 from ..messages.frames import reference_frame_id
 from ..messages.wrenches import requested_forces
-from ..state import Rejected, State
 from .model import get_model
 from .service import (
     Service,

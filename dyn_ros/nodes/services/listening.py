@@ -13,7 +13,7 @@ import numpy as np
 
 from dyn_ros.engine.kernel.types import Array
 
-from ..state import Rejected
+from ...states.joint_states import Rejected
 from .service import Pending
 
 PATIENCE = 2.0      # time without a usable state after which listening ends [s]

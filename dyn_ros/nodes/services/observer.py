@@ -18,10 +18,10 @@ from dyn_ros.observer import thresholds
 from dyn_ros.observer.fault_checks import is_unexplained
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
+from ...states.joint_states import Rejected, abbreviated
 from ..base.parameters import Spec
 from ..base.robot import RobotContext
 from ..messages import conversions
-from ..state import Rejected, abbreviated
 from .dynamics import NAME_LENGTH
 from .listening import Listening, Record, Recorder, Task, listening_time
 from .service import Pending, Service, numbers

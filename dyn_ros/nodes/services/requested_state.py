@@ -11,16 +11,15 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import RobotState
 
-from ..messages import conversions
-from ..state import (
+from ...states.joint_states import (
     Rejected,
     abbreviated,
     base_kind,
-    check_base,
     check_names,
     check_usable,
     set_base,
 )
+from ..messages import conversions
 
 
 def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
@@ -52,7 +51,6 @@ def requested_state(model: Model, given: RobotState) -> tuple[Array, Array]:
         del joints[model.joint_names[0]]
         pose, twist = (conversions.pose_numbers(given.base_pose),
                        conversions.twist_numbers(given.base_twist))
-        check_base(pose, twist)
         set_base(base, q, v, pose, twist)
     _check_lengths(given)
     used = [k for k, name in enumerate(given.name) if name in joints]

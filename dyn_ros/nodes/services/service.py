@@ -22,9 +22,10 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import Matrix, RobotState, Tensor3
 from dyn_ros.states.joint_states import duplicates
 
+from ...states.joint_states import Rejected, abbreviated
+from ...states.states import STATE_HINT, State
 from ..base.robot import RobotContext
 from ..messages import conversions
-from ..state import STATE_HINT, Rejected, State, abbreviated
 from .requested_state import requested_state
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from dyn_ros import Model
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.states.joint_states import duplicates
 
+from ...states.joint_states import LARGEST, Rejected, abbreviated
+from ...states.states import State
 from ..base.robot import RobotContext
-from ..state import LARGEST, Rejected, State, abbreviated
 from .service import set_matrix
 
 

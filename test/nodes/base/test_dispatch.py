@@ -25,8 +25,8 @@ from dyn_ros.nodes.base.robot_node.robot_node import SPECS
 from dyn_ros.nodes.cdr import Template
 from dyn_ros.nodes.command import Command
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
-from dyn_ros.nodes.state import State
 from dyn_ros.states.rate_limiter import StampLimiter
+from dyn_ros.states.states import State
 
 ARM7 = (Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf").read_text()
 VALUES = {spec.name: [] if isinstance(spec.default, Parameter.Type) else spec.default

@@ -35,9 +35,9 @@ from dyn_ros.nodes.markers.common import (
 from dyn_ros.nodes.markers.common import (
     vereshchagin as vereshchagin_markers,
 )
-from dyn_ros.nodes.state import State
 from dyn_ros.nodes.vereshchagin_node import VereshchaginNode
 from dyn_ros.srv import SetPayload
+from dyn_ros.states.states import State
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 CENTROIDAL = "dyn_ros.nodes.centroidal_node"

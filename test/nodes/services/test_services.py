@@ -24,7 +24,7 @@ from dyn_ros.nodes.base.robot_node.robot import RobotContext
 from dyn_ros.nodes.services.service import service as services
 from dyn_ros.nodes.services.service.dynamics import SERVICES
 from dyn_ros.nodes.services.service.service import service_callback
-from dyn_ros.nodes.state import Rejected
+from dyn_ros.states.joint_states import Rejected
 from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 
 REFERENCES = {ReferenceFrame.WORLD: pinocchio.WORLD,
