@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.kernel.types import Array
-from ..observer.constants import LOST, SHORTEST_GAP
+from ..observer.runs_kernel import LOST, SHORTEST_GAP
 from .write_parquet import pyarrow_module
 
 _BATCH = 1 << 17        # rows

@@ -3,9 +3,9 @@
 """What recordings need compiled, besides algorithms."""
 from ..cdr.decode_kernel import DECODE
 from ..engine.call.algorithm import compiled
+from ..observer.runs_kernel import RUNS
 from ..states.kernel import COLLECT
 from .decode_kernel import INDEX_MCAP, INDEX_ROS1
-from .runs_kernel import RUNS
 
 KERNELS = COLLECT, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
 

@@ -1,39 +1,25 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the observer node publishes for the states of a recording, all of them at once.
-
-The rules are those of ``nodes/observation.py``: the observer restarts after anything that it
-cannot be continued over. The states between two restarts are a run. Runs that end before the
-observer has settled are not computed at all.
-"""
+"""What the observer node publishes for the states of a recording: its settings, and the joints."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.algorithms import joint_friction, nonlinear_effects
-from ..engine.call.algorithm import compiled
-from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
-from ..observer import LowPass, MomentumObserver
-from ..observer.constants import KALMAN_NOISE, SETTLED
-from ..observer.delay import Blend
 from ..observer.momentum_observer import METHODS
-from ..observer.plausible import largest_efforts, largest_speeds
-from .runs_kernel import BEGINS, RUNS
+from ..observer.session import KALMAN_NOISE, Index, Session, Setup
 
 _FORGOTTEN = 40.0       # time constants after which the start of a filter no longer shows
 _PERIOD = 0.01          # s: an assumption, by which the bandwidth of "kalman" is estimated
 _POSITIVE = ("gain", "max_gap", "cutoff", "joint_gains", "noise_torque", "noise_velocity",
              "noise_disturbance")
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -94,23 +80,17 @@ class Settings:
         if self.method not in METHODS:
             raise ValueError(f"method: expected one of {', '.join(METHODS)}, got "
                              f"{self.method!r:.80}")
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name in ("joints", "method", "friction"):
+        for name, value in vars(self).items():
+            if name in ("joints", "method", "friction"):
                 continue
             numbers = np.atleast_1d(np.asarray(value, float))
             if not np.isfinite(numbers).all():
-                raise ValueError(f"{each.name}: expected finite numbers, got {value}")
-            if each.name in _POSITIVE and not (numbers > 0.0).all():
-                raise ValueError(f"{each.name}: expected more than 0, got {value}")
+                raise ValueError(f"{name}: expected finite numbers, got {value}")
+            if name in _POSITIVE and not (numbers > 0.0).all():
+                raise ValueError(f"{name}: expected more than 0, got {value}")
         for name in ("smoothing", "friction_velocity"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name}: expected at least 0, got {getattr(self, name)}")
-
-    @property
-    def settling(self) -> float:
-        """Time from the start of the observer to its first result [s]."""
-        return SETTLED * self._time_constants(min(self.joint_gains, default=self.gain))
 
     @property
     def warm_up(self) -> float:
@@ -123,12 +103,9 @@ class Settings:
             slowest = (min(self.noise_disturbance, default=KALMAN_NOISE["disturbance"])
                        / max(self.noise_torque, default=KALMAN_NOISE["torque"]))
             bandwidth = min(bandwidth, slowest / math.sqrt(_PERIOD))
-        return (_FORGOTTEN * self._time_constants(bandwidth) + self.max_gap
-                + abs(self.effort_delay))
-
-    def _time_constants(self, bandwidth: float) -> float:
         is_smoothed = self.smoothing and self.method != "kalman"
-        return 1.0 / bandwidth + (1.0 / self.smoothing if is_smoothed else 0.0)
+        time_constants = 1.0 / bandwidth + (1.0 / self.smoothing if is_smoothed else 0.0)
+        return _FORGOTTEN * time_constants + self.max_gap + abs(self.effort_delay)
 
 
 class Selection(NamedTuple):
@@ -184,163 +161,33 @@ def row_values(model: Model, settings: Settings, name: str, default: float) -> A
         Another length than that of the selected joints.
     """
     numbers = getattr(settings, name)
-    found = np.full(model.nv, default)
+    values = np.full(model.nv, default)
     if not numbers:
-        return found
+        return values
     rows = select(model, settings.joints).rows
     if len(numbers) not in (1, len(rows)):
         raise ValueError(f"{name}: expected one number, or {len(rows)}: one for each velocity of "
                          f"the selected joints; got {len(numbers)}")
-    found[rows] = numbers
-    return found
+    values[rows] = numbers
+    return values
 
 
-# --- runs
-
-def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> Iterator[Index]:
-    """Yield the rows of each run of states that an observer can process without a restart.
-
-    Parameters
-    ----------
-    stamp : (n,) ndarray of int64
-        [ns].
-    usable : (n,) ndarray of bool
-        Whether all inputs are known.
-    max_gap : float
-        [s].
-    """
-    kind = np.empty(len(stamp), np.int8)
-    find = compiled(RUNS)
-    find(np.ascontiguousarray(stamp), usable.astype(np.int8), max_gap, kind)
-    rows = np.flatnonzero(kind)
-    starts = np.flatnonzero(kind[rows] == BEGINS)
-    for start, stop in zip(starts, [*starts[1:], len(rows)]):
-        yield rows[start:stop]
-
-
-class _Run(NamedTuple):
-    """States, and the efforts of the motors in them: samples of one run."""
-
-    rows: Index             # of the states with which the efforts were recorded
-    stamp: Index
-    q: Array
-    v: Array
-    tau: Array
-
+# --- results
 
 def is_moving_known(states: Any, max_gap: float) -> NDArray[np.bool_]:
     """Whether the velocities of a state are known and no joint is too far behind, (n,)."""
-    found: NDArray[np.bool_] = (np.isfinite(states.v).all(axis=1)
+    known: NDArray[np.bool_] = (np.isfinite(states.v).all(axis=1)
                                 & (states.behind <= round(max_gap * 1e9)))
-    return found
+    return known
 
 
 def observe(model: Model, states: Any, settings: Settings, wanted: Collection[str]
             ) -> dict[str, Array]:
-    """The residual and the external efforts of each state, as the observer node publishes them.
+    """The "residual" and "external" efforts of each state, as the observer node publishes them.
 
-    Parameters
-    ----------
-    model : Model
-    states : States
-    settings : Settings
-    wanted : collection of str
-        Of "residual" and "external".
-
-    Returns
-    -------
-    dict of str to (n, nv) ndarray
-        NaN where the node publishes nothing [N m, N].
-
-    Raises
-    ------
-    ValueError
-        A setting that does not fit the model.
+    They are (n, nv), NaN where the node publishes nothing [N m, N].
     """
-    found = {name: np.full(states.v.shape, np.nan) for name in wanted}
-    filters = {name: _Filter(model, settings, is_residual=name == "residual") for name in wanted}
-    constant = row_values(model, settings, "effort_constant", 1.0)
-    gains = row_values(model, settings, "joint_gains", settings.gain)
-    settling = SETTLED * settings._time_constants(float(gains.min(initial=math.inf)))
-    known = (is_moving_known(states, settings.max_gap)
-             & (np.abs(states.tau * constant) <= largest_efforts(model)).all(axis=1)
-             & (np.abs(states.v) <= largest_speeds(model)).all(axis=1))
-    if not model.nv:
-        return found
-    for rows in runs(states.stamp, known, settings.max_gap):
-        if 1e-9 * float(states.stamp[rows[-1]] - states.stamp[rows[0]]) < settling:
-            continue
-        which = _slice(rows)
-        run = _Run(rows, states.stamp[which], states.q[which], states.v[which],
-                   states.tau[which] * constant)
-        if settings.effort_delay:
-            run = aligned(model, run, round(1e9 * settings.effort_delay))
-        valid = 1e-9 * (run.stamp - run.stamp[:1]) >= settling
-        if not valid.any():
-            continue
-        dt = np.concatenate([[1.0], 1e-9 * np.diff(run.stamp)])     # the first is not used
-        for name, one in filters.items():
-            found[name][run.rows[valid]] = one.run(run, dt)[valid]
-    return found
-
-
-def _slice(rows: Index) -> Any:
-    """A slice instead of consecutive rows, which copies nothing."""
-    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
-
-
-def aligned(model: Model, run: _Run, delay: int) -> _Run:
-    """Bring efforts and the states in which the motors exerted them together: see `DelayLine`."""
-    lag = abs(delay)
-    before = np.searchsorted(run.stamp, run.stamp - lag, side="right") - 1
-    kept = np.flatnonzero(before >= 0)
-    before = before[kept]
-    after = before + 1
-    share = ((run.stamp[kept] - run.stamp[before] - lag)
-             / (run.stamp[after] - run.stamp[before]))[:, None]
-    rows, stamp = run.rows[kept], run.stamp[kept]
-    q, v, tau = run.q[kept], run.v[kept], run.tau[kept]
-    if delay < 0:
-        tau = run.tau[before] + share * (run.tau[after] - run.tau[before])
-    else:
-        q = Blend(model)(run.q[before], run.q[after], share[:, 0])
-        v = run.v[before] + share * (run.v[after] - run.v[before])
-    return _Run(rows, stamp, q, v, tau)
-
-
-class _Filter:
-    """The observer and the low pass of one result."""
-
-    def __init__(self, model: Model, settings: Settings, is_residual: bool) -> None:
-        self._model, self._data = model, Data(model)
-        self._is_residual = is_residual
-        self._friction = is_residual or settings.friction
-        method: Any = "direct" if is_residual else settings.method
-        more: dict[str, Any] = {}
-        if method == "kalman":
-            more = {f"{name}_noise": row_values(model, settings, f"noise_{name}", default)
-                    for name, default in KALMAN_NOISE.items()}
-        self._observer = MomentumObserver(
-            model, row_values(model, settings, "joint_gains", settings.gain), method=method,
-            friction=self._friction, friction_velocity=settings.friction_velocity, **more)
-        is_smoothed = settings.smoothing and settings.method != "kalman"
-        self._low_pass = LowPass(settings.smoothing) if is_smoothed else None
-
-    def run(self, run: _Run, dt: Array) -> Array:
-        """The result for each sample of a run, (n, nv)."""
-        self._observer.reset(self._without_acceleration(run.q[0], run.v[0], run.tau[0]))
-        found = self._observer.run(run.q, run.v, run.tau, dt)
-        if self._low_pass:
-            self._low_pass.reset()
-            found = self._low_pass.run(found, dt)
-        return -found if self._is_residual else found
-
-    def _without_acceleration(self, q: Array, v: Array, tau: Array) -> Array:
-        """External efforts of a robot that does not accelerate, to start with."""
-        modeled = nonlinear_effects(self._model, self._data, q, v)
-        if self._friction:
-            modeled = modeled + joint_friction(self._model, v)
-        external: Array = modeled - tau
-        return external if np.isfinite(external).all() else np.zeros(self._model.nv)
+    setup = Setup.of(vars(settings), lambda name, default: row_values(
+        model, settings, name.replace(".", "_"), default))
+    return Session(model, setup).run(states.stamp, states.q, states.v, states.tau,
+                                     is_moving_known(states, settings.max_gap), wanted)

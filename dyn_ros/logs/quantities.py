@@ -20,16 +20,8 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
-from .observed import (
-    Index,
-    Selection,
-    Settings,
-    is_moving_known,
-    observe,
-    row_values,
-    runs,
-    select,
-)
+from ..observer.session import Index, runs
+from .observed import Selection, Settings, is_moving_known, observe, row_values, select
 
 QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
               "power")

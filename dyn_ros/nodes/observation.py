@@ -1,21 +1,18 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""External efforts from the states of a robot, as they arrive. Independent of ROS."""
+"""The observer of a robot whose states arrive, with the parameters of its node."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import dyn_ros
 from dyn_ros.engine.kernel.types import Array
-from dyn_ros.observer.constants import ADAPTION, KALMAN_NOISE, LOST, SETTLED, SHORTEST_GAP
-from dyn_ros.observer.delay import DelayLine, Sample
 from dyn_ros.observer.fault_checks import Kind
 from dyn_ros.observer.faults import EffortMonitor
-from dyn_ros.observer.plausible import largest_efforts, largest_speeds
+from dyn_ros.observer.session import KALMAN_NOISE, Session, Setup
 
 from ..states.joint_states import Rejected, abbreviated
 from ..states.states import State
@@ -61,28 +58,10 @@ def positive_rows(robot: RobotContext, parameter: str, numbers: Sequence[float],
     return row_values(robot, parameter, numbers, default)
 
 
-class Measurement(NamedTuple):
-    """What a state contains: positions and efforts as measured, and what belongs together.
+class Observation(Session):
+    """The observer of one robot, fed with its states; compares the results with thresholds.
 
-    Attributes
-    ----------
-    q, tau : ndarray (nq,), (nv,)
-        As measured; the effort times its constant.
-    sample : Sample
-        Efforts, and the state in which the motors exerted them.
-    """
-
-    q: Array
-    tau: Array
-    sample: Sample
-
-
-class Observation:
-    """The observer of one robot, fed with its states.
-
-    It restarts after anything that it cannot be continued over: a gap longer than `max_gap`, or
-    than five usual periods and 10 ms, a stamp that goes back, an effort or velocity that is missing
-    or cannot be a measurement, a changed payload. Until it has settled, there is no result.
+    It also restarts after a changed payload.
 
     Parameters
     ----------
@@ -94,17 +73,6 @@ class Observation:
 
     Attributes
     ----------
-    measured : Measurement, optional
-        The latest state; None if it could not be used.
-    q, v, tau : ndarray (nq,), (nv,), (nv,)
-        The efforts in it, and the state in which the motors exerted them.
-    external : ndarray (nv,)
-        What the environment exerts on the joints [N m, N]; meaningless unless `valid`.
-    residual, frictionless : ndarray (nv,)
-        Measured minus modeled efforts, with and without the friction of the model, through the
-        same filter; meaningless unless `residual_valid`.
-    valid, residual_valid : bool
-        Whether these belong to the latest state.
     exceeded : ndarray (nv,) of bool
         The rows whose external effort exceeds its threshold; updated with `external`.
     collision : bool
@@ -113,8 +81,6 @@ class Observation:
         Subtracted from the external effort.
     faults : dict
         What is wrong with the efforts of a joint: joint and kind of fault, and a text.
-    problem : str
-        Why the latest state could not be used; empty if it could.
 
     Raises
     ------
@@ -125,40 +91,18 @@ class Observation:
     def __init__(self, robot: RobotContext, values: Mapping[str, Any],
                  notify: Callable[[str], object]) -> None:
         model = robot.model
-        self.robot, self._notify = robot, notify
         if not model.nv:
             raise Rejected("the robot has no joints")
-        self._constant = row_values(robot, "effort_constant", values["effort_constant"], 1.0)
-        gains = positive_rows(robot, "joint_gains", values["joint_gains"], values["gain"])
-        self._friction: bool = values["friction"]
-        self._max_gap = values["max_gap"]
-        self._is_kalman = values["method"] == "kalman"
-        smoothing = 0.0 if self._is_kalman else values["smoothing"]
-        self._low_passes = [dyn_ros.LowPass(smoothing) for _ in range(3)] if smoothing else []
-        self._settling = SETTLED * (1.0 / float(gains.min(initial=math.inf))
-                                    + (1.0 / smoothing if smoothing else 0.0))
-        self._observer = _observer(robot, values, gains)
-        self._direct = [dyn_ros.MomentumObserver(
-            model, gains, method="direct", friction=friction,
-            friction_velocity=values["friction_velocity"]) for friction in (True, False)]
-        self._monitor = EffortMonitor(model, gains)
-        self._largest_efforts = largest_efforts(model)
-        self._largest_speeds = largest_speeds(model)
-        self._line = DelayLine(model, round(1e9 * values["effort_delay"]))   # in ns
-        self._usual_period = 0.0
-        self.measured: Measurement | None = None
-        self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
-        self.external = np.zeros(model.nv)
-        self.residual, self.frictionless = np.zeros(model.nv), np.zeros(model.nv)
+        positive = "joint_gains", *(f"noise.{name}" for name in KALMAN_NOISE)
+        super().__init__(model, Setup.of(values, lambda name, default: (
+            positive_rows if name in positive else row_values)(
+                robot, name, values[name], default)), notify)
+        self.robot = robot
+        self._monitor = EffortMonitor(model, self.setup.gains)
         self.tare = np.zeros(model.nv)
         self.exceeded = np.zeros(model.nv, bool)
-        self.collision = False
-        self.valid = self.residual_valid = False
-        self.problem = ""
-        self._since = self._started = self._residual_started = self._stamp = -1
+        self.collision, self._since = False, -1
         self._payload_changes = robot.payload_changes
-        self._running = self._residual_running = False
-        self.restarts = 0
         self.faults: dict[tuple[str, Kind], str] = {}
         self.adjust(values)
 
@@ -175,8 +119,8 @@ class Observation:
         """
         if self._noise is not None:
             return np.diag(self._noise ** 2)
-        if self._is_kalman:
-            covariance: Array = self._observer.covariance
+        if self.setup.method == "kalman":
+            covariance: Array = self.filter("external").observer.covariance
             return covariance
         return np.diag((self.limits() / 3.0) ** 2)
 
@@ -184,132 +128,66 @@ class Observation:
         """Return the thresholds of the latest state, (nv,), all positive."""
         return np.maximum(self.thresholds.of(self.v), _LEAST)
 
-    @property
-    def settling(self) -> bool:
-        """Whether the observer runs but has not settled."""
-        return self._running and not self.valid and not self.problem
-
     def since(self, stamp: int) -> int:
         """For how long `collision` has had its value [ns]."""
         return max(stamp - self._since, 0) if self._since >= 0 else 0
 
     def rising(self, stamp: int) -> bool:
         """Whether the external efforts of a collision have not yet settled."""
-        return self.collision and 1e-9 * self.since(stamp) < self._settling
+        return self.collision and 1e-9 * self.since(stamp) < self.setup.settling
 
     def rest(self) -> None:
-        """Stop until the next `update`."""
-        self._stop()
+        """Stop until the next state."""
+        self.stop()
         self.problem, self.faults = "", {}
 
-    def _stop(self) -> None:
-        self._running = self._residual_running = self.valid = self.residual_valid = False
+    def stop(self) -> None:
+        super().stop()
         self.collision, self._since = False, -1
 
-    def update(self, state: State, residual: bool) -> None:
-        """Process a state; also compute the residual if it is wanted."""
-        self.valid = self.residual_valid = False
-        self.measured = None
-        missing = self._missing(state)
-        why = missing or self._interruption(state.stamp)
-        if why:
-            self._fail(why)
-        if missing or state.v is None or state.effort is None:
-            return
-        if self._running and state.stamp == self._stamp:
-            self.problem = "the stamps of joint_states do not advance"
-            return
-        if not self._running:
-            self._begin(state.stamp)
-        dt = 1e-9 * (state.stamp - self._stamp) if self._started >= 0 else 1.0  # the first: unused
-        self._stamp, self.problem = state.stamp, ""
-        tau = self._constant * state.effort
-        sample = self._line.push(state.stamp, state.q, state.v, tau)
-        if sample is not None:
-            self.measured = Measurement(state.q, tau, sample)
-            self._process(state.stamp, sample, dt, residual)
-
-    def _begin(self, stamp: int) -> None:
-        self._running, self._started = True, -1
-        self._usual_period = 0.0
+    def begin(self) -> None:
+        super().begin()
         self._payload_changes = self.robot.payload_changes
-        self._line.reset()
         self._monitor.reset()
 
-    def _process(self, stamp: int, sample: Sample, dt: float, residual: bool) -> None:
-        """Process efforts and the state in which the motors exerted them."""
-        _, self.q, self.v, self.tau = sample
-        if self._started < 0:
-            self._started = stamp
-            self._observer.reset(self._without_acceleration(self._friction))
-            self._reset_low_pass(0)
-        try:
-            external = self._observer.update(self.q, self.v, self.tau, dt)
-        except ValueError:
-            self._fail("the state or the efforts are too large to compute with")
+    def take(self, state: State, residual: bool) -> None:
+        """Process a state; also compute the residual if it is wanted."""
+        tau = None if state.effort is None else self.setup.constant * state.effort
+        result = self.update(state.stamp, state.q, state.v, tau, self._missing(state, tau),
+                             residual=residual)
+        if result is None:
             return
-        np.subtract(self._smoothed(0, external, dt), self.tare, out=self.external)
-        self.valid = 1e-9 * (stamp - self._started) >= self._settling
+        self.external = self.external - self.tare
         if self.valid:
-            self._compare(stamp)
-        self._update_residual(stamp, residual, dt)
-        if self._monitor.update(self.q, self.v, self.tau, external, dt):
+            self._compare(state.stamp)
+        observed, dt = result
+        if self._monitor.update(self.q, self.v, self.tau, observed, dt):
             self._report_faults()
 
     def _report_faults(self) -> None:
-        faults = {(each.joint, each.kind): each.message for each in self._monitor.faults}
+        faults = {(fault.joint, fault.kind): fault.message for fault in self._monitor.faults}
         for fault in faults.keys() - self.faults.keys():
             self._notify(faults[fault])
         self.faults = faults
 
-    def _missing(self, state: State) -> str:
+    def _missing(self, state: State, tau: Array | None) -> str:
         """Return which input is missing, or an empty string."""
         if state.v is None:
             return "unknown velocity of " + abbreviated(state.unknown)
-        if state.effort is None:
+        if tau is None:
             missing = self.robot.state.missing_effort()
             return "unknown effort of " + abbreviated(missing) if missing else "no effort yet"
-        tau = self._constant * state.effort
-        if (np.abs(tau) > self._largest_efforts).any():
-            return (self._implausible("effort", tau, self._largest_efforts)
-                    + ", and effort_constant")
-        if (np.abs(state.v) > self._largest_speeds).any():
-            return self._implausible("velocity", state.v, self._largest_speeds)
-        behind = self.robot.state.behind(self._max_gap)
-        if behind:
-            return (f"no states of {abbreviated(behind)} for longer than max_gap, "
-                    f"{self._max_gap:g} s")
+        if implausible := self.implausible(state.v, tau):
+            return implausible
+        max_gap = self.setup.max_gap
+        if behind := self.robot.state.behind(max_gap):
+            return f"no states of {abbreviated(behind)} for longer than max_gap, {max_gap:g} s"
         return ""
 
-    def _implausible(self, quantity: str, values: Array, largest: Array) -> str:
-        """Return which value cannot be a measurement."""
-        k = int(np.argmax(np.abs(values) / largest))
-        return (f"the {quantity} of {self.robot.model.velocity_names[k]} is {values[k]:g}, and "
-                f"more than {largest[k]:g} is not plausible: check its unit and its sensor")
-
-    def _interruption(self, stamp: int) -> str:
-        """Return why the observer cannot be continued at a stamp, or an empty string."""
-        if not self._running:
-            return ""
-        if self._payload_changes != self.robot.payload_changes:
+    def interruption(self, stamp: int) -> str:
+        if self._running and self._payload_changes != self.robot.payload_changes:
             return "the payload has changed"
-        dt = 1e-9 * (stamp - self._stamp)
-        if dt < 0.0:
-            return f"stamps jumped back by {-dt:g} s"
-        if dt > self._max_gap:
-            return f"no states for {dt:g} s, longer than max_gap, {self._max_gap:g} s"
-        usual = self._usual_period or dt
-        if dt > max(LOST * usual, SHORTEST_GAP):
-            return f"no states for {dt:g} s, {dt / usual:.0f} usual periods"
-        self._usual_period = usual + ADAPTION * (dt - usual)
-        return ""
-
-    def _fail(self, why: str) -> None:
-        if self._running:
-            self.restarts += 1
-            self._notify(f"the observer restarts: {why}")
-        self._stop()
-        self.problem = why
+        return super().interruption(stamp)
 
     def _compare(self, stamp: int) -> None:
         """Compare the external efforts with their thresholds."""
@@ -317,50 +195,6 @@ class Observation:
         collision = bool(self.exceeded.any())
         if collision != self.collision or self._since < 0:
             self.collision, self._since = collision, stamp
-
-    def _without_acceleration(self, friction: bool) -> Array:
-        """Return the external efforts of a robot that does not accelerate, to start with."""
-        model = self.robot.model
-        modeled = dyn_ros.nonlinear_effects(model, self.robot.data, self.q, self.v)
-        if friction:
-            modeled = modeled + dyn_ros.joint_friction(model, self.v)
-        with np.errstate(over="ignore"):
-            external: Array = modeled - self.tau
-        return external if np.isfinite(external).all() else np.zeros(model.nv)
-
-    def _smoothed(self, number: int, efforts: Array, dt: float) -> Array:
-        """Return efforts after the second low pass, if there is one."""
-        return self._low_passes[number].update(efforts, dt) if self._low_passes else efforts
-
-    def _reset_low_pass(self, number: int) -> None:
-        if self._low_passes:
-            self._low_passes[number].reset()
-
-    def _update_residual(self, stamp: int, wanted: bool, dt: float) -> None:
-        if not wanted:
-            self._residual_running = False
-            return
-        if not self._residual_running:
-            for number, friction in enumerate((True, False)):
-                self._direct[number].reset(self._without_acceleration(friction))
-                self._reset_low_pass(1 + number)
-            self._residual_running, self._residual_started = True, stamp
-        for number, result in enumerate((self.residual, self.frictionless)):
-            found = self._direct[number].update(self.q, self.v, self.tau, dt)
-            np.negative(self._smoothed(1 + number, found, dt), out=result)
-        self.residual_valid = 1e-9 * (stamp - self._residual_started) >= self._settling
-
-
-def _observer(robot: RobotContext, values: Mapping[str, Any], gains: Array) -> Any:
-    """Return the observer that the parameters specify."""
-    method, more = values["method"], {}
-    if method == "kalman":
-        more = {f"{name}_noise": positive_rows(
-            robot, f"noise.{name}", values[f"noise.{name}"], default)
-            for name, default in KALMAN_NOISE.items()}
-    return dyn_ros.MomentumObserver(
-        robot.model, gains, method=method, friction=values["friction"],
-        friction_velocity=values["friction_velocity"], **more)
 
 
 def thresholds(robot: RobotContext, values: Mapping[str, Any]) -> dyn_ros.Thresholds:

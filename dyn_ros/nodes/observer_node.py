@@ -208,7 +208,7 @@ class ObserverNode(RobotNode):
         observation = self._observation_of(robot)
         if observation is None:
             return
-        observation.update(state, not RESIDUALS.isdisjoint(self._watched))
+        observation.take(state, not RESIDUALS.isdisjoint(self._watched))
         if self.requests.listens and observation.measured:
             self.requests.add(robot, state.stamp, observation.measured,
                               observation.external if observation.valid else None)

@@ -170,8 +170,9 @@ class ViewerNode(BaseNode):
                         bool(values["simulated_robot"]), values["allowed_hosts"])
 
     def _set_timer(self) -> None:
+        # without a parameter, which kilted passes information about the timer to
         self.timer = self.create_timer(
-            1.0 / self.parameters.values["rate"], partial(self.guard, "update", self._tick),
+            1.0 / self.parameters.values["rate"], lambda: self.guard("update", self._tick),
             clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _tick(self) -> None:

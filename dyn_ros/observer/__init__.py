@@ -1,9 +1,9 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """What touches a robot: external efforts of its joints, wrenches, contacts."""
-from .delay import DelayLine as DelayLine
 from .delay import EffortDelay as EffortDelay
 from .delay import estimate_effort_delay as estimate_effort_delay
+from .delay_line import DelayLine as DelayLine
 from .fault_checks import EffortFault as EffortFault
 from .faults import EffortMonitor as EffortMonitor
 from .faults import find_effort_faults as find_effort_faults

@@ -53,7 +53,7 @@ def replay(robot, settings, messages, odometry=()):
         except Rejected:
             continue
         state = robot.state.latest()
-        observation.update(state, True)
+        observation.take(state, True)
         nothing = np.full(robot.model.nv, np.nan)
         residual.append(observation.residual.copy() if observation.residual_valid else nothing)
         external.append(observation.external.copy() if observation.valid else nothing)

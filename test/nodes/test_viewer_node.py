@@ -1,6 +1,7 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
 """The viewer's node without a browser: what it shows, and what it publishes and reports."""
+import inspect
 import math
 import os
 import signal
@@ -295,6 +296,16 @@ def test_a_parameter_out_of_range(viewer):
     assert viewer.node.timer.timer_period_ns == pytest.approx(1e9 / 30.0, rel=1e-6)
     assert viewer.node.set_parameters([Parameter("rate", value=50.0)])[0].successful
     assert viewer.node.timer.timer_period_ns == pytest.approx(1e9 / 50.0, rel=1e-6)
+
+
+def test_no_timer_calls_with_information_about_itself(viewer):
+    """From kilted on, rclpy passes it to whatever accepts an argument."""
+    viewer.node.set_parameters([Parameter("rate", value=50.0)])
+    timers = list(viewer.node.timers)
+    assert viewer.node.timer in timers and len(timers) == 2
+    for timer in timers:
+        with pytest.raises(TypeError):
+            inspect.signature(timer.callback).bind(object())
 
 
 def test_the_arm_of_a_real_robot_has_joints_on_pages(open_viewer):

@@ -26,6 +26,7 @@ class _Pivot(NamedTuple):
     inertia: float      # the pivot [kg m2] or [kg]
     locked: float       # the same with the descendants locked
     rounding: float     # rounding error of kernels
+    negative: float     # the part of the pivot that is from negative moments
 
 
 def raise_if_singular(name: str, model: Model, q: Array) -> None:
@@ -53,10 +54,18 @@ def raise_if_singular(name: str, model: Model, q: Array) -> None:
 
 def _words(model, found):
     """The error message, with a remedy."""
-    joint, (_, inertia, locked, rounding) = repr(model.velocity_names[found.velocity]), found
+    joint, (_, inertia, locked, rounding, opposite) = (
+        repr(model.velocity_names[found.velocity]), found)
     unit = "kg" if _is_linear(model, found.velocity) else "kg m2"
     effect = "so its acceleration is not determined"
-    if inertia >= -rounding:
+    physical = "correct the inertias of the links that it moves, which are not physical"
+    negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
+                if x < 0.0]
+    if inertia < -rounding:
+        why, remedy = f"moves a negative inertia, {inertia:.3g} {unit}", physical
+    elif opposite < -rounding and not negative:
+        why, remedy = f"moves no inertia: {opposite:.2g} {unit} in it are negative", physical
+    else:
         why = "moves no inertia"
         if locked > 0.0:
             left = max(inertia, 0.0)
@@ -64,11 +73,6 @@ def _words(model, found):
                     f"{left:.2g} {unit} remain if they are free, which is a rounding error")
         remedy = ("add a mass and an inertia to the link that it moves, or set model.armature for "
                   "it")
-    else:
-        why = f"moves a negative inertia, {inertia:.3g} {unit}"
-        remedy = "correct the inertias of the links that it moves, which are not physical"
-    negative = [f"{name!r}: {x:g}" for name, x in zip(model.velocity_names, model.armature)
-                if x < 0.0]
     if negative:
         remedy = f"model.armature is negative ({', '.join(negative)}); set it to 0 or more"
     return f"{joint} {why}, {effect}; {remedy}"
@@ -99,13 +103,15 @@ def _first_singular(model, q):
             for _ in range(2):
                 share = flows.swapaxes(-1, -2) @ (signs * flow) / pivots
                 flow, motion = flow - flows @ share, motion - motions @ share
-            inertia = np.sum(signs * flow * flow, 1)
+            terms = signs * flow * flow
+            inertia, opposite = terms.sum(1), np.minimum(terms, 0.0).sum(1)
             rounding = _ROUNDING * np.sum((sizes * motion * motion)[:, k:], 1)
             known = np.isfinite(inertia) & np.isfinite(rounding)     # others result in NaN
             bad = (known & ~(inertia > rounding))[:, 0]
             if bad.any():
                 n = int(np.argmax(bad))
-                return _Pivot(k, *(float(x[n, 0]) for x in (inertia, sizes[:, k], rounding)))
+                return _Pivot(k, *(float(x[n, 0]) for x in (
+                    inertia, sizes[:, k], rounding, opposite)))
             flows[..., k:k + 1], motions[..., k:k + 1], pivots[:, k] = flow, motion, inertia
     return None
 
@@ -115,7 +121,7 @@ def _roots_of_inertia(model, q):
 
     The rows of G belong to the armature, the centers of mass of the bodies, and the rotations
     about their principal axes. The sizes, (B, nv, 1), are those of the terms that kernels sum:
-    expressed in the root frame, about each body's joint.
+    expressed in the root frame, about each body's joint, and with all moments positive.
     """
     jacobians, rotations = _jacobians(model, q)
     armature = np.broadcast_to(np.diag(np.sqrt(abs(model.armature))),
@@ -127,11 +133,12 @@ def _roots_of_inertia(model, q):
         about_com = np.asarray(inertia.rotational)
         principal, axes = np.linalg.eigh(about_com)
         at_com = linear - cross(com, angular.swapaxes(-1, -2)).swapaxes(-1, -2)
-        about_origin = about_com + mass * (com @ com * np.eye(3) - np.outer(com, com))
+        terms = axes * abs(principal) @ axes.T + mass * (com @ com * np.eye(3)
+                                                         - np.outer(com, com))
         roots += [np.sqrt(mass) * at_com,
                   np.sqrt(abs(principal))[:, None] * (axes.T @ angular)]
         signs += [np.ones(3), np.sign(principal)]
-        diagonal = np.abs(np.einsum("bij,jk,bik->bi", R, about_origin, R))
+        diagonal = np.einsum("bij,jk,bik->bi", R, terms, R)
         sizes = sizes + np.sum(mass * (R @ linear) ** 2
                                + diagonal[..., None] * (R @ angular) ** 2, 1)
     return np.concatenate(roots, 1), np.concatenate(signs)[:, None], sizes[..., None]

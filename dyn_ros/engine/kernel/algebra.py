@@ -8,7 +8,7 @@ exchanged.
 from collections import namedtuple
 
 from .compiler import kernel
-from .lanes import constant, holds_lanes, lift, load, store
+from .lanes import constant, fabs, holds_lanes, lift, load, store
 
 Motion = namedtuple("Motion", "linear angular")          # m/s, rad/s; or its time derivative
 Force = namedtuple("Force", "linear angular")            # N, N m; or momentum
@@ -140,6 +140,12 @@ def symmetric_add(a, b):
 @kernel
 def symmetric_trace(S):
     return S.xx + S.yy + S.zz
+
+
+@kernel
+def symmetric_size(S):
+    """At least the largest absolute value of an eigenvalue; at most twice a positive trace."""
+    return fabs(S.xx) + fabs(S.yy) + fabs(S.zz) + fabs(S.xy) + fabs(S.xz) + fabs(S.yz)
 
 
 @kernel

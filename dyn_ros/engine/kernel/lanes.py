@@ -192,6 +192,11 @@ def _sqrt(typing, x):
 
 
 @intrinsic
+def _fabs(typing, x):
+    return _elementwise("fabs", (x,))
+
+
+@intrinsic
 def _fma(typing, a, b, c):
     return _elementwise("fma", (a, b, c))
 
@@ -433,6 +438,11 @@ def sqrt(x):
     return np.sqrt(x)
 
 
+def fabs(x):
+    """Absolute value."""
+    return abs(x)
+
+
 def holds_lanes(a):
     """Whether the workspace consists of lanes, as for a batch."""
     return False
@@ -512,6 +522,11 @@ def _(a, b, c):
 @overload(sqrt)
 def _(x):
     return lambda x: _sqrt(x)
+
+
+@overload(fabs)
+def _(x):
+    return lambda x: _fabs(x)
 
 
 @overload(holds_lanes)

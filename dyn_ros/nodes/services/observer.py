@@ -16,6 +16,7 @@ import dyn_ros
 from dyn_ros.engine.kernel.types import Array
 from dyn_ros.observer import thresholds
 from dyn_ros.observer.fault_checks import is_unexplained
+from dyn_ros.observer.session import Measurement
 from dyn_ros.srv import CalibrateThresholds, EstimateEffortDelay, EstimatePayload, Tare
 
 from ...states.joint_states import Rejected, abbreviated
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from dyn_ros import PayloadEstimate, Samples
     from dyn_ros.observer.thresholds import CalibratedThresholds
 
-    from ..observation import Measurement
     from ..observer_node import ObserverNode
 
 BATCH_KERNELS = ("rnea", "joint_torque_regressor")

@@ -215,6 +215,29 @@ def test_a_far_body_on_an_axis_of_the_root_is_exact(moment):
         peer.close(dyn_ros.aba(model, data, [angle], [0.0], [2.0]), [2.0 / moment], 1e-15)
 
 
+CANCELS = """<robot name="cancels"><link name="a"/><link name="b"><inertial><mass value="0"/>
+    <inertia ixx="0" ixy="-1" ixz="1" iyy="-1" iyz="{iyz}" izz="{izz}"/></inertial></link>
+  <joint name="j" type="continuous"><parent link="a"/><child link="b"/><axis xyz="{axis}"/></joint>
+  </robot>"""
+
+
+@pytest.mark.parametrize("iyz, izz, axis", [
+    (0, 0, "1 0 0"), (0, 1, "1 0 0"), (1, 0, "0 0 1"), (1, 1, "1 0 0"), (0, 1, "0 1 1")])
+@pytest.mark.parametrize("mimic", [False, True], ids=["tree", "coupled"])
+def test_positive_and_negative_moments_that_cancel_are_no_inertia(iyz, izz, axis, mimic):
+    """Also if a rounding error remains of them, or if they are of a trace of zero or less."""
+    xml = CANCELS.format(iyz=iyz, izz=izz, axis=axis)
+    if mimic:
+        xml = xml.replace("</robot>", MIMIC.replace("l1", "b").replace("j0", "j"))
+    model = dyn_ros.Model.from_urdf(xml)
+    for q in np.array([0.3]), np.full((9, 1), 0.3):
+        data, one = dyn_ros.Data(model), np.ones_like(q)
+        for name, more in {"aba": (one, one), "aba_derivatives": (one, one), "cholesky": (),
+                           "cholesky_solve": (one,), "minverse": ()}.items():
+            with pytest.raises(np.linalg.LinAlgError, match="'j' moves no inertia: .* negative"):
+                getattr(dyn_ros, name)(model, data, q, *more)
+
+
 # --- armature
 
 @pytest.mark.parametrize("name", ["aba", "minverse"])

@@ -39,8 +39,8 @@ from ...kernel.algebra import (
     store_articulated,
     store_inertia,
     store_spatial,
+    symmetric_size,
     symmetric_times,
-    symmetric_trace,
 )
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
@@ -162,7 +162,7 @@ def pass_size(r, i):
 def articulated_body_inertia(r, i):
     """Articulated-body inertia of the subtree of joint i."""
     Y = articulated(load_inertia(r.work, offset(r, COMPOSITE) + 10 * i))
-    add_size(r, i, Y.linear.xx, symmetric_trace(Y.angular))
+    add_size(r, i, Y.linear.xx, symmetric_size(Y.angular))
     if has_child(r, i):
         Y = articulated_add(Y, load_articulated(r.work, offset(r, CHILDREN) + 21 * i))
     return Y

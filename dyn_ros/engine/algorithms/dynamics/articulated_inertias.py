@@ -24,7 +24,7 @@ from ...kernel.algebra import (
     load9,
     load_force,
     store_spatial,
-    symmetric_trace,
+    symmetric_size,
     transposed,
 )
 from ...kernel.compiler import kernel
@@ -129,7 +129,7 @@ def add_behind(r, i, j, c):
     k, Y, S = idx_v(r, j) + c, composite(r, j), load_column(r, j, c)
     F = composite_column(r, j, c, Y)
     increase(r.work, offset(r, BEHIND_SIZE) + k, dot(S.linear, S.linear) * Y.mass
-             + dot(S.angular, S.angular) * symmetric_trace(Y.rotational))
+             + dot(S.angular, S.angular) * symmetric_size(Y.rotational))
     for d in range(ncolumns(r, j)):
         increase(r.work, H + (idx_v(r, j) + d) * n + k, dot_column(r, j, d, F))
     F = force_moved(from_parent(r, j), F)

@@ -5,7 +5,7 @@
 M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
 Dynamics Algorithms (2008), tables 6.3 to 6.5.
 """
-from ...kernel.algebra import dot, load_inertia, symmetric_trace
+from ...kernel.algebra import dot, load_inertia, symmetric_size
 from ...kernel.compiler import kernel
 from ...kernel.fields import field
 from ...kernel.lanes import all_above, load, store
@@ -50,7 +50,7 @@ def diagonal_sizes(r):
             S = load_column(r, i, c)
             increase(r.work, offset(r, DIAGONAL_SIZE) + idx_v(r, i) + c,
                      dot(S.linear, S.linear) * Y.mass
-                     + dot(S.angular, S.angular) * symmetric_trace(Y.rotational))
+                     + dot(S.angular, S.angular) * symmetric_size(Y.rotational))
 
 
 @kernel

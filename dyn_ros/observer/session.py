@@ -1,0 +1,367 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An observer that runs by itself: of a node state by state, of a recording all states at once.
+
+Efforts and the states in which the motors exerted them are brought together, pass the observer and
+a second low pass, and are valid once both have settled. The observer restarts after anything that
+it cannot be continued over.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.algorithms.dynamics.friction import joint_friction
+from ..engine.algorithms.dynamics.rnea import nonlinear_effects
+from ..engine.call.algorithm import compiled
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model.model import Model
+from . import runs_kernel
+from .delay_line import DelayLine, Motion, Sample, aligned
+from .low_pass import LowPass
+from .momentum_observer import MomentumObserver
+from .plausible import largest_efforts, largest_speeds
+
+SETTLED = 4.0
+"""Time constants after which an observer has settled: 98 %."""
+
+KALMAN_NOISE = {"torque": 0.5, "velocity": 1e-3, "disturbance": 1.0}
+"""Standard deviations for "kalman": of efforts, velocities, external efforts in one second."""
+
+Index = NDArray[np.int64]
+
+
+class Setup(NamedTuple):
+    """What an observer is computed with; arrays (nv,) are in the order of the model.
+
+    ``constant`` is the factor from a measured effort to that at the joint, ``noise`` for "kalman"
+    that of ``MomentumObserver``; bandwidths are in 1/s, ``max_gap`` and ``delay`` in s.
+    """
+
+    constant: Array
+    gains: Array
+    method: Any = "momentum"
+    smoothing: float = 0.0          # bandwidth of the second low pass; 0: none
+    friction: bool = True
+    friction_velocity: float = 0.0
+    noise: Mapping[str, Array] = {}
+    delay: float = 0.0
+    max_gap: float = 0.2
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], rows: Callable[[str, float], Array]) -> Setup:
+        """From the parameters of the node; ``rows`` reads those with a number for each joint."""
+        method = values["method"]
+        is_kalman = method == "kalman"
+        noise = {f"{name}_noise": rows(f"noise.{name}", default)
+                 for name, default in KALMAN_NOISE.items()} if is_kalman else {}
+        return cls(rows("effort_constant", 1.0), rows("joint_gains", values["gain"]), method,
+                   0.0 if is_kalman else values["smoothing"], values["friction"],
+                   values["friction_velocity"], noise, values["effort_delay"], values["max_gap"])
+
+    @property
+    def settling(self) -> float:
+        """Time from the start of the observer to its first result [s]."""
+        return SETTLED * (1.0 / float(self.gains.min(initial=math.inf))
+                          + (1.0 / self.smoothing if self.smoothing else 0.0))
+
+
+class Measurement(NamedTuple):
+    """Positions and efforts of a state as measured, and what belongs together.
+
+    Attributes
+    ----------
+    q, tau : ndarray (nq,), (nv,)
+        As measured; the effort times its constant.
+    sample : Sample
+        Efforts, and the state in which the motors exerted them.
+    """
+
+    q: Array
+    tau: Array
+    sample: Sample
+
+
+class Session:
+    """The observer of one robot, fed state by state with ``update``, or at once with ``run``.
+
+    Parameters
+    ----------
+    model : Model
+    setup : Setup
+    notify : callable(str)
+        Called with why the observer restarts.
+
+    Attributes
+    ----------
+    measured : Measurement, optional
+        The latest state; None if it could not be used.
+    q, v, tau : ndarray (nq,), (nv,), (nv,)
+        The efforts in it, and the state in which the motors exerted them.
+    external : ndarray (nv,)
+        What the environment exerts on the joints [N m, N]; meaningless unless ``valid``.
+    residual, frictionless : ndarray (nv,)
+        Measured minus modeled efforts, with and without the friction of the model, through the
+        same filter; meaningless unless ``residual_valid``.
+    valid, residual_valid : bool
+        Whether these belong to the latest state.
+    problem : str
+        Why the latest state could not be used; empty if it could.
+    """
+
+    def __init__(self, model: Model, setup: Setup,
+                 notify: Callable[[str], object] = lambda why: None) -> None:
+        self.model, self.setup, self._notify = model, setup, notify
+        self._settling = setup.settling
+        self._largest = {"effort": largest_efforts(model), "velocity": largest_speeds(model)}
+        self._data = Data(model)
+        self._filters: dict[str, _Filter] = {}
+        self.filter("external")         # which checks the setup
+        self._line = DelayLine(model, round(1e9 * setup.delay))     # in ns
+        self.measured: Measurement | None = None
+        self.q, self.v, self.tau = model.neutral(), np.zeros(model.nv), np.zeros(model.nv)
+        self.external, self.residual, self.frictionless = np.zeros((3, model.nv))
+        self.valid = self.residual_valid = False
+        self.problem, self.restarts = "", 0
+        self._running = self._residual_running = False
+        self._stamp = self._started = self._residual_started = -1
+        self._period = 0.0
+
+    def filter(self, name: str) -> _Filter:
+        """That of "external", "residual" or "frictionless"."""
+        if name not in self._filters:
+            self._filters[name] = _Filter(self.model, self._data, self.setup, name)
+        return self._filters[name]
+
+    @property
+    def settling(self) -> bool:
+        """Whether the observer runs but has not settled."""
+        return self._running and not self.valid and not self.problem
+
+    # -- state by state
+
+    def stop(self) -> None:
+        """Stop until the next ``update``."""
+        self._running = self._residual_running = self.valid = self.residual_valid = False
+
+    def begin(self) -> None:
+        """Start at the next sample, with nothing known."""
+        self._running, self._started, self._period = True, -1, 0.0
+        self._line.reset()
+
+    def update(self, stamp: int, q: Array, v: Array | None, tau: Array | None, missing: str = "", *,
+               residual: bool = False) -> tuple[Array, float] | None:
+        """Process a state: its stamp [ns], and efforts times their constant.
+
+        Parameters
+        ----------
+        stamp : int
+        q : (nq,) ndarray
+        v, tau : (nv,) ndarray or None
+        missing : str
+            Why it cannot be used, such as an unknown effort.
+        residual : bool
+            Whether ``residual`` and ``frictionless`` are wanted.
+
+        Returns
+        -------
+        tuple of ndarray (nv,) and float, or None
+            External efforts before the second low pass, and the time since the sample before [s];
+            None if there are none.
+        """
+        self.valid = self.residual_valid = False
+        self.measured = None
+        if why := missing or self.interruption(stamp):
+            self._fail(why)
+        if missing or v is None or tau is None:
+            return None
+        if self._running and stamp == self._stamp:
+            self.problem = "the stamps of joint_states do not advance"
+            return None
+        if not self._running:
+            self.begin()
+        dt = 1e-9 * (stamp - self._stamp) if self._started >= 0 else 1.0    # the first: unused
+        self._stamp, self.problem = stamp, ""
+        sample = self._line.push(stamp, q, v, tau)
+        if sample is None:
+            return None
+        self.measured = Measurement(q, tau, sample)
+        _, self.q, self.v, self.tau = sample
+        return self._process(stamp, dt, residual)
+
+    def _process(self, stamp: int, dt: float, residual: bool) -> tuple[Array, float] | None:
+        sample, external = (self.q, self.v, self.tau), self.filter("external")
+        if self._started < 0:
+            self._started = stamp
+            external.start(*sample)
+        try:
+            observed, self.external = external.update(*sample, dt)
+        except ValueError:
+            self._fail("the state or the efforts are too large to compute with")
+            return None
+        self.valid = self._has_settled(stamp - self._started)
+        if not residual:
+            self._residual_running = False
+            return observed, dt
+        filters = [self.filter(name) for name in ("residual", "frictionless")]
+        if not self._residual_running:
+            self._residual_running, self._residual_started = True, stamp
+            for one in filters:
+                one.start(*sample)
+        self.residual, self.frictionless = (one.update(*sample, dt)[1] for one in filters)
+        self.residual_valid = self._has_settled(stamp - self._residual_started)
+        return observed, dt
+
+    def _has_settled(self, duration: Any) -> Any:
+        return 1e-9 * duration >= self._settling
+
+    def interruption(self, stamp: int) -> str:
+        """Why the observer cannot be continued at a stamp, or an empty string."""
+        if not self._running:
+            return ""
+        dt, max_gap = 1e-9 * (stamp - self._stamp), self.setup.max_gap
+        period = runs_kernel.period_after(dt, self._period, max_gap)
+        if dt < 0.0:
+            return f"stamps jumped back by {-dt:g} s"
+        if dt > max_gap:
+            return f"no states for {dt:g} s, longer than max_gap, {max_gap:g} s"
+        if period < 0.0:
+            return f"no states for {dt:g} s, {dt / (self._period or dt):.0f} usual periods"
+        self._period = period
+        return ""
+
+    def _fail(self, why: str) -> None:
+        if self._running:
+            self.restarts += 1
+            self._notify(f"the observer restarts: {why}")
+        self.stop()
+        self.problem = why
+
+    # -- rules of states
+
+    def usable(self, v: Array, tau: Array) -> Any:
+        """Whether velocities and efforts can be measurements; of one state or of each."""
+        return ((np.abs(tau) <= self._largest["effort"]).all(axis=-1)
+                & (np.abs(v) <= self._largest["velocity"]).all(axis=-1))
+
+    def implausible(self, v: Array, tau: Array) -> str:
+        """Which value of a state cannot be a measurement, or an empty string."""
+        if self.usable(v, tau):
+            return ""
+        for quantity, values, hint in (("effort", tau, ", and effort_constant"),
+                                       ("velocity", v, "")):
+            largest = self._largest[quantity]
+            k = int(np.argmax(np.abs(values) / largest))
+            if not abs(values[k]) <= largest[k]:
+                return (f"the {quantity} of {self.model.velocity_names[k]} is {values[k]:g}, and "
+                        f"more than {largest[k]:g} is not plausible: check its unit and its sensor"
+                        + hint)
+        return ""
+
+    # -- a recording
+
+    def run(self, stamp: Index, q: Array, v: Array, tau: Array, known: NDArray[np.bool_],
+            wanted: Collection[str]) -> dict[str, Array]:
+        """The results for n states, (n, nv) each: what as many updates would leave if valid.
+
+        Parameters
+        ----------
+        stamp : (n,) ndarray of int64
+            [ns].
+        q, v, tau : (n, nq), (n, nv), (n, nv) ndarray
+            Efforts as measured.
+        known : (n,) ndarray of bool
+            Whether a state can be used, as far as its numbers do not show it.
+        wanted : collection of str
+            Of "external", "residual" and "frictionless".
+
+        Returns
+        -------
+        dict of str to (n, nv) ndarray
+            NaN where nothing is valid [N m, N]. What ends before the observer has settled is not
+            computed at all.
+        """
+        results = {name: np.full(v.shape, np.nan) for name in wanted}
+        if not self.model.nv:
+            return results
+        known = known & self.usable(v, tau * self.setup.constant)
+        for rows in runs(stamp, known, self.setup.max_gap):
+            if not self._has_settled(float(stamp[rows[-1]] - stamp[rows[0]])):
+                continue
+            which = _slice(rows)
+            motion = Motion(rows, stamp[which], q[which], v[which],
+                            tau[which] * self.setup.constant)
+            if self.setup.delay:
+                motion = aligned(self.model, motion, round(1e9 * self.setup.delay))
+            valid = self._has_settled(motion.stamp - motion.stamp[:1])
+            if not valid.any():
+                continue
+            dt = np.concatenate([[1.0], 1e-9 * np.diff(motion.stamp)])      # the first: unused
+            for name, values in results.items():
+                values[motion.rows[valid]] = self.filter(name).run(motion, dt)[valid]
+        return results
+
+
+class _Filter:
+    """The observer and the second low pass of one result."""
+
+    def __init__(self, model: Model, data: Data, setup: Setup, name: str) -> None:
+        self._model, self._data = model, data
+        self._is_residual = name != "external"
+        self._friction = name == "residual" or name == "external" and setup.friction
+        self.observer = MomentumObserver(
+            model, setup.gains, method="direct" if self._is_residual else setup.method,
+            friction=self._friction, friction_velocity=setup.friction_velocity,
+            **({} if self._is_residual else setup.noise))
+        self._low_pass = LowPass(setup.smoothing) if setup.smoothing else None
+
+    def start(self, q: Array, v: Array, tau: Array) -> None:
+        """Start with the external efforts of a robot that does not accelerate."""
+        modeled = nonlinear_effects(self._model, self._data, q, v)
+        if self._friction:
+            modeled = modeled + joint_friction(self._model, v)
+        with np.errstate(over="ignore"):
+            external = modeled - tau
+        self.observer.reset(external if np.isfinite(external).all() else None)
+        if self._low_pass:
+            self._low_pass.reset()
+
+    def update(self, q: Array, v: Array, tau: Array, dt: float) -> tuple[Array, Array]:
+        """Before and after the second low pass, (nv,)."""
+        observed = self.observer.update(q, v, tau, dt)
+        smooth = self._low_pass.update(observed, dt) if self._low_pass else observed
+        return observed, -smooth if self._is_residual else smooth
+
+    def run(self, motion: Motion, dt: Array) -> Array:
+        """The result for each sample of a motion from its start, (n, nv)."""
+        self.start(motion.q[0], motion.v[0], motion.tau[0])
+        external = self.observer.run(motion.q, motion.v, motion.tau, dt)
+        if self._low_pass:
+            external = self._low_pass.run(external, dt)
+        return -external if self._is_residual else external
+
+
+def runs(stamp: Index, usable: NDArray[np.bool_], max_gap: float) -> Iterator[Index]:
+    """Yield the rows of each run of states that an observer can process without a restart.
+
+    ``stamp`` [ns] and ``usable``, whether all inputs are known, are (n,); ``max_gap`` is in s.
+    """
+    kind = np.empty(len(stamp), np.int8)
+    find = compiled(runs_kernel.RUNS)
+    find(np.ascontiguousarray(stamp), usable.astype(np.int8), max_gap, kind)
+    rows = np.flatnonzero(kind)
+    starts = np.flatnonzero(kind[rows] == runs_kernel.BEGINS)
+    for start, stop in zip(starts, [*starts[1:], len(rows)]):
+        yield rows[start:stop]
+
+
+def _slice(rows: Index) -> Any:
+    """A slice instead of consecutive rows, which copies nothing."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

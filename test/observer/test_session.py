@@ -1,0 +1,87 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An observer that runs by itself: a state at a time, and a recording at once."""
+import numpy as np
+import pytest
+from observer import motions
+
+from dyn_ros.observer.session import Session, Setup
+
+SECOND = 1_000_000_000
+ROBOTS = {"arm": ("panda", None), "legs": ("solo12", "floating"), "balls": ("ball_joints", None)}
+
+
+def setup_of(model, **values):
+    """A setup with the defaults of the node."""
+    ones = np.ones(model.nv)
+    defaults = {"method": "momentum", "gain": 60.0, "smoothing": 80.0, "friction": True,
+                "friction_velocity": 0.0, "effort_delay": 0.0, "max_gap": 0.2}
+    return Setup.of(defaults | values, lambda name, default: default * ones)
+
+
+def recorded(model, seconds=1.0):
+    """Stamps and samples of a motion with gaps, a stamp twice, and a jump to the past."""
+    times = np.arange(round(200 * seconds)) / 200.0
+    motion = motions.motion(model, times)
+    stamp = 7 * SECOND + np.round(times * SECOND).astype(np.int64)
+    third = len(stamp) // 3
+    stamp[third:] += SECOND // 4                    # longer than max_gap
+    stamp[third + 5] = stamp[third + 4]
+    stamp[2 * third:] -= 4 * SECOND
+    return stamp, motion.q, motion.v, motion.tau
+
+
+def one_by_one(session, stamp, q, v, tau, known):
+    """Results of updates, NaN where nothing is valid."""
+    nothing = np.full(session.model.nv, np.nan)
+    rows = {"external": [], "residual": [], "frictionless": []}
+    for k in range(len(stamp)):
+        session.update(int(stamp[k]), q[k], v[k], session.setup.constant * tau[k],
+                       "" if known[k] else "unknown", residual=True)
+        rows["external"].append(session.external if session.valid else nothing)
+        for name in ("residual", "frictionless"):
+            rows[name].append(getattr(session, name) if session.residual_valid else nothing)
+    return {name: np.array(values) for name, values in rows.items()}
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize("values", [
+    {}, {"smoothing": 0.0}, {"method": "direct"}, {"method": "kalman"}, {"effort_delay": 0.013},
+    {"effort_delay": -0.013}, {"friction": False, "friction_velocity": 0.1}], ids=str)
+def test_one_by_one_equals_all_at_once(robot, values):
+    model = motions.lossy(*ROBOTS[robot])
+    stamp, q, v, tau = recorded(model)
+    known = np.ones(len(stamp), bool)
+    known[70] = False
+    setup = setup_of(model, **values)
+    expected = one_by_one(Session(model, setup), stamp, q, v, tau, known)
+    found = Session(model, setup).run(stamp, q, v, tau, known, expected)
+    for name, rows in expected.items():
+        assert np.isfinite(rows).any()
+        np.testing.assert_array_equal(found[name], rows, err_msg=name)
+
+
+def test_why_it_restarts():
+    model = motions.lossy("panda")
+    stamp, q, v, tau = recorded(model)
+    reasons = []
+    session = Session(model, setup_of(model), reasons.append)
+    results = one_by_one(session, stamp, q, v, tau, np.arange(len(stamp)) != 30)
+    assert reasons == [
+        "the observer restarts: unknown",
+        "the observer restarts: no states for 0.255 s, longer than max_gap, 0.2 s",
+        "the observer restarts: stamps jumped back by 3.995 s"]
+    assert session.restarts == 3 and not session.problem and not session.settling
+    assert np.isnan(results["external"][30:40]).all()
+
+
+def test_values_that_cannot_be_measured():
+    model = motions.lossy("panda")
+    _, _, v, tau = recorded(model)
+    session = Session(model, setup_of(model))
+    assert session.usable(v, tau).all() and not session.implausible(v[0], tau[0])
+    v[3, 1], tau[5, 2] = -1e9, 1e9
+    assert np.flatnonzero(~session.usable(v, tau)).tolist() == [3, 5]
+    assert session.implausible(v[3], tau[3]).startswith(
+        f"the velocity of {model.velocity_names[1]} is -1e+09, and more than ")
+    assert session.implausible(v[5], tau[5]).endswith("its sensor, and effort_constant")
