@@ -4,8 +4,8 @@
 
 For the arguments, run `ros2 launch dyn_ros vereshchagin.launch.py --show-args`.
 """
-from dyn_ros.nodes.base.robot_node.launch_checks import require_file
-from dyn_ros.nodes.base.robot_node.launch_file import launch_description
+from dyn_ros.nodes.base.launch_checks import require_file
+from dyn_ros.nodes.base.launch_file import launch_description
 from launch import LaunchDescription
 
 

@@ -31,13 +31,14 @@ from .base.diagnostics import THROTTLE
 from .base.lifecycle import BaseNode
 from .base.parameters import Spec
 from .base.process import run
+from .cdr import JointStateReader
 from .marker_reader import MarkerArrayReader
 from .messages import conversions
 from .services.touch import TouchServices
 
 if TYPE_CHECKING:
     from dyn_ros.viewer.actor import Settings
-    from dyn_ros.viewer.scene.scene.touch import Touch
+    from dyn_ros.viewer.scene.touch import Touch
     from dyn_ros.viewer.session import Session
 
 TOPICS = {"gravity": "dynamics/gravity", "nle": "dynamics/nle",

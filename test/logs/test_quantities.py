@@ -31,7 +31,7 @@ def node_values(settings):
 
 def context(**values):
     """A robot as the nodes prepare it, with friction."""
-    from dyn_ros.nodes.base.robot_node.robot import RobotContext
+    from dyn_ros.nodes.base.robot import RobotContext
     robot = RobotContext(ARM7.read_text(), {**VALUES, **values})
     model = model_of(root_joint=None if robot.model.nv == 7 else "floating")
     robot.model.damping[:], robot.model.friction[:] = model.damping, model.friction
@@ -218,7 +218,7 @@ def test_a_base_that_moves():
 
 def test_terms_and_the_whole_robot_as_the_nodes():
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.base.robot_node.dispatch import Terms
+    from dyn_ros.nodes.base.dispatch import Terms
     from dyn_ros.nodes.whole import whole_robot
     from dyn_ros.states.states import State
     for root_joint in ("fixed", "floating"):

@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS here: rclpy is not importable")
 
 import dyn_ros
-from dyn_ros.nodes.base.robot_node.robot import RobotContext
-from dyn_ros.nodes.base.robot_node.robot_node import SPECS
-from dyn_ros.nodes.services.service.service import Service, State, numbers
+from dyn_ros.nodes.base.robot import RobotContext
+from dyn_ros.nodes.base.robot_node import SPECS
+from dyn_ros.nodes.services.service import Service, State, numbers
 from dyn_ros.srv import GetInverseDynamics
 
 ROOT = Path(__file__).resolve().parents[2]

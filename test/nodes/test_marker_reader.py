@@ -17,7 +17,7 @@ from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 
 from dyn_ros.nodes.cdr_parser import MAX_LAYOUTS
 from dyn_ros.nodes.marker_reader import MarkerArrayReader
-from dyn_ros.viewer.scene.scene.groups import PlainMarker, plain_marker
+from dyn_ros.viewer.scene.groups import PlainMarker, plain_marker
 
 FIELDS = ("ns", "id", "type", "action", "lifetime", "text", "mesh_resource")
 words = st.text("ab/é", max_size=9)

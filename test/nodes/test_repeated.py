@@ -14,7 +14,7 @@ pytest.importorskip("dyn_ros.msg", reason="the messages are not built: run `make
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
-from dyn_ros.nodes.base.robot_node import robot_node as base
+from dyn_ros.nodes.base import robot_node as base
 from dyn_ros.nodes.repeated import RepeatedStates
 from dyn_ros.nodes.repeated_kernel import TAKE
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import dyn_ros
-from dyn_ros.nodes.base.robot_node.robot import RobotContext, SettingError
+from dyn_ros.nodes.base.robot import RobotContext, SettingError
 from dyn_ros.states.joint_states import LARGEST, MAX_LAYOUTS, Rejected
 from dyn_ros.states.messages import MessageCollector
 

@@ -9,7 +9,7 @@ from .chromium import CHROMIUM, SWITCHES
 @pytest.fixture
 def server():
     pytest.importorskip("viser", reason="no viser: pip install viser")
-    from dyn_ros.viewer.page.page import page
+    from dyn_ros.viewer.page import page
     server = page.serve("127.0.0.1", 0, "test")
     yield server
     server.stop()

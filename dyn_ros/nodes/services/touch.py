@@ -13,7 +13,7 @@ from ...srv import ClearPayload, EstimatePayload, SetPayload
 from ..messages.conversions import set_inertia
 
 if TYPE_CHECKING:
-    from dyn_ros.viewer.scene.scene.touch import Touch
+    from dyn_ros.viewer.scene.touch import Touch
 
     from ..viewer_node import ViewerNode
 

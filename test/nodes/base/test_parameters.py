@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="no ROS: run `make test`")
 import rclpy
 from rclpy.parameter import Parameter
 
-from dyn_ros.nodes.base.robot_node.parameters import Parameters, Spec
+from dyn_ros.nodes.base.parameters import Parameters, Spec
 
 SPECS = (
     Spec("rate", 2.0, "A rate.", limits=(0.0, 10.0)),

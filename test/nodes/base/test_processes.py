@@ -29,7 +29,7 @@ from dyn_ros.msg import (
 )
 from dyn_ros.srv import GetCentroidalDerivatives, GetJacobian, SolveConstrainedDynamics, Tare
 
-from .conftest import header
+from ..conftest import header
 
 ARM7 = Path(dyn_ros.__file__).parent / "robots" / "arm7.urdf"
 POSITION = [0.3, -0.6, 0.9, -1.2, 1.5, 0.4, -0.2]

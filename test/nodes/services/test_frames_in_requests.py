@@ -13,7 +13,7 @@ pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make
 from geometry_msgs.msg import Point, WrenchStamped
 
 from dyn_ros.msg import AccelerationConstraints, ReferenceFrame
-from dyn_ros.nodes.base.robot_node.inputs import InputTopic, wrenches
+from dyn_ros.nodes.base.inputs import InputTopic, wrenches
 from dyn_ros.nodes.messages.constraints import (
     achieved_acceleration,
     from_message,

@@ -20,10 +20,10 @@ pytest.importorskip("dyn_ros.srv", reason="the services are not built: run `make
 from geometry_msgs.msg import InertiaStamped, WrenchStamped
 
 from dyn_ros.msg import ReferenceFrame, RobotState
-from dyn_ros.nodes.base.robot_node.robot import RobotContext
-from dyn_ros.nodes.services.service import service as services
-from dyn_ros.nodes.services.service.dynamics import SERVICES
-from dyn_ros.nodes.services.service.service import service_callback
+from dyn_ros.nodes.base.robot import RobotContext
+from dyn_ros.nodes.services import service as services
+from dyn_ros.nodes.services.dynamics import SERVICES
+from dyn_ros.nodes.services.service import service_callback
 from dyn_ros.states.joint_states import Rejected
 from service_stub import NS, VALUES, Node, feed, joints_of, matrix, node, state_message
 

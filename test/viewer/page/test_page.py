@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.page.page import page
+from dyn_ros.viewer.page import page
 
 
 def test_a_port_that_is_taken_is_passed_over(server):

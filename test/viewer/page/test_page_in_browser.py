@@ -19,7 +19,7 @@ from dyn_ros.engine.model.urdf import read_urdf
 from dyn_ros.viewer.actor import Settings
 from dyn_ros.viewer.session import Session
 
-from .chromium import SLOW
+from ..chromium import SLOW
 from .test_trust import slide
 
 TOO_LONG = 60.0

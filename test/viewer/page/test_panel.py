@@ -14,8 +14,8 @@ from viser import _messages
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.page.page import panel as module
-from dyn_ros.viewer.page.page.panel import (
+from dyn_ros.viewer.page import panel as module
+from dyn_ros.viewer.page.panel import (
     DEG,
     LEFT,
     METER,
@@ -25,8 +25,8 @@ from dyn_ros.viewer.page.page.panel import (
     round_inward,
     show_waiting,
 )
-from dyn_ros.viewer.page.page.window import WIDE, DynRosWindowMessage, Window
-from dyn_ros.viewer.scene.scene.kinds import KINDS
+from dyn_ros.viewer.page.window import WIDE, DynRosWindowMessage, Window
+from dyn_ros.viewer.scene.kinds import KINDS
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.page.page import plots
-from dyn_ros.viewer.page.page.plots import CURVES, Plots, find_range, find_scale, fits, spread
+from dyn_ros.viewer.page import plots
+from dyn_ros.viewer.page.plots import CURVES, Plots, find_range, find_scale, fits, spread
 
 SECONDS = np.linspace(-10.0, 0.0, 100)
 

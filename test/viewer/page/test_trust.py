@@ -15,9 +15,9 @@ from websockets.sync.client import connect
 
 from dyn_ros.demo.run import ARM
 from dyn_ros.engine.model.urdf import read_urdf
-from dyn_ros.viewer.page.page import page
-from dyn_ros.viewer.page.page.panel import Panel
-from dyn_ros.viewer.page.page.trust import Trust, read_place
+from dyn_ros.viewer.page import page
+from dyn_ros.viewer.page.panel import Panel
+from dyn_ros.viewer.page.trust import Trust, read_place
 
 HERE, LAN = "127.0.0.1", "192.168.1.7"
 

@@ -14,8 +14,8 @@ from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.scene.scene.camera import FIELD_OF_VIEW, MARGIN, Cameras, above, fitted
-from dyn_ros.viewer.scene.scene.scene import RobotScene
+from dyn_ros.viewer.scene.camera import FIELD_OF_VIEW, MARGIN, Cameras, above, fitted
+from dyn_ros.viewer.scene.scene import RobotScene
 
 ASPECTS = [342 / 600, 650 / 600, 622 / 800, 1.0, 1270 / 1080, 121 / 800, 3.0]
 ROBOTS = {"panda": "panda_description/urdf/panda.urdf", "ur5": "ur_description/urdf/ur5_robot.urdf",

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
 from dyn_ros.viewer.actor import Settings
-from dyn_ros.viewer.page.page.window import Window
-from dyn_ros.viewer.scene.scene.floor import DARK, LIGHT, Floor, gradient
+from dyn_ros.viewer.page.window import Window
+from dyn_ros.viewer.scene.floor import DARK, LIGHT, Floor, gradient
 from dyn_ros.viewer.session import Session
 
 

@@ -13,9 +13,9 @@ from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.scene.scene.camera import DIRECTION
-from dyn_ros.viewer.scene.scene.handle import LENGTH, PushHandle
-from dyn_ros.viewer.scene.scene.scene import RobotScene
+from dyn_ros.viewer.scene.camera import DIRECTION
+from dyn_ros.viewer.scene.handle import LENGTH, PushHandle
+from dyn_ros.viewer.scene.scene import RobotScene
 
 BENT = np.array([0.3, 0.6, 0.2, 1.2, 0.0, 0.5, 0.1])
 

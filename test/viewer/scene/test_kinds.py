@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dyn_ros.viewer.scene.scene.kinds import BY_FAMILY, KINDS, is_shown_at_first
+from dyn_ros.viewer.scene.kinds import BY_FAMILY, KINDS, is_shown_at_first
 
 LIGHT, DARK = "#e9edf2", "#20252e"      # backgrounds
 CONTRAST = 2.1                          # least ratio of luminances
@@ -37,11 +37,11 @@ def lab(color):
 def published():
     """Families of the nodes, with the default of their color."""
     pytest.importorskip("rclpy", reason="no ROS: run `make test`")
-    from dyn_ros.nodes.markers.common.centroidal import CENTROIDAL
-    from dyn_ros.nodes.markers.common.contact import CONTACT
-    from dyn_ros.nodes.markers.common.dynamics import DYNAMICS
-    from dyn_ros.nodes.markers.common.observer import OBSERVER
-    from dyn_ros.nodes.markers.common.vereshchagin import VERESHCHAGIN
+    from dyn_ros.nodes.markers.centroidal import CENTROIDAL
+    from dyn_ros.nodes.markers.contact import CONTACT
+    from dyn_ros.nodes.markers.dynamics import DYNAMICS
+    from dyn_ros.nodes.markers.observer import OBSERVER
+    from dyn_ros.nodes.markers.vereshchagin import VERESHCHAGIN
     return {kind.name: {spec.name.split(".")[-1]: spec.default for spec in kind.specs}["color"]
             for kind in (*DYNAMICS, *CENTROIDAL, *VERESHCHAGIN, *CONTACT, *OBSERVER)}
 

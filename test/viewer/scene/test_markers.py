@@ -13,8 +13,8 @@ messages = pytest.importorskip("visualization_msgs.msg", reason="no ROS: run `ma
 from geometry_msgs.msg import Point  # noqa: E402
 from std_msgs.msg import ColorRGBA  # noqa: E402
 
-from dyn_ros.viewer.scene.scene import markers  # noqa: E402
-from dyn_ros.viewer.scene.scene.markers import Drawing  # noqa: E402
+from dyn_ros.viewer.scene import markers  # noqa: E402
+from dyn_ros.viewer.scene.markers import Drawing  # noqa: E402
 
 Marker, MarkerArray = messages.Marker, messages.MarkerArray
 POINTS = [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 0.0, 2.0)]

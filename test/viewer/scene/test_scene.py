@@ -13,7 +13,7 @@ from dyn_ros.engine.model.urdf import read_urdf
 
 pytest.importorskip("viser", reason="no viser: pip install viser")
 
-from dyn_ros.viewer.scene.scene.scene import RobotScene
+from dyn_ros.viewer.scene.scene import RobotScene
 from peer import EXAMPLE_ROBOTS, FILES
 
 EVERY_JOINT = Path(__file__).parents[2] / "robots" / "every_joint.urdf"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dyn_ros.engine.kernel.lie import quaternion_exp, rotate
-from dyn_ros.viewer.scene.scene import shapes
+from dyn_ros.viewer.scene import shapes
 
 
 def close(actual, expected, atol=1e-12):

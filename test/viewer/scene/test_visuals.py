@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dyn_ros.demo.run import ARM
-from dyn_ros.viewer.scene.scene.visuals import MeshError, find_mesh, load_mesh, read_shapes
+from dyn_ros.viewer.scene.visuals import MeshError, find_mesh, load_mesh, read_shapes
 
 TRIANGLE = """solid one
 facet normal 0 0 1
