@@ -110,20 +110,21 @@ def base_norm(numbers: Numbers, start: int) -> float:
 
 def set_base(kind: str, q: Array, v: Array, pose: Sequence[float],
              twist: Sequence[float]) -> None:
-    """Set the coordinates and velocities of a "floating" or "planar" base, see `convert_base`.
+    """Set the coordinates and velocities of a "floating" or "planar" base, see `copy_base`.
 
     Raises `Rejected` for a pose (x y z qx qy qz qw) or a twist that cannot be used.
     """
     check_base(pose, twist)
-    convert_base(kind == "planar", [*pose, *twist], 0, base_norm(pose, 0), q, v)
+    copy_base(kind == "planar", [*pose, *twist], 0, q, v)
+    if kind == "floating":
+        q[3:7] /= base_norm(pose, 0)
 
 
-def convert_base(is_planar: bool, numbers: Numbers, start: int, norm: float, q: Array,
-                 v: Array) -> None:
+def copy_base(is_planar: bool, numbers: Numbers, start: int, q: Array, v: Array) -> None:
     """Set the first coordinates and velocities from a pose and a twist in the base frame.
 
     A planar base takes the position in the plane, the yaw, and the corresponding velocities; a
-    floating one all, its quaternion divided by the norm. Compiled code uses this, too.
+    floating one all, and its quaternion is not normalized. Compiled code uses this, too.
     """
     twist = start + 7
     if is_planar:
@@ -132,10 +133,8 @@ def convert_base(is_planar: bool, numbers: Numbers, start: int, norm: float, q: 
         q[2] = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
         v[0], v[1], v[2] = numbers[twist], numbers[twist + 1], numbers[twist + 5]
     else:
-        for k in range(3):
+        for k in range(7):
             q[k] = numbers[start + k]
-        for k in range(3, 7):
-            q[k] = numbers[start + k] / norm
         for k in range(6):
             v[k] = numbers[twist + k]
 

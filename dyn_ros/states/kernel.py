@@ -6,7 +6,7 @@ import math
 from numba import types
 
 from ..cdr.decode_kernel import decode_message
-from ..engine.kernel.compiler import Entry, kernel
+from ..engine.kernel.compiler import Entry, kernel, subroutine
 from ..engine.kernel.raw import bytes_of, load32
 from . import joint_states as rules
 from . import memory as mem
@@ -36,7 +36,7 @@ TAKEN, DUE, JUMPED, REJECTED, UNREAD, UNSTAMPED, NEW_NAMES = 0, 1, 2, 4, 8, 16, 
 _PLAIN = 256                # encapsulation of plain CDR, little endian, without options
 
 base_norm = kernel(rules.base_norm)
-convert_base = kernel(rules.convert_base)
+copy_base = kernel(rules.copy_base)
 
 
 # --- what is wrong with a message
@@ -138,11 +138,20 @@ def take_joint_states(m, message, layout):
             m.has_effort[row] = abs(m.tau[row]) <= rules.LARGEST
 
 
+@subroutine
+def quotient(x, y):
+    """Exact: inlined, divisions by one number become products with its reciprocal."""
+    return x / y
+
+
 @kernel
 def take_odometry(m, message):
-    start = m.start[message]
-    convert_base(m.scalars[mem.IS_PLANAR] != 0, m.numbers, start, base_norm(m.numbers, start),
-                 m.q, m.v)
+    start, is_planar = m.start[message], m.scalars[mem.IS_PLANAR] != 0
+    copy_base(is_planar, m.numbers, start, m.q, m.v)
+    if not is_planar:
+        norm = base_norm(m.numbers, start)
+        for k in range(3, 7):
+            m.q[k] = quotient(m.q[k], norm)
     m.has_velocity[0] = True
 
 

@@ -190,7 +190,7 @@ class MessageCollector(Collector):
             None, without an effect, if the message has to be read by others and passed to
             `joint_states`: unless it is plain little-endian CDR with names that are known.
         """
-        outcome = self._call(data, self._address, NEVER)
+        outcome = self._call(data, self._address, NEVER) if data else kernel.UNREAD
         if outcome == kernel.DUE:
             return True
         if outcome == kernel.UNREAD and len(data) > self._flags[mem.CAPACITY]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from states.test_streams import one_by_one, stream
 
 import dyn_ros
 from dyn_ros.cdr.decode import Messages
@@ -24,8 +25,6 @@ from dyn_ros.states.messages import MessageCollector
 
 from . import recorded
 from .recorded import JointState, Odometry, Sent
-from .test_collect import as_node as as_node_of_events
-from .test_collect import stream
 
 ROBOTS = Path(dyn_ros.__file__).parent / "robots"
 ARM7 = ROBOTS / "arm7.urdf"
@@ -546,7 +545,7 @@ def test_random_streams_in_files(tmp_path, arm, write, name, seed):
     events = stream(rng, arm.joint_names, 600, False)
     path = write(tmp_path / name, [Sent("/joint_states", START + k, JointState(*event))
                                    for k, event in enumerate(events)])
-    expected, rejected, notices = as_node_of_events(arm, events)
+    expected, rejected, notices = one_by_one(arm, events)
     found = states(tasks(open_source(path), select(open_source(path), arm), size=np.inf)[0],
                    select(open_source(path), arm))
     np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)
