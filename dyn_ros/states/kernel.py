@@ -136,6 +136,15 @@ def take_joint_states(m, message, layout):
         if has_effort:
             m.tau[row] = m.numbers[effort + place]
             m.has_effort[row] = abs(m.tau[row]) <= rules.LARGEST
+    m.scalars[mem.KNOWS_EFFORT] = are_set(m.has_effort, m.scalars[mem.NV])
+
+
+@kernel
+def are_set(flags, count):
+    all_set = True
+    for k in range(count):
+        all_set = all_set and flags[k] != 0
+    return all_set
 
 
 @subroutine
@@ -245,15 +254,14 @@ def finish_state(m, message):
     if m.scalars[mem.WRITES]:
         write_state(m, message)
         return
-    knows_velocity = True
-    for slot in range(m.scalars[mem.JOINTS]):
-        knows_velocity = knows_velocity and m.has_velocity[slot] != 0
+    knows_velocity = are_set(m.has_velocity, m.scalars[mem.JOINTS])
     m.scalars[mem.KNOWS_VELOCITY] = knows_velocity
     if m.scalars[mem.DIFFERENTIATES]:
         if knows_velocity:
             differentiate(m)
         else:
             forget_velocities(m)
+        m.scalars[mem.KNOWS_ACCELERATION] = are_set(m.has_acceleration, m.scalars[mem.NV])
 
 
 # --- from messages to states

@@ -14,6 +14,8 @@ from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints
 from .joint_states import NEVER, Numbers, Rejected
+from .kernel import DUE, UNREAD
+from .memory import KNOWS_ACCELERATION, KNOWS_EFFORT, KNOWS_VELOCITY, NEWEST
 from .names import KnownNames
 from .states import State
 
@@ -56,13 +58,15 @@ class MessageCollector(Collector):
         self._row_names = model.velocity_names
         self._notify = notify or (lambda text: None)
         self._flags = memoryview(self._scalars)         # far faster to read than an array
-        self._scalars[[mem.IS_COMPLETE, mem.KNOWS_VELOCITY]] = self.constant
+        self._scalars[[mem.IS_COMPLETE, KNOWS_VELOCITY]] = self.constant
         self._scalars[mem.END] = 1
+        self._scalars[KNOWS_EFFORT] = arrays.has_effort.all()
         arrays.layout, arrays.stamp, arrays.log_time, arrays.start, arrays.foreign = np.zeros(
             (5, 1), np.int64)
         arrays.counts, arrays.head = np.zeros((1, 3), np.int64), np.zeros(8, np.int64)
         self._call = compiled(kernel.COLLECT)
         self._clear_names()
+        self._layout = memoryview(arrays.layout)
         self._make_room(32)
 
     def _clear_names(self) -> None:
@@ -88,7 +92,7 @@ class MessageCollector(Collector):
     @property
     def stamp(self) -> int:
         """The newest stamp in the state, or NEVER [ns]."""
-        return self._flags[mem.NEWEST]
+        return self._flags[NEWEST]
 
     @property
     def complete(self) -> bool:
@@ -98,12 +102,12 @@ class MessageCollector(Collector):
     @property
     def velocity_known(self) -> bool:
         """False if the velocity of some joint is unknown; v must not be used then."""
-        return bool(self._flags[mem.KNOWS_VELOCITY])
+        return bool(self._flags[KNOWS_VELOCITY])
 
     @property
     def effort_known(self) -> bool:
         """False if the effort of some joint is unknown; tau must not be used then."""
-        return bool(self._arrays.has_effort.all())
+        return bool(self._flags[KNOWS_EFFORT])
 
     @property
     def staleness(self) -> float:
@@ -145,16 +149,16 @@ class MessageCollector(Collector):
                 arrays = self._arrays
                 arrays.v_before[:], arrays.stamps_before[:] = arrays.v, arrays.stamps[arrays.slots]
                 arrays.has_acceleration[:] = arrays.stamps_before == NEVER
+                self._scalars[KNOWS_ACCELERATION] = arrays.has_acceleration.all()
 
     def latest(self) -> State:
         """Return the latest state; its arrays are overwritten by the next message."""
-        arrays = self._arrays
+        flags = self._flags
         return State(
-            self.q, self.v, self._flags[mem.NEWEST],
-            () if self._flags[mem.KNOWS_VELOCITY] else self.missing_velocity(),
-            self.tau if self.collects_effort and arrays.has_effort.all() else None,
-            arrays.acceleration
-            if self._flags[mem.DIFFERENTIATES] and arrays.has_acceleration.all() else None)
+            self.q, self.v, flags[NEWEST],
+            () if flags[KNOWS_VELOCITY] else self.missing_velocity(),
+            self.tau if self.collects_effort and flags[KNOWS_EFFORT] else None,
+            self._arrays.acceleration if flags[KNOWS_ACCELERATION] else None)
 
     def behind(self, seconds: float) -> list[str]:
         """Return the names of the joints that are more than this behind the newest [s]."""
@@ -173,7 +177,7 @@ class MessageCollector(Collector):
     @property
     def layout(self) -> int:
         """A number for the list of names in the latest joint states."""
-        return int(self._arrays.layout[0])
+        return self._layout[0]
 
     def receive(self, data: bytes, now: Callable[[], int]) -> bool | None:
         """Process a serialized sensor_msgs/JointState; returns and raises as `joint_states`.
@@ -190,15 +194,15 @@ class MessageCollector(Collector):
             None, without an effect, if the message has to be read by others and passed to
             `joint_states`: unless it is plain little-endian CDR with names that are known.
         """
-        outcome = self._call(data, self._address, NEVER) if data else kernel.UNREAD
-        if outcome == kernel.DUE:
+        outcome = self._call(data, self._address, NEVER) if data else UNREAD
+        if outcome == DUE:
             return True
-        if outcome == kernel.UNREAD and len(data) > self._flags[mem.CAPACITY]:
+        if outcome == UNREAD and len(data) > self._flags[mem.CAPACITY]:
             self._make_room(len(data))
             return self.receive(data, now)
         if outcome == kernel.UNSTAMPED:
             outcome = self._call(data, self._address, now())
-        return None if outcome == kernel.UNREAD else self._finish(outcome)
+        return None if outcome == UNREAD else self._finish(outcome)
 
     def joint_states(self, names: Sequence[str], position: Numbers,
                      velocity: Numbers, effort: Numbers, stamp: int) -> bool:
@@ -247,7 +251,7 @@ class MessageCollector(Collector):
         """Whether a state is due; logs and raises what the compiled rules have noted."""
         if outcome == kernel.NEW_NAMES:
             outcome = self._run()
-        if outcome in (kernel.TAKEN, kernel.DUE):
+        if outcome in (kernel.TAKEN, DUE):
             return bool(outcome)
         reason = int(self._arrays.faults[:, mem.NUMBER].argmax())
         text = self._text(reason)
@@ -255,7 +259,7 @@ class MessageCollector(Collector):
         if outcome == kernel.REJECTED:
             raise Rejected(text)
         self._notify(text)
-        return bool(outcome & kernel.DUE)
+        return bool(outcome & DUE)
 
     def _take_unknown(self, names: list[str]) -> None:
         self.unknown = tuple(names)
