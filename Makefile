@@ -93,7 +93,8 @@ test:
 	$(VENV)/bin/pytest -n 2 $(ARGS)
 
 # Without ROS. The oldest Numba is for Python up to 3.11.
-ENGINE_TESTS = test/spatial test/model test/engine/algorithms/dynamics/test_dynamics.py
+ENGINE_TESTS = test/check test/engine/call test/engine/kernel test/engine/model test/engine/spatial \
+  test/engine/algorithms/dynamics/test_dynamics.py
 oldest:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || {
 	  echo "The oldest Numba that dyn_ros allows needs Python 3.10 or 3.11: make oldest PYTHON=python3.11"
@@ -102,9 +103,9 @@ oldest:
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	pip=".venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check"
-	$$pip example-robot-data hypothesis "pin >= 3.4" pytest
+	$$pip example-robot-data hypothesis "pin >= 3.4" pytest-xdist
 	$$pip $$($(PYTHON) tools/oldest.py)  # pip says that pin wants a newer NumPy; it runs with this one
-	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest $(ENGINE_TESTS) $(ARGS)
+	PYTHONPATH="$(CURDIR)" .venv-oldest/bin/python -m pytest -n 2 $(ENGINE_TESTS) $(ARGS)
 
 bench:
 	$(call set_up,shared test-wheels)

@@ -84,7 +84,7 @@ def with_rosbags(path):
 def with_dyn_ros(path):
     """Finds the spans of the file and decodes them to arrays."""
     from dyn_ros.cdr import decode
-    from dyn_ros.logs import files
+    from dyn_ros.logs.formats import sources as files
     source, decoder = files.open_source(path), decode.Decoder()
     return sum(len(source.messages(span, [TOPIC], decoder)) for span in source.spans)
 

@@ -200,7 +200,7 @@ def files(*folders):
 def test_the_engine_is_a_wheel_without_ros_for_every_python(engine):
     assert Path(engine.filename).name == f"dyn_ros-{VERSION}-py3-none-any.whl"
     assert {name for name, extras in requirements(engine).items() if "" in extras} == {
-        "numba", "numpy", "rich", "scipy", "urdfdom-py"}
+        "numba", "numpy", "rich", "scipy"}
 
 
 def test_the_wheel_contains_the_package_its_license_and_no_more(engine):

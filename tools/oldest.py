@@ -9,10 +9,8 @@ from pathlib import Path
 
 def oldest(requirements: str) -> list[str]:
     """`name >= 1.2` as `name==1.2.*`: with the fixes made to that version."""
-    found = []
-    for name, version in re.findall(r"([\w-]+) >= ([\w.]+)", requirements):
-        found.append(f"{name}=={version}" + ("" if "post" in version else ".*"))
-    return found
+    return [f"{name}=={version}.*"
+            for name, version in re.findall(r"([\w-]+) >= ([\w.]+)", requirements)]
 
 
 def main() -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element
+from typing import Any
 
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.urdf import Joint, Tree, UrdfError, children, parse_elements, read_urdf
-from .extents import Extents, Progress, find_extents, origin_of
+from ..engine.model import urdf
+from ..engine.model.urdf import Joint, Tree, UrdfError
+from .extents import Extents, find_extents
 from .link_findings import Finding, LinkInertia, link_findings
-from .meshes import Folders
+from .meshes import Folders, Progress
 
 NEGLIGIBLE = np.array([1e-3, 1e-2])  # of the mass and the moments of the links fixed to each other
 SMALLEST_SIZE = 0.02                 # m: of a robot, if its joints are closer together
@@ -102,10 +103,10 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
         The description cannot be used.
     """
     tree, faults = _read(xml, root_joint)
-    root = parse_elements(xml)
-    links = _link_inertias(root)
-    readings = find_extents(xml, folders, progress)
-    found = [_link_findings(links, extents, _robot_size(root)) for extents in readings]
+    robot = urdf.read_values(urdf.parse_elements(xml), [])
+    links = {link.name: _link_inertia(link.inertial) for link in robot.links if link.inertial}
+    readings = find_extents(xml, tree, folders, progress)
+    found = [_link_findings(links, extents, _robot_size(robot)) for extents in readings]
     better = _misplaced(found[0]) - _misplaced(found[-1])
     best = len(found) - 1 if better >= TURNED else 0
     findings = [Finding("description", text, "correct it, or verify what the reader assumes",
@@ -114,7 +115,7 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
     if best:
         findings.append(_axis_finding(readings[0], better))
     findings += found[best]
-    mimics = {joint.get("name") for joint in children(root, "joint") if children(joint, "mimic")}
+    mimics = {joint.name for joint in robot.joints if joint.mimic}
     for joint in tree.joints:
         if joint.name not in mimics:
             findings += _joint_findings(joint)
@@ -125,10 +126,10 @@ def examine_urdf(xml: str | bytes, root_joint: str | None = None, folders: Folde
 def _read(xml: str | bytes, root_joint: str | None) -> tuple[Tree, list[str]]:
     """The description, and what is wrong with its mimic joints if they had to be ignored."""
     try:
-        return read_urdf(xml, root_joint), []
+        return urdf.read_urdf(xml, root_joint), []
     except UrdfError as error:
         try:
-            return read_urdf(xml, root_joint, "ignore"), [str(error)]
+            return urdf.read_urdf(xml, root_joint, "ignore"), [str(error)]
         except UrdfError:
             raise error from None
 
@@ -148,25 +149,11 @@ def _misplaced(findings: Sequence[Finding]) -> int:
 
 # --- a link
 
-def _link_inertias(root: Element) -> dict[str, LinkInertia]:
-    """The <inertial> of each link that has one; the reader has validated them."""
-    inertias = {}
-    for link in children(root, "link"):
-        for inertial in children(link, "inertial")[:1]:
-            mass = float(children(inertial, "mass")[0].get("value", "0"))
-            origins = children(inertial, "origin")
-            rpy = origins[0].get("rpy", "0 0 0") if origins else "0 0 0"
-            inertias[link.get("name", "")] = LinkInertia(mass, origin_of(inertial), rpy,
-                                                         _rotational(inertial))
-    return inertias
-
-
-def _rotational(inertial: Element) -> Array:
-    for element in children(inertial, "inertia"):
-        xx, xy, xz, yy, yz, zz = (float(element.get(key, "0"))
-                                  for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
-        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return np.zeros((3, 3))
+def _link_inertia(inertial: Any) -> LinkInertia:
+    origin = urdf.child(inertial.element, "origin")
+    rpy = "0 0 0" if origin is None else origin.get("rpy", "0 0 0")
+    return LinkInertia(inertial.mass, urdf.placement_of(inertial), rpy,
+                       urdf.rotational_of(inertial))
 
 
 def _negligible(links: Mapping[str, LinkInertia], extents: Extents) -> set[str]:
@@ -190,9 +177,9 @@ def _link_findings(links: Mapping[str, LinkInertia], extents: Extents,
             if name not in negligible or finding.kind in _ALWAYS]
 
 
-def _robot_size(root: Element) -> float:
+def _robot_size(robot: Any) -> float:
     """The largest distance of a joint from the origin of its parent link [m]; 0 if all are 0."""
-    lengths = [float(np.linalg.norm(origin_of(joint)[:3, 3])) for joint in children(root, "joint")]
+    lengths = [float(np.linalg.norm(urdf.placement_of(joint)[:3, 3])) for joint in robot.joints]
     longest = max(lengths, default=0.0)
     return max(longest, SMALLEST_SIZE) if longest > 0.0 else 0.0
 

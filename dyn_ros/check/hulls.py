@@ -1,11 +1,15 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Convex hulls of points, and solids of uniform density."""
+"""Convex hulls of points, and solids of uniform density.
+
+Boxes, cylinders and spheres are examined without trimesh, which only reads meshes: SciPy computes
+the hulls and the distances from them.
+"""
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +17,10 @@ from ..engine.kernel.types import Array, ArrayLike
 
 _FLAT = 1e-9                         # thickness of a flat set of points, relative to its size
 _ROUND = 64                          # points of a circle
+_ROUNDING = 1e-13                    # of the size of a hull: distances that are 0
 
 
-@dataclass(frozen=True, eq=False)
-class Solid:
+class Solid(NamedTuple):
     """A solid of uniform density.
 
     Attributes
@@ -34,32 +38,12 @@ class Solid:
     covariance: Array
 
     def moved(self, linear: Array, offset: Array) -> Solid:
-        """The image of the solid under x -> linear x + offset.
-
-        Parameters
-        ----------
-        linear : (3, 3) ndarray
-        offset : (3,) ndarray
-
-        Returns
-        -------
-        Solid
-        """
+        """The image of the solid under x -> linear x + offset."""
         return Solid(self.volume * abs(np.linalg.det(linear)), linear @ self.com + offset,
                      linear @ self.covariance @ linear.T)
 
     def inertia(self, mass: float) -> Array:
-        """Rotational inertia about the center of mass [kg m2], (3, 3).
-
-        Parameters
-        ----------
-        mass : float
-            [kg]
-
-        Returns
-        -------
-        (3, 3) ndarray
-        """
+        """Rotational inertia about the center of mass [kg m2], (3, 3)."""
         return mass * (np.trace(self.covariance) * np.eye(3) - self.covariance)
 
     @property
@@ -69,35 +53,18 @@ class Solid:
 
 
 def union(solids: Sequence[Solid]) -> Solid:
-    """Combine solids, at least one of which has a volume; overlaps count twice.
-
-    Parameters
-    ----------
-    solids : sequence of Solid
-
-    Returns
-    -------
-    Solid
-    """
-    volume = sum(solid.volume for solid in solids)
-    weights = np.array([solid.volume / volume for solid in solids])
-    com = weights @ np.array([solid.com for solid in solids])
-    about = [solid.covariance + np.outer(solid.com - com, solid.com - com) for solid in solids]
-    return Solid(volume, com, np.einsum("i,ijk->jk", weights, np.array(about)))
+    """Combine solids, at least one of which has a volume; overlaps count twice."""
+    volumes, coms, covariances = map(np.array, zip(*solids))
+    weights = volumes / volumes.sum()
+    com = weights @ coms
+    spread = np.einsum("i,ij,ik->jk", weights, coms - com, coms - com)
+    return Solid(float(volumes.sum()), com, np.tensordot(weights, covariances, 1) + spread)
 
 
 def solid_of_triangles(triangles: Array) -> Solid:
-    """The solid enclosed by triangles.
+    """The solid in a closed surface of triangles, counterclockwise seen from outside, (n, 3, 3).
 
-    Parameters
-    ----------
-    triangles : (n, 3, 3) ndarray
-        Corners of a closed surface, each counterclockwise seen from outside [m].
-
-    Returns
-    -------
-    Solid
-        With a volume of 0 if the triangles enclose none; negative if they are turned inside out.
+    Its volume is 0 if they enclose nothing, and negative if they are turned inside out.
     """
     center = triangles.reshape(-1, 3).mean(axis=0) if len(triangles) else np.zeros(3)
     a, b, c = (triangles[:, n] - center for n in range(3))
@@ -105,44 +72,21 @@ def solid_of_triangles(triangles: Array) -> Solid:
     volume = float(volumes.sum())
     if volume == 0.0:
         return Solid(0.0, center, np.zeros((3, 3)))
-    com = volumes @ (a + b + c) / (4.0 * volume)
     total = a + b + c
+    com = volumes @ total / (4.0 * volume)
     second = sum(np.einsum("i,ij,ik->jk", volumes, x, x) for x in (a, b, c, total)) / 20.0
     return Solid(volume, com + center, second / volume - np.outer(com, com))
 
 
 def box(x: float, y: float, z: float) -> tuple[Array, Solid]:
-    """A box around the origin.
-
-    Parameters
-    ----------
-    x, y, z : float
-        Edge lengths [m].
-
-    Returns
-    -------
-    points : (8, 3) ndarray
-    solid : Solid
-    """
+    """The corners and the solid of a box around the origin with these edge lengths [m]."""
     signs = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)])
     edges = np.array([x, y, z])
     return signs * edges / 2.0, Solid(x * y * z, np.zeros(3), np.diag(edges ** 2 / 12.0))
 
 
 def cylinder(radius: float, length: float) -> tuple[Array, Solid]:
-    """A cylinder along z around the origin.
-
-    Parameters
-    ----------
-    radius, length : float
-        [m]
-
-    Returns
-    -------
-    points : (n, 3) ndarray
-        On its edges.
-    solid : Solid
-    """
+    """Points on the edges and the solid of a cylinder along z around the origin [m]."""
     circle = radius * _circle()
     points = np.vstack([np.c_[circle, np.full(_ROUND, z)] for z in (-length / 2.0, length / 2.0)])
     covariance = np.diag([radius ** 2 / 4.0, radius ** 2 / 4.0, length ** 2 / 12.0])
@@ -150,19 +94,7 @@ def cylinder(radius: float, length: float) -> tuple[Array, Solid]:
 
 
 def sphere(radius: float) -> tuple[Array, Solid]:
-    """A sphere around the origin.
-
-    Parameters
-    ----------
-    radius : float
-        [m]
-
-    Returns
-    -------
-    points : (n, 3) ndarray
-        On its surface.
-    solid : Solid
-    """
+    """Points on the surface and the solid of a sphere around the origin [m]."""
     angles = np.linspace(0.0, math.pi, _ROUND // 2 + 1)
     points = np.vstack([np.c_[math.sin(angle) * _circle(), np.full(_ROUND, math.cos(angle))]
                         for angle in angles])
@@ -176,12 +108,7 @@ def _circle():
 
 
 class Hull:
-    """The convex hull of points.
-
-    Parameters
-    ----------
-    points : (n, 3) array_like
-        At least one [m].
+    """The convex hull of points, (n, 3), of which there is at least one [m].
 
     Attributes
     ----------
@@ -199,7 +126,6 @@ class Hull:
     def __init__(self, points: ArrayLike):
         self.points: Array = np.asarray(points, float).reshape(-1, 3)
         self.triangles: Array = np.empty((0, 3), int)
-        self._normals, self._heights = np.empty((0, 3)), np.empty(0)
         if _thick(self.points):
             self._enclose()
         self.solid = solid_of_triangles(self.points[self.triangles])
@@ -212,49 +138,30 @@ class Hull:
             hull = ConvexHull(self.points)
         except QhullError:
             return
-        number = np.full(len(self.points), -1)
-        number[hull.vertices] = np.arange(len(hull.vertices))
-        self._normals, self._heights = hull.equations[:, :3], -hull.equations[:, 3]
         a, b, c = (self.points[hull.simplices[:, n]] for n in range(3))
-        inward = np.einsum("ij,ij->i", np.cross(b - a, c - a), self._normals) < 0.0
-        self.triangles = number[hull.simplices]
+        inward = np.einsum("ij,ij->i", np.cross(b - a, c - a), hull.equations[:, :3]) < 0.0
+        corners, triangles = np.unique(hull.simplices, return_inverse=True)
+        self.triangles = triangles.reshape(-1, 3)
         self.triangles[inward] = self.triangles[inward][:, ::-1]
-        self.points = self.points[hull.vertices]
+        self.points = self.points[corners]
 
     def interval(self, direction: Array) -> tuple[float, float]:
-        """How far it extends along a direction.
-
-        Parameters
-        ----------
-        direction : (3,) ndarray
-
-        Returns
-        -------
-        low, high : float
-            The least and the largest ``direction @ point`` of its points.
-        """
+        """The least and the largest ``direction @ point`` of its points."""
         along = self.points @ direction
         return float(along.min()), float(along.max())
 
     def distance(self, point: Array) -> float:
         """Distance of a point from the hull [m]; 0 inside.
 
-        Parameters
-        ----------
-        point : (3,) ndarray
-
-        Returns
-        -------
-        float
+        The weights w >= 0 of the corners p that minimize |w (p - point)|^2 + (sum of w - 1)^2 are,
+        divided by their sum, those of the nearest point.
         """
-        if len(self.triangles) and (self._normals @ point <= self._heights).all():
-            return 0.0
-        corners = self.points[self.triangles]
-        if not len(corners):
-            return float(np.linalg.norm(self.points - point, axis=1).min())
-        to_edges = min(_to_segments(point, corners[:, n], corners[:, (n + 1) % 3]).min()
-                       for n in range(3))
-        return min(float(to_edges), _to_faces(point, corners, self._normals, self._heights))
+        from scipy.optimize import nnls
+        to_points = (self.points - point).T
+        size = np.linalg.norm(to_points, axis=0).max() or 1.0
+        weights, _ = nnls(np.vstack([to_points / size, np.ones(len(self.points))]), [0, 0, 0, 1])
+        distance = float(np.linalg.norm(to_points @ weights / weights.sum()))
+        return distance if distance > _ROUNDING * size else 0.0
 
 
 def _thick(points):
@@ -263,23 +170,3 @@ def _thick(points):
         return False
     spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     return spread[2] > _FLAT * spread[0]
-
-
-def _to_segments(point, starts, ends):
-    along = ends - starts
-    squared = np.einsum("ij,ij->i", along, along)
-    part = np.einsum("ij,ij->i", point - starts, along) / np.where(squared > 0.0, squared, 1.0)
-    nearest = starts + np.clip(part, 0.0, 1.0)[:, None] * along
-    return np.linalg.norm(nearest - point, axis=1)
-
-
-def _to_faces(point, corners, normals, heights):
-    """Distance from the nearest triangle whose inside is above or below the point."""
-    above = normals @ point - heights
-    foot = point - above[:, None] * normals
-    inside = np.ones(len(corners), bool)
-    for n in range(3):
-        start, end = corners[:, n], corners[:, (n + 1) % 3]
-        turn = np.cross(end - start, foot - start)
-        inside &= np.einsum("ij,ij->i", turn, normals) >= 0.0
-    return float(np.abs(above[inside]).min(initial=np.inf))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.inertia import LARGEST, rotational_fault
+from ..engine.model.urdf import LARGEST, rotational_fault
 from .extents import Extent, LinkExtents
 
 LIGHTEST, DENSEST = 5.0, 8500.0      # kg/m3: a hollow shell; solid steel, and a little for what

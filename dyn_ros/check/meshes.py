@@ -1,14 +1,19 @@
 # Copyright dyn_ros contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The mesh files that a robot's description refers to."""
+"""The mesh files that a robot's description refers to, which trimesh reads, and their solids."""
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from ..engine.kernel.types import Array
+from .hulls import Hull, Solid, solid_of_triangles
 
 if TYPE_CHECKING:
     import trimesh
@@ -19,29 +24,23 @@ LARGEST_MESH = 100_000_000
 Folders: TypeAlias = Sequence[str | os.PathLike[str]]
 """Folders to search for meshes."""
 
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with the number of meshes that have been read, of all, and the next one's file."""
+
+_FULL = 0.05                         # of its hull: a closed mesh that encloses less is no solid
+_HEADER = 100_000                    # characters, among which a COLLADA file specifies its axes
+_TO_Z_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+
 
 class MeshError(ValueError):
     """A mesh that cannot be read; the message names it and a remedy."""
 
 
 def find_mesh(uri: str, folders: Folders = ()) -> Path:
-    """Locate the file that a URI in a description refers to.
+    """Locate a file: package://<package>/<path>, file://<path>, or a path.
 
-    Parameters
-    ----------
-    uri : str
-        package://<package>/<path>, file://<path>, or a path.
-    folders : sequence of path-like
-        Folders to search, in addition to the ROS prefixes, for packages and for relative paths.
-
-    Returns
-    -------
-    pathlib.Path
-
-    Raises
-    ------
-    MeshError
-        The file does not exist, or the URI is not valid or has a scheme that is not supported.
+    Packages and relative paths are searched in ``folders``, and packages in the ROS prefixes.
+    Raises a MeshError if the file does not exist, or if the URI is not valid or supported.
     """
     try:
         parts = urlsplit(uri)
@@ -53,7 +52,8 @@ def find_mesh(uri: str, folders: Folders = ()) -> Path:
         advice = (f"source the workspace with the package '{parts.netloc}', or add the folder "
                   "that contains it to the parameter mesh_paths")
     elif parts.scheme in ("file", ""):
-        places = [Path(path)] if path.startswith("/") else [Path(each) / path for each in folders]
+        places = ([Path(path)] if path.startswith("/")
+                  else [Path(folder) / path for folder in folders])
         advice = "check the path"
     else:
         raise MeshError(f"mesh '{uri}': expected package://, file:// or a path")
@@ -72,24 +72,10 @@ def _package(name: str, folders: Folders) -> Iterator[Path]:
 
 
 def read_mesh(path: Path) -> trimesh.Scene:
-    """Read a mesh file, in meters.
+    """Read a mesh file (STL, OBJ, PLY, glTF, COLLADA), in meters.
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        STL, OBJ, PLY, glTF or COLLADA.
-
-    Returns
-    -------
-    trimesh.Scene
-
-    Raises
-    ------
-    ImportError
-        trimesh is not installed.
-    MeshError
-        The file is too large. The library of each format raises its own errors if it cannot be
-        read.
+    Raises an ImportError without trimesh, a MeshError if the file is too large, and the errors of
+    the library of each format.
     """
     import trimesh
 
@@ -99,3 +85,90 @@ def read_mesh(path: Path) -> trimesh.Scene:
     if path.suffix.lower() == ".dae" and scene.units:
         scene = scene.convert_units("meters")
     return scene
+
+
+class Meshes(NamedTuple):
+    """The meshes of a description.
+
+    Attributes
+    ----------
+    measured : dict of str to (ndarray, Solid)
+        The points of the hull of each, and its solid; None if it cannot be read.
+    y_up : list of str
+        Those in COLLADA files whose up axis is y.
+    unseen : list of str
+        One line for each reason why meshes are not known.
+    """
+
+    measured: dict[str, tuple[Array, Solid] | None]
+    y_up: list[str]
+    unseen: list[str]
+
+
+def measure_meshes(uris: Sequence[str], folders: Folders = (),
+                   progress: Progress | None = None) -> Meshes:
+    """Measure meshes, each of them once."""
+    names = list(dict.fromkeys(uris))
+    measured: dict[str, tuple[Array, Solid] | None] = dict.fromkeys(names)
+    y_up, missing, broken, library = [], [], [], ""
+    for done, uri in enumerate(names):
+        if progress is not None:
+            progress(done, len(names), uri.rpartition("/")[2])
+        try:
+            path = find_mesh(uri, folders)
+        except MeshError:
+            missing.append(uri)
+            continue
+        try:
+            measured[uri] = measure_mesh(path)
+            if _is_y_up(path):
+                y_up.append(uri)
+        except ImportError as error:
+            library = error.name or str(error)
+        except Exception as error:          # the library of each format raises its own errors
+            broken.append(f"{uri}: {error}")
+    if progress is not None and names:
+        progress(len(names), len(names), "")
+    return Meshes(measured, sorted(y_up), _unseen(library, missing, broken))
+
+
+def _unseen(library: str, missing: Sequence[str], broken: Sequence[str]) -> list[str]:
+    lines = []
+    if library:
+        lines.append(f"meshes are not examined: {library} is not installed; "
+                     'pip install "dyn_ros[check]"')
+    if missing:
+        lines.append(f"meshes that are not found are not examined ({len(missing)}), such as "
+                     f"'{missing[0]}': source the workspace that contains the package, or pass "
+                     "the folder that contains it with --mesh-path")
+    return lines + [f"a mesh cannot be read and is not examined: {' '.join(line.split())}"
+                    for line in broken]
+
+
+def measure_mesh(path: Path) -> tuple[Array, Solid]:
+    """The corners of a mesh's hull [m], and what it encloses if it is closed, or else its hull.
+
+    Raises what `read_mesh` does, and a MeshError if the file contains no surface.
+    """
+    mesh = read_mesh(path).to_mesh()
+    if not len(mesh.vertices) or not np.isfinite(mesh.vertices).all():
+        raise MeshError("it contains no surface, or numbers that are not finite")
+    hull = Hull(mesh.vertices)
+    if mesh.is_watertight and mesh.is_winding_consistent:
+        inside = solid_of_triangles(mesh.triangles)
+        if _FULL * hull.solid.volume < abs(inside.volume) <= 1.001 * hull.solid.volume:
+            return hull.points, inside._replace(volume=abs(inside.volume))
+    return hull.points, hull.solid
+
+
+def turned_to_z(points: Array, solid: Solid) -> tuple[Array, Solid]:
+    """A mesh whose y axis points up, with z up."""
+    return points @ _TO_Z_UP.T, solid.moved(_TO_Z_UP, np.zeros(3))
+
+
+def _is_y_up(path: Path) -> bool:
+    """Whether the up axis of a file is y, which only COLLADA files specify."""
+    if path.suffix.lower() != ".dae":
+        return False
+    with open(path, "rb") as file:
+        return b"<up_axis>Y_UP" in file.read(_HEADER)

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from ..engine.kernel.types import Array
-from ..engine.model.urdf import children, parse_elements, parse_numbers, placement
+from ..engine.model.urdf import child, children, parse_elements, parse_numbers, placement
 
 Color: TypeAlias = tuple[float, ...]
 """Red, green, blue, alpha from 0 to 1."""
@@ -44,25 +44,7 @@ class Shape:
 
 def read_shapes(
         xml: str | bytes) -> tuple[dict[str, list[Shape]], dict[str, list[Shape]], list[str]]:
-    """Read the shapes of each link.
-
-    Parameters
-    ----------
-    xml : str or bytes
-        The URDF text.
-
-    Returns
-    -------
-    visual, collision : dict of str to list of Shape
-        By the link's name.
-    problems : list of str
-        What could not be read and is omitted.
-
-    Raises
-    ------
-    dyn_ros.UrdfError
-        The text is not a URDF.
-    """
+    """Read the visual and the collision shapes by the link's name, and lines about omitted ones."""
     robot = parse_elements(xml)
     problems: list[str] = []
     colors: dict[str, Color | None] = {}
@@ -81,16 +63,12 @@ def read_shapes(
     return shapes["visual"], shapes["collision"], problems
 
 
-def _child(element: Element, tag: str) -> Element | None:
-    return next(iter(children(element, tag)), None)
-
-
 def _shape(element: Element, colors: Mapping[str, Color | None], problems: list[str]) -> Shape:
-    origin, geometry = _child(element, "origin"), _child(element, "geometry")
+    origin, geometry = child(element, "origin"), child(element, "geometry")
     placed = np.eye(4)
     if origin is not None:
-        placed = placement(*(_numbers(origin.get(each, "0 0 0"), 3) for each in ("xyz", "rpy")))
-    material = _child(element, "material")
+        placed = placement(*(_numbers(origin.get(name, "0 0 0"), 3) for name in ("xyz", "rpy")))
+    material = child(element, "material")
     color = None if material is None else _color(material, colors, problems)
     form = next(iter(geometry), None) if geometry is not None else None
     if form is None:
@@ -114,7 +92,7 @@ _SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)),
 
 def _color(material: Element, known: Mapping[str, Color | None],
            problems: list[str]) -> Color | None:
-    color = _child(material, "color")
+    color = child(material, "color")
     if color is None:
         return known.get(material.get("name", ""))
     try:

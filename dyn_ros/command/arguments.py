@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..logs.formats import LISTED
 from ..states.joint_states import STALENESS
 from .errors import UsageError
 from .robot import ROBOT, add_robot, add_root_joint, read_robot
@@ -24,7 +25,7 @@ _KEYWORDS = {"robot=": "--robot", "topics=": "--topic", "odometry=": "--odometry
              "--root-joint fixed"}
 
 if TYPE_CHECKING:
-    from ..logs.workers import Workers
+    from ..logs.run.workers import Workers
 
 
 def add_formats(command: argparse.ArgumentParser) -> None:
@@ -39,7 +40,7 @@ def add_formats(command: argparse.ArgumentParser) -> None:
 def add_recordings(command: argparse.ArgumentParser) -> None:
     """Add the recordings, and the options about what of them is read."""
     command.add_argument("recordings", nargs="+", metavar="RECORDING",
-                         help="file (.mcap, .db3, .bag, .csv, .parquet), folder or pattern")
+                         help=f"file ({LISTED}), folder or pattern")
     command.add_argument("--topic", action="append", default=[], metavar="TOPIC",
                          help="of joint states (default: all whose last part is joint_states); "
                               "repeatable")
@@ -109,7 +110,7 @@ def folder(text: str) -> Path:
 
 def _moment(text: str) -> str:
     """Check a moment, for argparse."""
-    from ..logs.plan import moment
+    from ..logs.run.plan import moment
     try:
         moment(text, 0)
     except ValueError as error:

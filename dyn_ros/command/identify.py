@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..engine.model import Model
 from ..engine.model.urdf.text import encoding_of
 from ..engine.model.write import write_urdf
+from ..logs.formats import TABLES
 from .arguments import (
     Commands,
     UsageError,
@@ -30,8 +31,6 @@ from .robot import is_plain_file, robot_text
 
 if TYPE_CHECKING:
     from ..identification import Identification, Samples
-
-_TABLES = ".csv", ".parquet"
 
 
 def add_identify(commands: Commands) -> None:
@@ -96,7 +95,7 @@ def _identified(options: argparse.Namespace, model: Model,
     wanted = options.workers is not None or options.scheduler is not None
     try:
         paths = [Path(each) for each in options.recordings]
-        if not wanted and all(path.suffix.lower() in _TABLES for path in paths):
+        if not wanted and all(path.suffix.lower() in TABLES for path in paths):
             samples = [_table(path, model, options.cutoff) for path in paths]
             return identify(model, Samples.concatenate(samples), threads=options.threads,
                             **arguments)

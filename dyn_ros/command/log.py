@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..engine.model import Model
+from ..logs.write.columns import QUANTITIES, REQUIREMENTS, known_quantities
 from .arguments import (
     ROBOT,
     Commands,
@@ -35,9 +36,6 @@ from .robot import robot_text
 if TYPE_CHECKING:
     from ..logs.log import Log
 
-_QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
-               "power")
-_PICTURES = ".png", ".html"
 _LINE = 10.0            # s between lines of progress, without a terminal
 _LISTED = 50            # recordings that are listed at the end
 
@@ -52,8 +50,8 @@ def add_log(commands: Commands) -> None:
                          help=f"{ROBOT} (default: the one in each recording)")
     add_root_joint(command)
     command.add_argument("--compute", nargs="+", action="extend", metavar="QUANTITY",
-                         choices=_QUANTITIES, default=[],
-                         help=f"any of {', '.join(_QUANTITIES)} (default: state)")
+                         choices=QUANTITIES, default=[],
+                         help=f"any of {', '.join(QUANTITIES)} (default: state)")
     command.add_argument("--out", type=Path, metavar="FOLDER",
                          help="write the results to this folder; if it contains some, the command "
                               "continues")
@@ -128,11 +126,11 @@ def _log_to(options: argparse.Namespace, out: Path) -> int:
 
 def _prepared(options: argparse.Namespace, out: Path) -> Log:
     """Check everything that can be checked before the work begins."""
-    from ..logs.files import discover
+    from ..logs.formats.sources import discover
     from ..logs.log import Log, Write, described
     from ..logs.observed import Settings
     from ..logs.prepare import Request
-    from ..logs.quantities import known_quantities, overlap
+    from ..logs.quantities import overlap
     settings = Settings(
         joints=tuple(options.joints), gain=options.gain, smoothing=options.smoothing,
         cutoff=options.cutoff, effort_delay=options.effort_delay,
@@ -211,14 +209,15 @@ def _progress(log: Log) -> Iterator[Any]:
 
 def _picture(text: str) -> Path:
     """Convert the name of a plot, for argparse."""
-    if Path(text).suffix.lower() not in _PICTURES:
+    from ..logs.write.plot import SUFFIXES
+    if Path(text).suffix.lower() not in SUFFIXES:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a file that ends with "
-                                         f"{' or '.join(_PICTURES)}")
+                                         f"{' or '.join(SUFFIXES)}")
     return Path(text)
 
 
 def _plot(options: argparse.Namespace, log: Log) -> None:
-    from ..logs.plot import plot
+    from ..logs.write.plot import plot
     files = {each.folder.path.name.removeprefix("recording="):
              sorted(each.folder.path.glob("part-*.parquet")) for each in log.recordings}
     files = {name: found for name, found in files.items() if found}
@@ -254,7 +253,6 @@ def _show(log: Log, out: Path | None) -> None:
 
 def _unknown(log: Log) -> Iterator[str]:
     """Why there are no results."""
-    from ..logs.quantities import REQUIREMENTS
     if not log.states and log.interval is not None:
         first, last = (f"{datetime.fromtimestamp(1e-9 * each, timezone.utc):%Y-%m-%dT%H:%M:%S}"
                        for each in log.interval)

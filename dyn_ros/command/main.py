@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .. import __version__
-from ..check.check import Examination, examine_urdf
+from ..check import Examination, examine_urdf
 from ..engine import algorithms
 from ..engine.kernel.cache import cache_folder
 from ..engine.model import Model

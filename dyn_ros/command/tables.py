@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from ..check.check import Finding
+from ..check import Finding
 from ..engine.algorithms import generalized_gravity, nonlinear_effects, rnea
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array

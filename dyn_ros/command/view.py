@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
+from ..logs.formats import LISTED, suffix_of
 from .arguments import ROBOT, Commands, UsageError, as_option, folder, port, read_robot
 from .robot import mesh_folders, robot_text
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ..viewer.session import Session
 
 RATE = 30.0         # updates of the page [Hz]
-_RECORDINGS = (".mcap", ".db3", ".bag", ".csv", ".parquet", ".pq", ".zstd", ".zst", ".gz")
+_SIMILAR = (".pq", ".zstd", ".zst", ".gz")      # not read, which the error of a recording says
 
 
 class Shown(Protocol):
@@ -43,8 +44,8 @@ def add_view(commands: Commands) -> None:
     command.set_defaults(run=_view)
     command.add_argument("file", type=Path, nargs="?", metavar="FILE",
                          help=f"robot, which is simulated: {ROBOT}; or recording, which is "
-                              "replayed: .mcap, .db3, .bag, .csv, .parquet, or the folder of a bag "
-                              "(default: arm7, part of this package)")
+                              f"replayed: {LISTED}, or the folder of a bag (default: arm7, part "
+                              "of this package)")
     command.add_argument("--robot", type=Path, metavar="FILE.urdf",
                          help="robot of a recording (default: the one in it)")
     command.add_argument("--root-joint", choices=["fixed", "floating", "planar"],
@@ -88,7 +89,8 @@ def _view(options: argparse.Namespace) -> None:
 
 def is_recording(path: Path) -> bool:
     """Whether a file is a recording, according to its name; a folder is one."""
-    return path.is_dir() or path.suffix.lower() in _RECORDINGS
+    return (path.is_dir() or suffix_of(path.name) is not None
+            or path.suffix.lower() in _SIMILAR)
 
 
 # --- a robot

@@ -2,24 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings of a robot: read, computed and plotted, on one machine and on many.
 
-Each process that works on recordings starts faster without the identification.
+Names are imported when they are first used: a command that needs a list of suffixes starts faster.
 """
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from .gufunc import gufunc as gufunc
-from .parallel import Result as Result
-from .parallel import map as map
-from .recording import Recording as Recording
-from .recording import read as read
+_MODULES = {"Recording": "recording", "Result": "parallel", "gufunc": "ufuncs",
+            "identify": "identification", "map": "parallel", "read": "recording"}
+__all__ = ["Recording", "Result", "gufunc", "identify", "map", "read"]
 
 if TYPE_CHECKING:
     from .identification import identify as identify
+    from .parallel import Result as Result
+    from .parallel import map as map
+    from .recording import Recording as Recording
+    from .recording import read as read
+    from .ufuncs import gufunc as gufunc
 else:
     def __getattr__(name: str) -> Any:
-        """Import the identification when it is first used."""
-        if name != "identify":
+        """Import the module of a name."""
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from .identification import identify
-        return identify
-
-__all__ = ["Recording", "Result", "gufunc", "identify", "map", "read"]
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -30,16 +30,17 @@ from ..identification.identify import Solution, joint_results, solution
 from ..identification.least_squares import Estimate, block_length, estimate, small_sample
 from ..identification.physical import physical_parameters
 from ..states.joint_states import STALENESS
-from .files import discover, open_source
-from .jobs import Done, Jobs, Part, Progress
+from .formats import TABLES
+from .formats.sources import discover, open_source
 from .parallel import open_workers
-from .part import states
-from .plan import Moment, Task
+from .part import read_part
 from .prepare import Prepared, Request, prepare
 from .recording import read, recording_of
+from .run.jobs import Call, Progress, Total, completed
+from .run.plan import Moment, Part
+from .run.workers import Job, Workers
 from .selection import Selection
 from .stage import Load, Stage, Sums, add
-from .workers import Workers
 
 _FIRST = 16             # parts of which the first estimate is made, at most
 _CUTOFFS = 5            # of these, whose spectra decide the filter
@@ -49,7 +50,6 @@ _PRECISION = 0.05       # of the standard deviation of an estimate
 _MOST = 1_000_000       # samples that are kept in memory
 _SIZE = 8e6             # of a part [bytes]
 _OVERLAP = 1.0          # s, of which the filter drops some
-_TABLES = ".csv", ".parquet"
 
 
 def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | PathLike[str]], *,
@@ -125,8 +125,7 @@ def identify(model: Model, recordings: str | PathLike[str] | Iterable[str | Path
     processes = open_workers(workers, scheduler)
     try:
         parts = _all_parts(processes, paths, request)
-        return identify_parts(model, parts, load_part, processes, cutoff=cutoff, progress=progress,
-                              **options)
+        return identify_parts(model, parts, processes, cutoff=cutoff, progress=progress, **options)
     finally:
         processes.close()
 
@@ -146,7 +145,7 @@ def _samples(path: Path, model: Model, request: Request, cutoff: float | None) -
 
 
 def _is_table(path: Path) -> bool:
-    return path.suffix.lower() in _TABLES
+    return path.suffix.lower() in TABLES
 
 
 def _require_no_contacts(paths: Sequence[Path]) -> None:
@@ -157,75 +156,54 @@ def _require_no_contacts(paths: Sequence[Path]) -> None:
                              "and pass shorter recordings")
 
 
-def _all_parts(workers: Workers, paths: Sequence[Path], request: Request) -> list[Part]:
-    """The parts of all recordings."""
-    found: dict[int, Prepared] = {}
-    for event in Jobs(workers, partial(prepare, request), lambda index, described: ([], 0.0),
-                      load_part, paths, [1.0] * len(paths)):
-        if event.failure is not None:
-            raise ValueError(f"{paths[event.recording]}: {event.failure}")
-        found[event.recording] = event.value
-    return [Part(task.number, (found[n].selection, task), task.size)
-            for n in sorted(found) for task in found[n].tasks]
+def _all_parts(workers: Workers, paths: Sequence[Path], request: Request) -> list[Call]:
+    """A call that loads each part of all recordings."""
+    prepared: dict[int, Prepared] = {}
+    calls = deque(Call(prepare, (request, path), recording=n) for n, path in enumerate(paths))
+    for call, job in completed(workers, calls):
+        if job.failure is not None:
+            raise ValueError(f"{paths[call.recording]}: {job.failure}")
+        prepared[call.recording] = workers.value(job)
+    return [Call(load_part, (prepared[n].selection, part), part.size)
+            for n in sorted(prepared) for part in prepared[n].parts]
 
 
 def load_part(cutoff: float | None, selection: Selection,
-              task: Task) -> tuple[Samples, float, float]:
+              planned: Part) -> tuple[Samples, float, float]:
     """Samples of a part and of what surrounds it; the times of its own first and last state."""
-    part = states(task, selection)
+    part = read_part(planned, selection)
     own = part.own.stamp
     if not len(own):
         raise ValueError("it contains no complete state")
-    recording = recording_of(part, selection, task.path, whole=True)
+    recording = recording_of(part, selection, planned.path, whole=True)
     known = np.isfinite(recording.effort).all(axis=1)
     start = int(recording.stamp[known][:1].sum())       # the time 0 of the samples
     samples = recording.to_samples(cutoff=cutoff)
     return samples, 1e-9 * (int(own[0]) - start), 1e-9 * (int(own[-1]) - start)
 
 
-def identify_parts(model: Model, parts: Sequence[Part], load: Load, workers: Workers, *,
+def identify_parts(model: Model, parts: Sequence[Call], workers: Workers, *,
                    cutoff: float | None, progress: Progress, **options: Any) -> Identification:
     """Estimate the parameters of a robot from parts of recordings.
 
-    Parameters
-    ----------
-    model : Model
-    parts : sequence of Part
-        Of all recordings.
-    load : callable
-        ``load(cutoff, *part.arguments)`` is called in a worker. It returns the samples of a part
-        and of what surrounds it, and the times of the first and the last one that belong to it.
-    workers : Workers
-    cutoff : float or None
-        Of the filter [Hz].
-    progress : callable
-    **options
-        All those of ``solution``.
-
-    Returns
-    -------
-    Identification
-        Its samples are those of the first estimate.
-
-    Raises
-    ------
-    ValueError
-        As ``dyn_ros.identify``; or no part can be used.
+    A part is a call in a worker, whose function gets the cutoff of the filter [Hz] before its
+    arguments. It returns the samples of the part and of what surrounds it, and the times of the
+    first and the last one that belong to it. The options are those of ``solution``. The samples of
+    the result are those of the first estimate.
     """
     began = time.perf_counter()
     some = evenly(len(parts), _FIRST)
-    cutoff = cutoff or _cutoff(parts, some, load, workers)
-    first = _first_solution(model, [parts[k] for k in some], load, workers, cutoff, progress,
-                            options)
+    cutoff = cutoff or _cutoff(parts, some, workers)
+    first = _first_solution(model, [parts[k] for k in some], workers, cutoff, progress, options)
     stage = _stage(first, cutoff, len(parts) / len(some), options)
     known = set(some)
     for n in range(_WEIGHTINGS):
-        total = _total(workers, stage, load, parts, known, _from(1.0 - 0.7 * 0.5 ** n, progress))
-        found = _estimate(first, total)
-        if not _depends(stage, found, total):
+        total = _total(workers, stage, parts, known, _from(1.0 - 0.7 * 0.5 ** n, progress))
+        estimated = _estimate(first, total)
+        if not _depends(stage, estimated, total):
             break
-        stage = dataclasses.replace(stage, estimate=found.parameters)
-    result = _final(first, stage, total, found, len(parts), time.perf_counter() - began)
+        stage = dataclasses.replace(stage, estimate=estimated.parameters)
+    result = _final(first, stage, total, estimated, len(parts), time.perf_counter() - began)
     progress(1.0, "done")
     return result
 
@@ -235,50 +213,62 @@ def evenly(count: int, most: int) -> list[int]:
     return sorted({int(k) for k in np.linspace(0, count - 1, min(count, most)).round()})
 
 
-def _collected(workers: Workers, parts: Sequence[Part], function: Callable[..., Any],
-               progress: Progress) -> list[Any]:
-    """The values of a function of each part, in their order; without those that failed."""
-    numbered = [part._replace(number=n) for n, part in enumerate(parts)]
-    found, reason = {}, None
-    for event in Jobs(workers, None, lambda index, described: (described, 0.0), function,
-                      [numbered], [1.0], progress=lambda done, what: progress(done, "reading")):
-        if isinstance(event, Done) and event.failure is None:
-            found[event.number] = event.value
+def _of_each(workers: Workers, calls: Sequence[Call], progress: Progress, what: str
+             ) -> Iterator[tuple[int, Job]]:
+    """Yield the place of each call in the sequence, and its job as soon as it is done."""
+    numbered = deque(call._replace(number=n) for n, call in enumerate(calls))
+    done, size = 0.0, sum(call.size for call in calls) or 1.0
+    for call, job in completed(workers, numbered):
+        done += call.size
+        progress(min(done / size, 1.0), what)
+        yield call.number or 0, job
+
+
+def _collected(workers: Workers, calls: Sequence[Call], progress: Progress) -> list[Any]:
+    """The values of calls, in their order; without those that failed."""
+    values, reason = {}, None
+    for number, job in _of_each(workers, calls, progress, "reading"):
+        if job.failure is None:
+            values[number] = workers.value(job)
         else:
-            reason = event.failure
-    if not found:
+            reason = job.failure
+    if not values:
         raise ValueError(f"recordings: no part can be used: {reason or 'they are empty'}")
-    return [found[n] for n in sorted(found)]
+    return [values[n] for n in sorted(values)]
 
 
-def _cutoff(parts: Sequence[Part], some: Sequence[int], load: Load, workers: Workers) -> float:
+def _with(function: Callable[..., Any], part: Call) -> Call:
+    """A call of a function with that of a part, and its arguments."""
+    return part._replace(function=function, arguments=(part.function, *part.arguments))
+
+
+def _cutoff(parts: Sequence[Call], some: Sequence[int], workers: Workers) -> float:
     """The median of what the spectra of a few parts suggest."""
-    chosen = [parts[some[k]] for k in evenly(len(some), _CUTOFFS)]
-    found = _collected(workers, chosen, partial(_chosen_cutoff, load), lambda done, what: None)
-    return float(np.median(found))
+    calls = [_with(_chosen_cutoff, parts[some[k]]) for k in evenly(len(some), _CUTOFFS)]
+    return float(np.median(_collected(workers, calls, lambda done, what: None)))
 
 
 def _chosen_cutoff(load: Load, *arguments: Any) -> float:
     return load(None, *arguments)[0].cutoff
 
 
-def _inside(load: Load, cutoff: float, *arguments: Any) -> Samples:
+def _inside(cutoff: float, load: Load, *arguments: Any) -> Samples:
     """The samples that belong to a part."""
     samples, first, last = load(cutoff, *arguments)
     return samples.take((samples.time >= first) & (samples.time <= last))
 
 
-def _first_solution(model: Model, parts: Sequence[Part], load: Load, workers: Workers,
-                    cutoff: float, progress: Progress, options: dict[str, Any]) -> Solution:
-    samples = _collected(workers, parts, partial(_inside, load, cutoff),
+def _first_solution(model: Model, parts: Sequence[Call], workers: Workers, cutoff: float,
+                    progress: Progress, options: dict[str, Any]) -> Solution:
+    samples = _collected(workers, [_with(partial(_inside, cutoff), part) for part in parts],
                          lambda done, what: progress(0.1 * done, what))
-    filled = [each for each in samples if len(each)]
+    filled = [block for block in samples if len(block)]
     if not filled:
         raise ValueError("recordings: the filter leaves no samples of any part; record for longer, "
                          "or pass a larger cutoff")
-    whole = Samples.concatenate(filled)
-    whole = dataclasses.replace(whole, warnings=tuple(dict.fromkeys(whole.warnings)))
-    return solution(model, whole, progress=lambda done, what: progress(0.1 + 0.2 * done, what),
+    joined = Samples.concatenate(filled)
+    joined = dataclasses.replace(joined, warnings=tuple(dict.fromkeys(joined.warnings)))
+    return solution(model, joined, progress=lambda done, what: progress(0.1 + 0.2 * done, what),
                     **options)
 
 
@@ -299,17 +289,19 @@ def _stage(first: Solution, cutoff: float, share: float, options: dict[str, Any]
         length=block_length(problem.base, int(share * len(first.samples)), fitted.correlations))
 
 
-def _total(workers: Workers, stage: Stage, load: Load, parts: Sequence[Part], known: set[int],
+def _total(workers: Workers, stage: Stage, parts: Sequence[Call], known: set[int],
            progress: Progress) -> Sums:
-    calls = [Part(n, (load, n in known, *part.arguments), part.size)
-             for n, part in enumerate(parts)]
-    jobs = Jobs(workers, None, lambda index, described: (described, 0.0), stage.sums, [calls],
-                [1.0], reduce=add, progress=lambda done, what: progress(done, "equations"))
-    failures = Counter(str(event.failure) for event in jobs if event.failure is not None)
-    if jobs.total is None:
+    calls = [_with(partial(stage.sums, n in known), part) for n, part in enumerate(parts)]
+    total, failures = Total(partial(workers.combine, add)), Counter[str]()
+    for number, job in _of_each(workers, calls, progress, "equations"):
+        total.put(number, job if job.failure is None else None)
+        if job.failure is not None:
+            failures[str(job.failure)] += 1
+    combined = total.finish()
+    if combined is None:
         raise ValueError(f"recordings: no part can be used: {failures.most_common(1)[0][0]}")
-    total: Sums = workers.value(jobs.total)
-    return total._replace(left_out=total.left_out + failures)
+    sums: Sums = workers.value(combined)
+    return sums._replace(left_out=sums.left_out + failures)
 
 
 def _from(start: float, progress: Progress) -> Progress:
@@ -320,29 +312,29 @@ def _from(start: float, progress: Progress) -> Progress:
 def _estimate(first: Solution, total: Sums) -> Estimate:
     problem, before = first.problem, first.fitted
     noise = problem.noise if problem.huber is None else before.estimate.noise
-    found = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
+    estimated = estimate(problem.unknowns, problem.base, problem.scale, total.equations, noise,
                      before.correlations)
-    return found.moved(problem.base, before.shift)
+    return estimated.moved(problem.base, before.shift)
 
 
-def _depends(stage: Stage, found: Estimate, total: Sums) -> bool:
+def _depends(stage: Stage, estimated: Estimate, total: Sums) -> bool:
     """Whether the estimate depends on the one that decided which residuals are outliers.
 
     An error of that one appears in the next one times the fraction of outliers.
     """
-    deviation = np.sqrt(np.maximum(np.diag(found.inverse), 1e-300))
-    change = np.abs(found.parameters - stage.estimate)[stage.independent] / deviation
+    deviation = np.sqrt(np.maximum(np.diag(estimated.inverse), 1e-300))
+    change = np.abs(estimated.parameters - stage.estimate)[stage.independent] / deviation
     return bool(total.outliers * change.max(initial=0.0) > _PRECISION * max(total.rows, 1))
 
 
-def _final(first: Solution, stage: Stage, total: Sums, found: Estimate, count: int,
+def _final(first: Solution, stage: Stage, total: Sums, estimated: Estimate, count: int,
            seconds: float) -> Identification:
     """The result, from the sums of all parts."""
     problem, before = first.problem, first.fitted
-    parameters = physical_parameters(problem.unknowns, total.equations, found.noise,
+    parameters = physical_parameters(problem.unknowns, total.equations, estimated.noise,
                                      before.shift, problem.reference, problem.regularization,
                                      before.parameters)
-    fitted = before._replace(estimate=found, parameters=parameters,
+    fitted = before._replace(estimate=estimated, parameters=parameters,
                              outliers=total.outliers / max(total.rows, 1))
     joints = first.joints
     if total.squares.counts[0].any():
@@ -352,7 +344,7 @@ def _final(first: Solution, stage: Stage, total: Sums, found: Estimate, count: i
     if left_out := sum(total.left_out.values()):
         warnings.append(f"{left_out} of {count} parts of the recordings were not used, most of "
                         f"them because: {total.left_out.most_common(1)[0][0]}")
-    spread = (found.inverse @ total.scatter.centered() @ found.inverse
+    spread = (estimated.inverse @ total.scatter.centered() @ estimated.inverse
               * small_sample(int(total.scatter.blocks), len(problem.base), stage.model.nv))
     return first._replace(fitted=fitted, joints=joints, warnings=tuple(warnings)).identification(
         spread, int(total.scatter.blocks), total.size, seconds)

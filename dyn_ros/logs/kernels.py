@@ -5,7 +5,7 @@ from ..cdr.decode_kernel import DECODE
 from ..engine.call.algorithm import compiled
 from ..observer.runs_kernel import RUNS
 from ..states.kernel import COLLECT
-from .decode_kernel import INDEX_MCAP, INDEX_ROS1
+from .formats.index_kernel import INDEX_MCAP, INDEX_ROS1
 
 KERNELS = COLLECT, DECODE, INDEX_MCAP, INDEX_ROS1, RUNS
 

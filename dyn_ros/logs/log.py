@@ -5,27 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .. import __version__
-from . import write_bag, write_parquet
-from .jobs import Done, Jobs, Part, Progress
 from .observed import Settings
-from .part import states
-from .plan import Task
+from .part import read_part
 from .prepare import Prepared, Request, prepare
-from .quantities import Table, compute
+from .quantities import compute
 from .recording import incomplete_of, notes_of, thinned
-from .results import Folder, Origin, alone, folders
+from .run.jobs import Call, Jobs, Progress
+from .run.plan import Part
+from .run.workers import Failure, Workers
 from .selection import Selection
-from .summary import Summary
-from .workers import Failure, Workers
+from .write import bag, parquet
+from .write.columns import Table
+from .write.results import Folder, Origin, alone, folders
+from .write.summary import Summary
 
 _MOST_REASONS = 20      # that are kept of a recording
 Value = TypeVar("Value")
@@ -39,16 +37,8 @@ class NotWritten(Exception):
 
 @dataclass(frozen=True)
 class Write:
-    """Computes and writes a part of a recording.
-
-    Attributes
-    ----------
-    quantities : tuple of str
-    settings : Settings
-    kind : str
-        "parquet" or "mcap".
-    rate : float or None
-        Rows per second, at most.
+    """Computes and writes a part of a recording, as "parquet" or "mcap", at most so many rows per
+    second.
     """
 
     quantities: tuple[str, ...]
@@ -56,16 +46,16 @@ class Write:
     kind: str
     rate: float | None
 
-    def __call__(self, file: Path, selection: Selection, task: Task) -> dict[str, Any]:
+    def __call__(self, file: Path, selection: Selection, planned: Part) -> dict[str, Any]:
         """Do it; return what is known of the part, as JSON has it."""
-        part = states(task, selection)
+        part = read_part(planned, selection)
         model = selection.model
         if model is None:
             raise ValueError("the recording contains no robot description; pass --robot FILE.urdf")
         table = compute(model, part.states, part.warm, self.quantities, self.settings, part.after)
         if self.rate is not None:
             kept = thinned(part.states.stamp, self.rate)
-            table = _rows(table, kept[part.warm:len(kept) - part.after])
+            table = table.take(kept[part.warm:len(kept) - part.after])
         if len(table):
             self._write(table, file)
         rejected = {reason: [note.messages, note.example]
@@ -77,33 +67,21 @@ class Write:
                 "notes": notes_of(part), "summary": Summary.of(table).to_dict()}
 
     def _write(self, table: Table, file: Path) -> None:
-        module = write_parquet if self.kind == "parquet" else write_bag
+        write = parquet.write if self.kind == "parquet" else bag.write
         try:
-            module.write(table, file)
+            write(table, file)
         except OSError as error:
             raise NotWritten(f"{file}: {error.strerror or error}") from error
-
-
-def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
-    columns = {name: values[kept] for name, values in table.columns.items()}
-    return replace(table, columns=columns, log_time=table.log_time[kept])
 
 
 # -- here
 
 @dataclass
 class Recorded:
-    """A recording, and what became of it.
+    """A recording and the folder of its results, and what became of it.
 
-    Attributes
-    ----------
-    path : Path
-    folder : Folder
-        Of its results.
-    waiting : int
-        Number of parts that are not finished.
-    reasons : dict of str to int
-        What could not be read or computed, and in how many parts.
+    ``waiting`` is the number of parts that are not finished; ``reasons`` are why something could
+    not be read or computed, and in how many parts.
     """
 
     path: Path
@@ -123,35 +101,13 @@ class Recorded:
 
 
 class Log:
-    """Computes quantities of recordings; results that are finished are kept.
+    """Computes quantities of recordings into a folder; results that are finished are kept.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-    request : Request
-    write : Write
-    out : Path
-        The folder of the results.
-    options : dict
-        What the results depend on, as JSON has it.
-    overwrite : bool
-        Replace what is there.
-
-    Attributes
-    ----------
-    recordings : list of Recorded
-    messages : int
-        That were read in this run.
-    states : int
-        Rows of all results.
-    rejected : dict of str to (int, str)
-        Number of messages that were not used, and an example, by reason.
-    notes : dict of str to Path
-        What is unusual about messages, and the first recording in which it is.
-    interval : tuple of two int, optional
-        The first and the last log time of all recordings [ns].
-    summary : Summary
-        Of all results.
+    ``options`` are what the results depend on, as JSON has it; with ``overwrite``, others are
+    replaced. ``messages`` are those read in this run, ``states`` the rows of all results,
+    ``rejected`` the number of messages that were not used and an example, by reason, ``notes`` what
+    is unusual about messages and the first recording in which it is, ``interval`` the first and
+    last log time of all recordings [ns].
     """
 
     def __init__(self, paths: Sequence[Path], request: Request, write: Write, out: Path,
@@ -169,12 +125,8 @@ class Log:
     def run(self, workers: Workers, progress: Progress) -> None:
         """Do everything that is not finished.
 
-        Raises
-        ------
-        ValueError
-            The folder contains results of other options, or another process writes to it.
-        NotWritten
-            Results cannot be written; what is finished remains.
+        A ValueError if the folder contains results of other options, or another process writes to
+        it; `NotWritten` if results cannot be written: what is finished remains.
         """
         with ExitStack() as stack:
             _written(lambda: stack.enter_context(alone(self._out)))
@@ -182,69 +134,68 @@ class Log:
 
     def sweep(self) -> None:
         """Remove what workers that were ended have left of unfinished parts."""
-        for each in self.recordings:
-            each.folder.sweep()
+        for recorded in self.recordings:
+            recorded.folder.sweep()
 
     def _run(self, workers: Workers, progress: Progress) -> None:
-        jobs = Jobs(workers, partial(prepare, self._request), self._parts, self._write,
-                    [each.path for each in self.recordings],
-                    [float(each.folder.origin.size) for each in self.recordings],
+        jobs = Jobs(workers, partial(prepare, self._request), self._calls,
+                    [recorded.path for recorded in self.recordings],
+                    [float(recorded.folder.origin.size) for recorded in self.recordings],
                     progress=progress)
-        for event in jobs:
-            each = self.recordings[event.recording]
-            if event.failure is not None:
-                self._fail(each, event.failure)
-            elif isinstance(event, Done):
-                self.messages += event.value["messages"]
-                self._add(each, event.value)
-                _written(partial(each.folder.add, event.number, event.value))
-            elif event.value.damage:
-                each.note(event.value.damage)
-            if isinstance(event, Done):
-                each.waiting -= 1
-            if not each.waiting and self._write.kind == "mcap":
-                _written(partial(write_bag.write_metadata, each.folder.path))
+        for done in jobs:
+            recorded = self.recordings[done.recording]
+            if done.failure is not None:
+                self._fail(recorded, done.failure)
+            elif done.number is not None:
+                self.messages += done.value["messages"]
+                self._add(recorded, done.value)
+                _written(partial(recorded.folder.add, done.number, done.value))
+            elif done.value.damage:
+                recorded.note(done.value.damage)
+            if done.number is not None:
+                recorded.waiting -= 1
+            if not recorded.waiting and self._write.kind == "mcap":
+                _written(partial(bag.write_metadata, recorded.folder.path))
 
-    def _parts(self, index: int, prepared: Prepared) -> tuple[list[Part], float]:
-        """The parts that are not finished, and the size of those that are."""
-        each = self.recordings[index]
+    def _calls(self, index: int, prepared: Prepared) -> tuple[list[Call], float]:
+        """Calls for the parts that are not finished, and the size of those that are."""
+        recorded = self.recordings[index]
         if prepared.interval is not None:
             known = self.interval or prepared.interval
             self.interval = (min(known[0], prepared.interval[0]),
                              max(known[1], prepared.interval[1]))
-        finished = _written(partial(each.folder.open, self._overwrite))
         numbers = set()
-        for number, facts in finished:
+        for number, facts in _written(partial(recorded.folder.open, self._overwrite)):
             numbers.add(number)
-            self._add(each, facts)
-        left = [Part(task.number, (each.folder.file(task.number, self._write.kind),
-                                   prepared.selection, task), task.size)
-                for task in prepared.tasks if task.number not in numbers]
-        each.waiting = len(left)
-        return left, sum(task.size for task in prepared.tasks if task.number in numbers)
+            self._add(recorded, facts)
+        left = [Call(self._write, (recorded.folder.file(part.number, self._write.kind),
+                                   prepared.selection, part), part.size, part.number)
+                for part in prepared.parts if part.number not in numbers]
+        recorded.waiting = len(left)
+        return left, sum(part.size for part in prepared.parts if part.number in numbers)
 
-    def _fail(self, each: Recorded, failure: Failure) -> None:
+    def _fail(self, recorded: Recorded, failure: Failure) -> None:
         if failure.kind == NotWritten.__name__:
             raise NotWritten(failure.message)
-        each.note(str(failure))
+        recorded.note(str(failure))
 
-    def _add(self, each: Recorded, facts: dict[str, Any]) -> None:
+    def _add(self, recorded: Recorded, facts: dict[str, Any]) -> None:
         """Add what is known of a part to the totals."""
         self.states += facts["states"]
         for reason, (count, example) in facts["rejected"].items():
             before = self.rejected.get(reason, (0, example))
             self.rejected[reason] = before[0] + count, before[1]
         for problem in facts["problems"]:
-            each.note(problem)
+            recorded.note(problem)
         for note in facts["notes"]:
             if len(self.notes) < _MOST_REASONS:
-                self.notes.setdefault(note, each.path)
+                self.notes.setdefault(note, recorded.path)
         self.summary += Summary.from_dict(facts["summary"])
 
     @property
     def damaged(self) -> list[Recorded]:
         """Recordings of which something could not be read or computed."""
-        return [each for each in self.recordings if each.reasons]
+        return [recorded for recorded in self.recordings if recorded.reasons]
 
 
 def _written(write: Callable[[], Value]) -> Value:

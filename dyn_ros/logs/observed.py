@@ -109,15 +109,7 @@ class Settings:
 
 
 class Selection(NamedTuple):
-    """The selected joints of a model.
-
-    Attributes
-    ----------
-    position_rows, rows : ndarray of int
-        Their rows in q and in v.
-    position_names, names : list of str
-        The names of these rows.
-    """
+    """The selected joints of a model: their rows in q and in v, and the names of these rows."""
 
     position_rows: Index
     rows: Index
@@ -126,13 +118,7 @@ class Selection(NamedTuple):
 
 
 def select(model: Model, joints: Sequence[str] = ()) -> Selection:
-    """Select joints by name; none: all that have coordinates of their own.
-
-    Raises
-    ------
-    ValueError
-        An unknown name, a mimic joint, or a name that occurs twice.
-    """
+    """Select joints by name; none: all that have coordinates of their own."""
     own = [name for name, nv in zip(model.joint_names, model.nvs) if nv]
     for name in joints:
         if name not in own:
@@ -153,13 +139,7 @@ def select(model: Model, joints: Sequence[str] = ()) -> Selection:
 
 
 def row_values(model: Model, settings: Settings, name: str, default: float) -> Array:
-    """A number for each velocity of the model, (nv,), from a setting.
-
-    Raises
-    ------
-    ValueError
-        Another length than that of the selected joints.
-    """
+    """A number for each velocity of the model, (nv,), from a setting of the selected joints."""
     numbers = getattr(settings, name)
     values = np.full(model.nv, default)
     if not numbers:

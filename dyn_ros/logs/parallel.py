@@ -17,15 +17,15 @@ import numpy as np
 from ..engine.model.model import RootJoint
 from ..states.joint_states import STALENESS
 from . import kernels
-from .files import discover
-from .jobs import Jobs, Part, Progress
-from .part import states
-from .plan import Moment, Task
+from .formats.sources import discover
+from .part import read_part
 from .prepare import Prepared, Request, prepare, robot_of
 from .recording import Recording, recording_of, thinned
-from .results import Origin
+from .run.jobs import Call, Done, Jobs, Progress
+from .run.plan import Moment, Part
+from .run.workers import LocalWorkers, Workers
 from .selection import Base, Robot, Selection
-from .workers import LocalWorkers, Workers
+from .write.results import Origin
 
 _LISTED = 5             # failures in a warning
 
@@ -129,20 +129,12 @@ def map(function: Callable[[Recording], Any],
 
 def open_workers(workers: int | None, scheduler: str | None, retries: int = 2,
                  fork: bool = False) -> Workers:
-    """Start processes on this machine, or connect to a cluster. ``fork``: see `LocalWorkers`.
-
-    Raises
-    ------
-    ValueError
-        Both are given, or not a number of at least 1; and as ``ClusterWorkers``.
-    ImportError
-        ``distributed`` is not installed.
-    """
+    """Start processes on this machine, or connect to a cluster. ``fork``: see `LocalWorkers`."""
     if scheduler is not None:
         if workers is not None:
             raise ValueError("workers: expected None with a scheduler, which knows its workers, "
                              f"got {workers!r}")
-        from .cluster import ClusterWorkers
+        from .run.cluster import ClusterWorkers
         return ClusterWorkers(scheduler)
     if workers is not None and workers < 1:
         raise ValueError(f"workers: expected at least 1, got {workers!r}")
@@ -158,9 +150,9 @@ def _cores() -> int:
 
 
 def _call(function: Callable[[Recording], Any], rate: float | None, selection: Selection,
-          task: Task) -> Any:
+          part: Part) -> Any:
     """Call the function for a part, in a worker."""
-    return function(recording_of(states(task, selection), selection, task.path, rate=rate))
+    return function(recording_of(read_part(part, selection), selection, part.path, rate=rate))
 
 
 def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None:
@@ -168,9 +160,9 @@ def _require_sendable(function: Any, reduce: Any, scheduler: str | None) -> None
         raise ValueError(f"function: expected a function of a Recording, got {function!r:.80}")
     if scheduler is not None:               # which sends functions by their code
         return
-    for name, each in (("function", function), ("reduce", reduce)):
+    for name, value in (("function", function), ("reduce", reduce)):
         try:
-            pickle.dumps(each)
+            pickle.dumps(value)
         except Exception as error:
             raise ValueError(f"{name}: cannot be sent to other processes: {error}; define it in a "
                              "module, not in another function") from None
@@ -184,17 +176,18 @@ class _Run:
                  reduce: Callable[[Any, Any], Any] | None) -> None:
         self._paths, self._start = paths, start
         self._jobs = functools.partial(
-            Jobs, plan=functools.partial(prepare, request), parts=_parts, work=call,
-            recordings=paths, sizes=[float(Origin.of(path).size) for path in paths],
-            reduce=reduce, progress=progress)
+            Jobs, plan=functools.partial(prepare, request),
+            calls=functools.partial(_calls, call), recordings=paths,
+            sizes=[float(Origin.of(path).size) for path in paths], reduce=reduce,
+            progress=progress)
 
     def results(self) -> Iterator[Result]:
         """Each value."""
         workers = self._start()
         try:
-            for event in self._jobs(workers):
-                if event.failure is not None or event.number is not None:
-                    yield self._result(event)
+            for done in self._jobs(workers):
+                if done.failure is not None or done.number is not None:
+                    yield self._result(done)
         finally:
             workers.close()
 
@@ -203,23 +196,24 @@ class _Run:
         workers = self._start()
         try:
             jobs = self._jobs(workers)
-            failed = [self._result(event) for event in jobs if event.failure is not None]
+            failed = [self._result(done) for done in jobs if done.failure is not None]
             if jobs.total is None:
                 reason = f": {failed[0].path}: {failed[0].error}" if failed else ""
                 raise ValueError(f"recordings: there is no value to combine{reason}")
             if failed:
-                names = "; ".join(f"{each.path}: {each.error}" for each in failed[:_LISTED])
+                names = "; ".join(f"{result.path}: {result.error}" for result in failed[:_LISTED])
                 warnings.warn(f"{len(failed)} parts or recordings are left out: {names}",
                               RuntimeWarning, stacklevel=3)
             return workers.value(jobs.total)
         finally:
             workers.close()
 
-    def _result(self, event: Any) -> Result:
-        error = None if event.failure is None else str(event.failure)
-        return Result(str(self._paths[event.recording]), event.number, event.value, error)
+    def _result(self, done: Done) -> Result:
+        error = None if done.failure is None else str(done.failure)
+        return Result(str(self._paths[done.recording]), done.number, done.value, error)
 
 
-def _parts(index: int, prepared: Prepared) -> tuple[list[Part], float]:
-    return [Part(task.number, (prepared.selection, task), task.size)
-            for task in prepared.tasks], 0.0
+def _calls(function: Callable[..., Any], index: int, prepared: Prepared
+           ) -> tuple[list[Call], float]:
+    return [Call(function, (prepared.selection, part), part.size, part.number)
+            for part in prepared.parts], 0.0

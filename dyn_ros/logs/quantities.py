@@ -9,8 +9,7 @@ NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,74 +19,17 @@ from ..engine.call.data import Data
 from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.bodies import Body, joined, moved
-from ..observer.session import Index, runs
+from ..observer.session import runs
 from .observed import Selection, Settings, is_moving_known, observe, row_values, select
-
-QUANTITIES = ("state", "gravity", "nle", "torque", "residual", "external", "centroidal", "energy",
-              "power")
-"""The names of all quantities, in the order of their columns."""
+from .write import columns
+from .write.columns import Table
 
 _CHUNK = 1 << 13        # states: their intermediate results remain in the caches
 _SETTLED = 16.0         # periods of the cutoff after which the ends of the states no longer matter
 _FEWEST = 4             # samples of a run that is differentiated
-_INERTIA = "ixx", "ixy", "ixz", "iyy", "iyz", "izz"
 _OF_TERMS = {"gravity": ("g",), "nle": ("nle",), "centroidal": ("com", "Ig", "hg"),
              "energy": ("kinetic_energy", "potential_energy")}
-REQUIREMENTS = {"nle": "velocities", "torque": "velocities", "residual": "velocities and efforts",
-                "external": "velocities and efforts", "power": "velocities and efforts"}
-"""What a recording has to contain, besides positions."""
-
 _NEED_VELOCITY = ("nle", "hg", "kinetic_energy")
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Columns of numbers, a row for each state.
-
-    Attributes
-    ----------
-    columns : dict of str to (n,) ndarray
-        "time" [s] and "stamp" [ns], since 1970, then a column for each number.
-    log_time : (n,) ndarray of int64
-        When the message was recorded that completed the state [ns].
-    units : dict of str to str
-        The unit of each column.
-    names, position_names : list of str
-        The coordinates of the selected joints: of velocities and efforts, and of positions.
-    frame, world : str
-        In which frame torques and positions in the world are expressed, as in messages.
-    base : str
-        The kind of a base that moves and is selected, "floating" or "planar"; empty: none.
-    """
-
-    columns: dict[str, Any]
-    log_time: Index
-    units: dict[str, str] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    position_names: list[str] = field(default_factory=list)
-    frame: str = ""
-    world: str = ""
-    base: str = ""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.log_time)
-
-
-def known_quantities(names: Iterable[str]) -> tuple[str, ...]:
-    """The quantities in the order of their columns, each once.
-
-    Raises
-    ------
-    ValueError
-        An unknown name, or none at all.
-    """
-    wanted = list(names)
-    unknown = [name for name in wanted if name not in QUANTITIES]
-    if unknown or not wanted:
-        raise ValueError(f"quantities: expected some of {', '.join(QUANTITIES)}; got "
-                         + (", ".join(map(repr, unknown)) or "none"))
-    return tuple(name for name in QUANTITIES if name in wanted)
 
 
 def overlap(quantities: Collection[str], settings: Settings) -> tuple[float, float]:
@@ -102,33 +44,13 @@ def overlap(quantities: Collection[str], settings: Settings) -> tuple[float, flo
 
 def compute(model: Model, states: Any, warm: int, quantities: Sequence[str],
             settings: Settings | None = None, after: int = 0) -> Table:
-    """Compute quantities of states.
+    """Compute quantities of states, which are in the order in which they were recorded.
 
-    Parameters
-    ----------
-    model : Model
-    states : States
-        In order of the times at which they were recorded.
-    warm : int
-        Number of states at the beginning that only prepare for the others: see ``overlap``.
-    quantities : sequence of str
-        Some of ``QUANTITIES``.
-    settings : Settings, optional
-    after : int
-        Number of states at the end that belong to others.
-
-    Returns
-    -------
-    Table
-        Without the first ``warm`` and the last ``after`` states.
-
-    Raises
-    ------
-    ValueError
-        An unknown quantity, or a setting that does not fit the model.
+    The first ``warm`` and the last ``after`` states only prepare for the others, see ``overlap``,
+    and are not in the table.
     """
     settings = settings or Settings()
-    wanted = known_quantities(quantities)
+    wanted = columns.known_quantities(quantities)
     selected = select(model, settings.joints)
     own = slice(warm, len(states.stamp) - after)
     made = _Maker(model, states, own, settings, selected)
@@ -195,22 +117,22 @@ class _Maker:
         if not names:
             return {}
         v = self._v if self._all_known else np.where(self._is_known[:, None], self._v, 0.0)
-        found: dict[str, Array] = {}
+        results: dict[str, Array] = {}
         for start in range(0, len(self._q), _CHUNK):
             rows = slice(start, start + _CHUNK)
             parts = all_terms(self._model, self._data, self._q[rows], v[rows], only=names)
             for name, part in zip(names, parts if len(names) > 1 else [parts]):
-                if name not in found:
-                    found[name] = np.empty((len(self._q), *part.shape[1:]))
-                found[name][rows] = part
-        if not found:                       # no states
+                if name not in results:
+                    results[name] = np.empty((len(self._q), *part.shape[1:]))
+                results[name][rows] = part
+        if not results:                       # no states
             shapes = {"Ig": (6, 6), "com": (3,), "hg": (6,)}
             return {name: np.empty((0, *((self._model.nv,) if name in ("g", "nle")
                                          else shapes.get(name, ())))) for name in names}
         for name in _NEED_VELOCITY:
-            if name in found:
-                self._unless_unknown(found[name])
-        return found
+            if name in results:
+                self._unless_unknown(results[name])
+        return results
 
     # -- quantities
 
@@ -243,7 +165,7 @@ class _Maker:
         """Inverse dynamics of the filtered acceleration."""
         from ..identification.filtering import derivatives, settling_samples
         states, settings = self._states, self._settings
-        found = np.full(states.v.shape, np.nan)
+        torque = np.full(states.v.shape, np.nan)
         for rows in runs(states.stamp, is_moving_known(states, settings.max_gap),
                          settings.max_gap):
             time = 1e-9 * (states.stamp[rows] - states.stamp[rows[0]])
@@ -256,9 +178,9 @@ class _Maker:
             v = states.v[rows]
             a = np.stack([derivatives(time, np.ascontiguousarray(column), settings.cutoff, 1)[1]
                           for column in v.T], axis=1)
-            found[rows[inner]] = rnea(self._model, self._data, states.q[rows[inner]], v[inner],
+            torque[rows[inner]] = rnea(self._model, self._data, states.q[rows[inner]], v[inner],
                                       a[inner])
-        self.add_rows("torque", found[self._own])
+        self.add_rows("torque", torque[self._own])
 
     def centroidal(self, terms: dict[str, Array]) -> None:
         """The robot as one body: center of mass, momentum and locked inertia."""
@@ -272,11 +194,11 @@ class _Maker:
         self._add_vector("com_velocity", speed, "m/s")
         self._add_vector("linear_momentum", (fx, fy, fz), "kg m/s")
         self._add_vector("angular_momentum", (mx, my, mz), "kg m2/s")
-        for name, numbers in zip(_INERTIA, body.rotational):
+        for name, numbers in zip(columns.INERTIA, body.rotational):
             self.add(f"locked_inertia.{name}", numbers, "kg m2")
 
     def _add_vector(self, name: str, numbers: Any, unit: str) -> None:
-        for axis, values in zip("xyz", numbers):
+        for axis, values in zip(columns.AXES, numbers):
             self.add(f"{name}.{axis}", values, unit)
 
     def energy(self, terms: dict[str, Array]) -> None:
@@ -289,7 +211,7 @@ class _Maker:
     def power(self, terms: dict[str, Array]) -> None:
         """Mechanical power of the motors; the total is that of all joints."""
         constant = row_values(self._model, self._settings, "effort_constant", 1.0)
-        found = self._tau * constant * self._v
+        power = self._tau * constant * self._v
         for name, row in zip(self._selected.names, self._selected.rows):
-            self.add(f"power.{name}", found[:, row], "W")
-        self.add("power.total", found.sum(axis=1), "W")
+            self.add(f"power.{name}", power[:, row], "W")
+        self.add("power.total", power.sum(axis=1), "W")

@@ -15,9 +15,9 @@ from ..engine.kernel.types import Array
 from ..engine.model.model import Model, RootJoint
 from ..states.joint_states import STALENESS, abbreviated
 from ..states.states import Note, States
-from .files import open_source
-from .part import Part, Progress, states, tasks
-from .plan import Moment
+from .formats.sources import open_source
+from .part import PartStates, Progress, read_part
+from .run.plan import Moment, plan
 from .selection import Base, Robot, Selection, select
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Recording:
         Recording
         """
         arrays: dict[str, Any] = {
-            each.name: value[rows] for each in fields(self)
-            if isinstance(value := getattr(self, each.name), np.ndarray)}
+            field.name: value[rows] for field in fields(self)
+            if isinstance(value := getattr(self, field.name), np.ndarray)}
         return replace(self, **arrays, gaps=gaps_of(arrays["stamp"]))
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -115,12 +115,12 @@ class Recording:
             ``time`` [s], ``stamp`` [ns], ``position.NAME``, ``velocity.NAME`` and ``effort.NAME``:
             a table that ``Samples.from_table`` reads.
         """
-        found: dict[str, NDArray[Any]] = {"time": self.time, "stamp": self.stamp}
+        columns: dict[str, NDArray[Any]] = {"time": self.time, "stamp": self.stamp}
         for signal, names, values in (("position", self.position_names, self.q),
                                       ("velocity", self.velocity_names, self.v),
                                       ("effort", self.velocity_names, self.effort)):
-            found |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
-        return found
+            columns |= {f"{signal}.{name}": values[:, k] for k, name in enumerate(names)}
+        return columns
 
     def to_arrow(self) -> pyarrow.Table:
         """Return the columns as a table of Arrow.
@@ -199,23 +199,8 @@ def gaps_of(stamp: NDArray[np.int64]) -> tuple[tuple[float, float], ...]:
 def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
     """Whether each state is kept, at most so many a second: the first in each period of the clock.
 
-    What is kept depends on the stamps alone, and on the state before the first one.
-
-    Parameters
-    ----------
-    stamp : (n,) ndarray of int64
-        [ns].
-    rate : float or None
-        States a second, more than 0; None keeps all.
-
-    Returns
-    -------
-    (n,) ndarray of bool
-
-    Raises
-    ------
-    ValueError
-        The rate is not positive.
+    What is kept depends on the stamps [ns] alone, and on the state before the first one; None keeps
+    all.
     """
     if rate is None:
         return np.ones(len(stamp), bool)
@@ -226,42 +211,26 @@ def thinned(stamp: NDArray[np.int64], rate: float | None) -> NDArray[np.bool_]:
     return np.concatenate([np.ones(min(len(stamp), 1), bool), period[1:] != period[:-1]])
 
 
-def recording_of(part: Part, selection: Selection, path: str = "", *, whole: bool = False,
+def recording_of(part: PartStates, selection: Selection, path: str = "", *, whole: bool = False,
                  rate: float | None = None, warnings: Iterable[str] = ()) -> Recording:
     """Return the states of a part of a recording.
 
-    Parameters
-    ----------
-    part : Part
-    selection : Selection
-        That it was read with.
-    path : str
-        Of the recording.
-    whole : bool
-        Include the states that belong to other parts.
-    rate : float, optional
-        See ``thinned``.
-    warnings : iterable of str
-        Added to those of the part.
-
-    Returns
-    -------
-    Recording
+    With ``whole``, those that belong to other parts too; ``warnings`` are added to its own.
     """
     rows = np.ones(len(part.states.stamp), bool)
     if not whole:
         rows[:part.warm] = False
         rows[len(rows) - part.after:] = False
     kept = rows & thinned(part.states.stamp, rate)
-    found = part.states if kept.all() else part.states.take(
+    states = part.states if kept.all() else part.states.take(
         kept if rate is not None else slice(part.warm, len(rows) - part.after))
     positions, velocities = selection.columns()
     return Recording(
         selection.name, path,
         tuple(selection.position_names[k] for k in positions),
         tuple(selection.velocity_names[k] for k in velocities),
-        found.stamp, _columns(found.q, positions), _columns(found.v, velocities),
-        _columns(found.tau, velocities), selection.model, gaps_of(found.stamp),
+        states.stamp, _columns(states.q, positions), _columns(states.v, velocities),
+        _columns(states.tau, velocities), selection.model, gaps_of(states.stamp),
         (*warnings, *warnings_of(part)))
 
 
@@ -269,25 +238,25 @@ def _columns(values: Array, chosen: list[int]) -> Array:
     return values if chosen == list(range(values.shape[1])) else values[:, chosen]
 
 
-def warnings_of(part: Part) -> list[str]:
+def warnings_of(part: PartStates) -> list[str]:
     """What is wrong with a part, for a person."""
-    found = list(part.problems)
-    found += [_text(f"rejected because of {reason}", note)
+    warnings = list(part.problems)
+    warnings += [_text(f"rejected because of {reason}", note)
               for reason, note in part.rejected.items()]
-    return [*found, *notes_of(part), *filter(None, [incomplete_of(part)])]
+    return [*warnings, *notes_of(part), *filter(None, [incomplete_of(part)])]
 
 
-def notes_of(part: Part) -> list[str]:
+def notes_of(part: PartStates) -> list[str]:
     """What is unusual about the messages of a part."""
-    found = []
+    notes = []
     if part.resets:
-        found.append(_text("with stamps that jumped back", part.resets))
+        notes.append(_text("with stamps that jumped back", part.resets))
     if part.unknown:
-        found.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
-    return found
+        notes.append(f"ignored joints that the robot does not have: {abbreviated(part.unknown)}")
+    return notes
 
 
-def incomplete_of(part: Part) -> str:
+def incomplete_of(part: PartStates) -> str:
     """Why messages of a part form no state; empty if they do."""
     if len(part.own.stamp) or not part.messages or not part.missing:
         return ""
@@ -363,15 +332,15 @@ def read(path: str | PathLike[str], robot: Robot = None, *,
     source = open_source(path)
     selection = select(source, robot, topics=topics, odometry=odometry, joints=joints,
                        staleness=staleness, root_joint=root_joint, base=base)
-    found = tasks(source, selection, since, until, size=float("inf"))
+    parts = plan(source, selection.staleness, since, until, size=float("inf"))
     damage = [source.damage] if source.damage else []
-    if not found:
+    if not parts:
         return recording_of(empty(selection), selection, str(path), warnings=damage)
-    return recording_of(states(found[0], selection, progress), selection, str(path), rate=rate,
+    return recording_of(read_part(parts[0], selection, progress), selection, str(path), rate=rate,
                         warnings=damage)
 
 
-def empty(selection: Selection) -> Part:
+def empty(selection: Selection) -> PartStates:
     """Return a part without states."""
     collector = selection.collector()
-    return Part(States.empty(0, collector.nq, collector.nv), 0, 0, 0, {})
+    return PartStates(States.empty(0, collector.nq, collector.nv), 0, 0, 0, {})

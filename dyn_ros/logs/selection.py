@@ -10,15 +10,14 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from ..cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
 from ..engine.model.model import Model, RootJoint
 from ..states.blocks import BlockCollector
 from ..states.joint_states import STALENESS, abbreviated, base_kind, check_base
-from .decode import Decoder, Messages
-from .source import CDR, JOINT_STATE, ODOMETRY, ROS1, TABLE, Span, Topic
+from .formats.spans import DECODABLE, Span, Topic
 
 Robot: TypeAlias = "Model | str | os.PathLike[str] | None"
 Base: TypeAlias = tuple[Sequence[float], Sequence[float]]
-_READABLE = (CDR, ROS1, TABLE)
 _SAMPLED = 100          # spans that are searched for topics without messages
 
 
@@ -39,24 +38,10 @@ class Described(Protocol):
 class Selection:
     """What is read of a recording; it can be sent to other processes.
 
-    Attributes
-    ----------
-    model : Model or None
-        The robot.
-    topics, odometry : tuple of str
-        Of joint states, and of the odometry of a base that moves: one or none.
-    names : tuple of str
-        Names of the joints that are read; without a model, the order of the columns.
-    staleness : float
-        Largest difference between stamps within one state [s].
-    base : tuple of two sequences, or None
-        Constant pose and twist of a base that moves.
-    exclusive : bool
-        Whether two topics that report the same joint are an error.
-    name : str
-        Of the recording.
-    joints : tuple of str
-        Those that a `Recording` contains; empty: all.
+    ``names`` are the joints that are read; without a model, the order of the columns. ``joints``
+    are those that a `Recording` contains, empty: all. ``base`` is the constant pose and twist of a
+    base that moves, ``odometry`` one topic or none. Unless ``exclusive``, two topics may report the
+    same joint.
     """
 
     model: Model | None
@@ -104,35 +89,10 @@ def select(source: Described, robot: Robot = None, *, topics: str | Iterable[str
            odometry: str | None = None, joints: Sequence[str] = (),
            staleness: float = STALENESS, root_joint: RootJoint = None,
            base: Base | None = None) -> Selection:
-    """Choose the robot and the topics of a recording.
+    """Choose the robot and the topics of a recording; the arguments are those of ``read``.
 
-    Parameters
-    ----------
-    source : Source
-    robot : Model, path of a URDF, or None
-        None: the description in the recording; without one, the names are columns.
-    topics : str or iterable of str, optional
-        Of joint states. Default: all whose last part is ``joint_states``.
-    odometry : str, optional
-        Default: the one whose last part is ``odom`` or ``odometry``. Read only if the base moves.
-    joints : sequence of str
-        Those whose columns a `Recording` contains, in this order; empty: all.
-    staleness : float
-        Largest difference between stamps within one state [s].
-    root_joint : None, "floating" or "planar"
-        As for ``Model.from_urdf``; not for a Model.
-    base : tuple of two sequences, optional
-        Constant pose (x y z qx qy qz qw) and twist of a base that moves, instead of odometry.
-
-    Returns
-    -------
-    Selection
-
-    Raises
-    ------
-    ValueError
-        A topic that is not there or not readable, topics that report the same joint, no joint of
-        the robot, several odometries or none, or a description or base that cannot be used.
+    A ValueError for a topic that is not there or not readable, topics that report the same joint,
+    no joint of the robot, several odometries or none, or a description or base that cannot be used.
     """
     if not staleness > 0.0:
         raise ValueError(f"staleness: expected more than 0 s, got {staleness!r}")
@@ -176,37 +136,37 @@ def _joint_topics(source: Described, given: str | Iterable[str] | None) -> tuple
     if given is not None:
         return _require(source, "topics", [given] if isinstance(given, str) else list(given),
                         available)
-    found = [name for name in available if name.rpartition("/")[2] == "joint_states"]
-    if not found:
+    names = [name for name in available if name.rpartition("/")[2] == "joint_states"]
+    if not names:
         others = f"; it has {abbreviated(available)}: pass topics=" if available else ""
         raise ValueError(f"{source.name}: no readable topic named joint_states of "
                          f"{JOINT_STATE}{others}{_unreadable(source)}")
-    return tuple(found)
+    return tuple(names)
 
 
 def _odometry(source: Described, given: str | None) -> tuple[str, ...]:
     available = _readable(source, ODOMETRY)
     if given is not None:
         return _require(source, "odometry", [given], available)
-    found = [name for name in available if name.rpartition("/")[2] in ("odom", "odometry")]
-    found = found or available
-    if len(found) > 1:
-        raise ValueError(f"{source.name}: several odometries, {', '.join(found)}; pass odometry=")
-    if not found:
+    names = [name for name in available if name.rpartition("/")[2] in ("odom", "odometry")]
+    names = names or available
+    if len(names) > 1:
+        raise ValueError(f"{source.name}: several odometries, {', '.join(names)}; pass odometry=")
+    if not names:
         raise ValueError(f"{source.name}: no odometry, which the moving base of the robot needs; "
                          "pass base=, its constant pose and twist")
-    return tuple(found)
+    return tuple(names)
 
 
 def _readable(source: Described, kind: str) -> list[str]:
     return list(dict.fromkeys(topic.name for topic in source.topics
-                              if topic.type == kind and topic.encoding in _READABLE))
+                              if topic.type == kind and topic.encoding in DECODABLE))
 
 
 def _unreadable(source: Described) -> str:
-    found = [f"{topic.name} ({topic.encoding})" for topic in source.topics
-             if topic.type == JOINT_STATE and topic.encoding not in _READABLE]
-    return f"; encodings that cannot be read: {abbreviated(found)}" if found else ""
+    names = [f"{topic.name} ({topic.encoding})" for topic in source.topics
+             if topic.type == JOINT_STATE and topic.encoding not in DECODABLE]
+    return f"; encodings that cannot be read: {abbreviated(names)}" if names else ""
 
 
 def _require(source: Described, what: str, names: list[str], available: list[str]
@@ -224,14 +184,7 @@ def _require(source: Described, what: str, names: list[str], available: list[str
 # --- names
 
 class Owners:
-    """Which topic reports which joints of a robot.
-
-    Parameters
-    ----------
-    name : str
-        Of the recording.
-    selection : Selection
-    """
+    """Which topic of a recording reports which joints of a robot."""
 
     def __init__(self, name: str, selection: Selection) -> None:
         self._name, self._selection = name, selection

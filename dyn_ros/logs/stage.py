@@ -25,16 +25,8 @@ Load = Callable[..., tuple[Samples, float, float]]
 class Scatter(NamedTuple):
     """How much the gradients of blocks of samples differ.
 
-    Attributes
-    ----------
-    products : (b, b) ndarray
-        Sum of the outer products of the gradients.
-    weighted : (b,) ndarray
-        Sum of the gradients times the sizes of their blocks.
-    total : (b,) ndarray
-        Sum of the gradients.
-    sizes, squares, blocks : float
-        Sum of the sizes, sum of their squares, and number of blocks.
+    Sum of their outer products, (b, b); of the gradients times the sizes of their blocks, (b,); of
+    the gradients, (b,); of the sizes and of their squares; number of blocks.
     """
 
     products: Array
@@ -57,19 +49,9 @@ class Scatter(NamedTuple):
 class Sums(NamedTuple):
     """What parts of a recording contribute to the estimate.
 
-    Attributes
-    ----------
-    equations : Equations
-        Without what outliers contribute too much.
-    outliers, rows : int
-        Number of residuals that are outliers, and of all.
-    size : int
-        Number of samples.
-    squares : Squares
-        Of the parts that the first estimate does not know.
-    scatter : Scatter
-    left_out : Counter of str
-        Why parts do not contribute.
+    Equations without what outliers contribute too much; numbers of outliers and of all residuals,
+    and of samples; squares of the parts that the first estimate does not know; why parts do not
+    contribute.
     """
 
     equations: Equations
@@ -95,34 +77,11 @@ def add(one: Sums, other: Sums) -> Sums:
 class Stage:
     """What the first estimate decides for all parts.
 
-    Attributes
-    ----------
-    model : Model
-    chosen : tuple of str
-        The features that are estimated.
-    velocity : (nv,) ndarray
-        Of Stribeck friction.
-    constants : (nv,) ndarray
-        Motor constants.
-    contact_dimension : int
-    has_contacts : bool
-    cutoff : float
-        Of the filter [Hz].
-    conditions : Conditions
-    independent : (b,) ndarray of int
-        Indices of the leading parameters.
-    estimate : (p,) ndarray
-        Parameters of which residuals are outliers or not.
-    limit : (nv,) ndarray
-        Residuals above it are outliers; infinite if there are none.
-    noise : (nv,) ndarray
-        Of correlated samples.
-    huber : float
-        Multiple of this noise to which residuals count for the intervals.
-    models : tuple of (p,) ndarray
-        Parameters of the description, and identified ones, to compare.
-    length : int
-        Number of samples of a block.
+    Features that are estimated; velocity of Stribeck friction, motor constants, (nv,); cutoff of
+    the filter [Hz]; indices of the independent parameters; parameters of which residuals are
+    outliers or not, and their limit, infinite if there are none; noise of correlated samples, and
+    the multiple of it to which residuals count for the intervals; described and identified
+    parameters to compare; number of samples of a block.
     """
 
     model: Model
@@ -141,7 +100,7 @@ class Stage:
     models: tuple[Array, Array]
     length: int
 
-    def sums(self, load: Load, is_known: bool, *arguments: Any) -> Sums:
+    def sums(self, is_known: bool, load: Load, *arguments: Any) -> Sums:
         """Compute what a part contributes; ``is_known``: the first estimate is made of it, too."""
         try:
             samples, first, last = load(self.cutoff, *arguments)

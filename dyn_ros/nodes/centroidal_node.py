@@ -15,6 +15,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.engine.model.bodies import moved
 from dyn_ros.msg import CentroidalState
 
+from ..cdr.template import Template
 from ..states.joint_states import Rejected, abbreviated
 from ..states.states import State
 from . import feet
@@ -22,7 +23,6 @@ from .base.dispatch import Compute, Terms
 from .base.parameters import Spec
 from .base.robot import RobotContext
 from .base.robot_node import Output, RobotNode, run
-from .cdr import Template
 from .feet import Feet, rate_reads
 from .markers.centroidal import CENTROIDAL
 from .markers.contact import CONTACT

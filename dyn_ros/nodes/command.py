@@ -12,12 +12,12 @@ from std_msgs.msg import Float64MultiArray
 
 from dyn_ros.engine.kernel.types import Array
 
+from ..cdr.template import Template
 from ..states.joint_states import Rejected
 from ..states.states import State
 from .base.dispatch import Compute, Output, Terms
 from .base.parameters import Spec
 from .base.robot import RobotContext, SettingError
-from .cdr import Template
 from .messages import conversions
 
 if TYPE_CHECKING:

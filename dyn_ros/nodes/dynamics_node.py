@@ -15,13 +15,13 @@ from sensor_msgs.msg import JointState
 import dyn_ros
 from dyn_ros.msg import JointSpaceDynamics, JointSpaceInertia, JointWrenches
 
+from ..cdr.template import Template
 from ..states.states import State
 from . import command
 from .base.dispatch import Compute, Terms
 from .base.inputs import wrenches
 from .base.robot import RobotContext
 from .base.robot_node import Output, RobotNode, run
-from .cdr import Template
 from .command import Command
 from .markers.dynamics import DYNAMICS
 from .messages import conversions

@@ -18,13 +18,13 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import ExternalContact
 from dyn_ros.srv import ClearPayload, GetModel, SetPayload
 
+from ..cdr.template import Template
 from ..states.joint_states import abbreviated
 from ..states.states import State
 from .base.dispatch import Compute, Terms
 from .base.parameters import Spec
 from .base.robot import RobotContext, SettingError
 from .base.robot_node import Output, RobotNode, run
-from .cdr import Template
 from .contact_average import ContactAverage
 from .markers.observer import OBSERVER
 from .messages import conversions

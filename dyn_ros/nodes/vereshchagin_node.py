@@ -16,6 +16,7 @@ from dyn_ros.engine.kernel.types import Array
 from dyn_ros.msg import AccelerationConstraints, ConstrainedDynamics
 from dyn_ros.srv import SolveConstrainedDynamics
 
+from ..cdr.template import Template
 from ..states.joint_states import Rejected
 from ..states.states import State
 from . import command
@@ -24,7 +25,6 @@ from .base.inputs import COMMAND_QOS, wrenches
 from .base.parameters import Spec
 from .base.robot import RobotContext
 from .base.robot_node import Output, RobotNode, run
-from .cdr import Template
 from .command import Command
 from .markers.vereshchagin import VERESHCHAGIN, solution_reads
 from .messages import conversions

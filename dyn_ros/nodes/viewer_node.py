@@ -119,7 +119,7 @@ class ViewerNode(BaseNode):
 
     def open(self) -> None:
         """Serve the page; subscribe to torques, markers and contacts."""
-        from dyn_ros.viewer.page.page import page
+        from dyn_ros.viewer.page import page
         from dyn_ros.viewer.session import Session
         values = self.parameters.values
         if not 0 <= values["port"] <= 65535:

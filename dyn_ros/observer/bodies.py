@@ -10,6 +10,7 @@ import numpy as np
 
 from ..engine.algorithms import joint_jacobians
 from ..engine.call.data import Data
+from ..engine.kernel import layout
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model
 
@@ -33,20 +34,18 @@ _known: WeakKeyDictionary[Model, Bodies] = WeakKeyDictionary()
 
 def bodies_of(model: Model) -> Bodies:
     """Those of a model, found once."""
-    found = _known.get(model)
-    if found is None:
-        found = _known[model] = _find_bodies(model)
-    return found
+    if model not in _known:
+        _known[model] = _find_bodies(model)
+    return _known[model]
 
 
 def _find_bodies(model: Model) -> Bodies:
     joints, frames = model.tree.joints, model.tree.frames
     numbers = [j for j, joint in enumerate(joints) if joint.inertia.mass > 0.0]
     boxes = [_box(model, j) for j in numbers]
-    owner = [j for j, joint in enumerate(joints)
-             for _ in range(model._tree_table[j + 1, 4])]
-    velocities = [model.idx_v[j] + k for j in range(model.njoints)
-                  for k in range(model._tree_table[j + 1, 4])]
+    columns = model._tree_table[1:, layout.NCOLUMNS]    # of each joint, mimic joints too
+    owner = np.repeat(np.arange(model.njoints), columns)
+    velocities = [model.idx_v[j] + k for j in range(model.njoints) for k in range(columns[j])]
     moves = np.array([[float(i in model.supports[j]) for i in owner] for j in numbers])
     rows = np.eye(model.nv)[:, velocities]
     names = tuple(next(frame.name for frame in frames

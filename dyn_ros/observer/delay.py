@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -40,7 +39,6 @@ _SMOOTH = 0.01                  # rad/s, m/s: Coulomb friction changes its sign 
 _LEAST = 0.05                   # sampling periods: the least deviation
 _SINGULAR = 1e-8
 _ALL = slice(None)
-_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 class EffortDelay(NamedTuple):
@@ -202,6 +200,7 @@ def _joints(model: Model, samples: Samples, longest: float) -> list[_Joint]:
 
 def _best(joints: list[_Joint], longest: float) -> float:
     """The delay with the smallest errors."""
+    from scipy.optimize import minimize_scalar  # 30 MB, which an observer does not need
     def cost(delay: float, step: int = 1) -> float:
         return sum(joint.cost(delay, slice(None, None, step)) for joint in joints)
 
@@ -210,7 +209,8 @@ def _best(joints: list[_Joint], longest: float) -> float:
     step = max(1, min(len(joint.time) for joint in joints) // _FEWEST_COARSE)
     k = int(np.argmin([cost(delay, step) for delay in delays]))
     low, high = delays[max(k - 1, 0)], delays[min(k + 1, count - 1)]
-    return _minimum(cost, float(low), float(high))
+    return float(minimize_scalar(cost, bounds=(low, high), method="bounded",
+                                 options={"xatol": _FINE}).x)
 
 
 def _deviation(joints: list[_Joint], delay: float, nv: int, period: float
@@ -259,19 +259,3 @@ def _inner(samples: Samples, margin: float, is_slow: NDArray[np.bool_]) -> NDArr
             start, stop = np.searchsorted(time[one], (first - margin, last + margin))
             keep[one.start + start:one.start + stop] = False
     return np.flatnonzero(keep)
-
-
-def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """The minimum of a function between two values, by golden sections."""
-    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    values = [function(inner[0]), function(inner[1])]
-    while high - low > _FINE:
-        if values[0] < values[1]:
-            high, inner[1], values[1] = inner[1], inner[0], values[0]
-            inner[0] = high - _GOLDEN * (high - low)
-            values[0] = function(inner[0])
-        else:
-            low, inner[0], values[0] = inner[0], inner[1], values[1]
-            inner[1] = low + _GOLDEN * (high - low)
-            values[1] = function(inner[1])
-    return 0.5 * (low + high)

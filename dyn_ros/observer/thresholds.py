@@ -277,6 +277,7 @@ def _thresholds(size: Array, speed: Array, dt: float, rate: float) -> _Tail:
 
 def _level(values: Array, dt: float, rate: float) -> tuple[float, int, float]:
     """The level that values exceed at a rate, the number of peaks, and the shape of the tail."""
+    from scipy.optimize import brentq  # 30 MB, which an observer needs for its calibration only
     peaks, start, span = _peaks(values, dt)
     if not start > 0.0 or not peaks.max(initial=0.0) > start:
         return float(values.max()), len(peaks), _SHAPES[0]
@@ -291,13 +292,13 @@ def _level(values: Array, dt: float, rate: float) -> tuple[float, int, float]:
     def predicted(level: float) -> float:
         return float(count / span * (weight @ (1.0 + (level ** _SHAPES - 1.0) / total) ** -count))
 
-    low, high = 1.0, 2.0
+    high = 2.0
     while predicted(high) > rate:
-        low, high = high, 2.0 * high
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if predicted(middle) > rate else (low, middle)
-    return high * start, count, float(weight @ _SHAPES)
+        high *= 2.0
+    level = 1.0                                 # where the peaks start
+    if predicted(0.5 * high) > rate:
+        level = brentq(lambda x: predicted(x) - rate, 0.5 * high, high)
+    return level * start, count, float(weight @ _SHAPES)
 
 
 def _peaks(values: Array, dt: float) -> tuple[Array, float, float]:

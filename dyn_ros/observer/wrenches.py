@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine.algorithms import Contact, contact_jacobian, frame_jacobian, frame_placements
+from ..engine.algorithms.contacts.contacts import as_tuple, require_contacts
 from ..engine.call.data import Data
 from ..engine.kernel.types import Array, ArrayLike
 from ..engine.model import Model, ReferenceFrame
@@ -258,7 +259,8 @@ def external_wrenches(model: Model, data: Data, q: ArrayLike, tau_ext: ArrayLike
     """
     tau = external_effort(model, tau_ext)
     wanted = tuple(Contact(each) if isinstance(each, str) else each for each in (
-        [contacts] if isinstance(contacts, (str, Contact)) else contacts))
+        [contacts] if isinstance(contacts, str) else as_tuple(contacts)))
+    require_contacts(wanted)
     if not wanted:
         raise ValueError("contacts: expected at least one, got none")
     J = contact_jacobian(model, data, q, [_at_contact(contact) for contact in wanted])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from . import joint_states as rules
 from . import kernel
 from . import memory as mem
 from .collector import Base, Collector, Joints, Names
-from .joint_states import NEVER, Rejected
+from .joint_states import Rejected
 from .states import Integers, Note, States
 
 
@@ -83,31 +83,6 @@ class BlockCollector(Collector):
     def nv(self) -> int:
         """Number of velocities and efforts of a state."""
         return len(self._arrays.v)
-
-    @property
-    def parts(self) -> int:
-        """Number of sets of joints that are reported together; several form rounds."""
-        return len(self._part_of)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs to go on; another decoder will number the layouts."""
-        arrays = mem.Arrays(**dict(vars(self._arrays), layouts=mem.TABLE, entries=mem.TABLE))
-        return dict(self.__dict__, _decoder=None, rejected={}, resets=None, _arrays=arrays)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._scalars = self._arrays.scalars
-
-    def rounds(self) -> bytes:
-        """Return what decides when the next states are due."""
-        found: bytes = self._arrays.parts.tobytes() + self._arrays.stamps.tobytes()
-        return found
-
-    def start_rounds(self, ahead: Sequence[int], stamp: int) -> None:
-        """Pretend that each part has reported so often since the last state; -1: never."""
-        self._live[:] = stamp
-        for part, number in enumerate(ahead):
-            self._arrays.parts[part, :2] = (NEVER, 0) if number < 0 else (stamp, number)
 
     def push(self, messages: Messages, decoder: Names, notes: bool = True) -> States:
         """Process the next messages, in order of the time when they were recorded.

@@ -77,7 +77,7 @@ class Settings:
     hangs : bool
         Whether a payload can be hung on the robot.
     allowed_hosts : sequence of str
-        Names under which browsers may open the page, see `dyn_ros.viewer.page.page.serve`.
+        Names under which browsers may open the page, see `dyn_ros.viewer.page.serve`.
     curves : sequence of str
         The torques that are shown, keys of `plots.CURVES`.
     pushes : bool

@@ -8,7 +8,6 @@ at once and needs little memory.
 from __future__ import annotations
 
 import math
-import pickle
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
@@ -29,13 +28,13 @@ from ..engine.kernel.types import Array
 from ..engine.model import Model
 from ..engine.model.model import RootJoint
 from ..engine.model.urdf import read_urdf
-from ..logs.files import Source, open_source
+from ..logs.formats.sources import Source, open_source
 from ..logs.kernels import KERNELS
 from ..logs.observed import Settings
-from ..logs.part import states
-from ..logs.plan import Task, plan
+from ..logs.part import read_part
 from ..logs.quantities import compute, overlap
 from ..logs.recording import warnings_of
+from ..logs.run.plan import Part, plan
 from ..logs.selection import ODOMETRY, Selection, select
 from .actor import Actor
 from .page.replay_panel import ReplayPanel
@@ -45,7 +44,6 @@ from .session import Session
 CURVES = ("effort", "gravity", "nle", "residual", "external")
 QUANTITIES = ("gravity", "nle", "residual", "external")
 ALGORITHMS = ("all_terms", "nonlinear_effects", "momentum_terms", "momentum_observer_step")
-OVERLAP = 1.0       # by how much more than its own interval a part reads, at least [s]
 PART = 4e6          # size of a part [bytes, uncompressed]: about 10 s at 1 kHz
 MOST_PARTS = 4      # kept in memory
 COMPILE = -1        # instead of the number of a part
@@ -68,15 +66,14 @@ class OpenRecording:
     model : Model
     selection : Selection
         What is read of it.
-    tasks : list of Task
-        Its parts.
+    parts : list of Part
     """
 
     name: str
     xml: str
     model: Model
     selection: Selection
-    tasks: list[Task]
+    parts: list[Part]
 
 
 def open_recording(path: str | PathLike[str], xml: str | None = None,
@@ -127,22 +124,10 @@ def open_recording(path: str | PathLike[str], xml: str | None = None,
     except ValueError as error:
         raise ValueError(f"{source.name}: the robot description: {error}") from error
     selection = select(source, model, topics=tuple(topics) or None, odometry=odometry)
-    tasks = _tasks(source, selection)
-    if not tasks:
+    parts = plan(source, selection.staleness, size=PART, overlap=overlap(QUANTITIES, Settings()))
+    if not parts:
         raise ValueError(f"{source.name}: the recording is empty")
-    return OpenRecording(source.name, xml, model, selection, tasks)
-
-
-def _tasks(source: Source, selection: Selection) -> list[Task]:
-    """Divide a recording into parts that begin with an empty collector.
-
-    If several publishers report the state, which message completes a state may depend on where a
-    part begins, unlike for `dyn_ros.logs.part.tasks`, which would read the whole recording first.
-    """
-    before, after = overlap(QUANTITIES, Settings())
-    memory = pickle.dumps(selection.collector())
-    return [task._replace(memory=memory) for task in plan(
-        source, size=PART, overlap=(max(before, OVERLAP, 2.0 * selection.staleness), after))]
+    return OpenRecording(source.name, xml, model, selection, parts)
 
 
 def _has_odometry(source: Source) -> bool:
@@ -212,7 +197,7 @@ class Loader:
     def want(self, numbers: Sequence[int]) -> None:
         """Ask for parts, the most urgent one first; others that wait are given up."""
         wanted = [number for number in numbers
-                  if 0 <= number < len(self._recording.tasks)]
+                  if 0 <= number < len(self._recording.parts)]
         with self._change:
             if wanted != self._wanted:
                 self._wanted = wanted
@@ -261,7 +246,7 @@ class Loader:
         """Read a part, with its quantities if they are compiled."""
         recording = self._recording
         model = recording.model
-        part = states(recording.tasks[number], recording.selection)
+        part = read_part(recording.parts[number], recording.selection)
         own = part.own
         torques = {"effort": own.tau}
         if self._is_compiled:
@@ -285,9 +270,9 @@ class Replay(Actor):
 
     def __init__(self, recording: OpenRecording) -> None:
         self._recording, self._model = recording, recording.model
-        tasks = recording.tasks
-        self._starts = [task.start for task in tasks]
-        self._first, self._last = tasks[0].start, tasks[-1].stop - 1
+        parts = recording.parts
+        self._starts = [part.start for part in parts]
+        self._first, self._last = parts[0].start, parts[-1].stop - 1
         self._now = self._first                     # [ns]
         self._speed, self._plays = 1.0, True
         self._loader = Loader(recording)

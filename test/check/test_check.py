@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import peer
-from dyn_ros.check.check import check_urdf, examine_urdf
+from dyn_ros.check import check_urdf, examine_urdf
 from dyn_ros.check.hulls import Hull, box
 from dyn_ros.check.link_findings import DENSEST, LIGHTEST, MARGIN
 from dyn_ros.engine.model.urdf import UrdfError
@@ -467,7 +467,7 @@ def test_without_trimesh_meshes_are_not_examined(box_mesh, monkeypatch):
     text = robot(shape=mesh(), inertia=diagonal(28333, 33333, 8333))
     examined = examine_urdf(text, folders=[box_mesh])
     (line,) = examined.unseen
-    assert "trimesh is not installed" in line and "dyn_ros[viewer]" in line
+    assert "trimesh is not installed" in line and "dyn_ros[check]" in line
     assert [finding.kind for finding in examined.findings] == ["mass-spread"]
 
 

@@ -6,8 +6,10 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial.transform import Rotation
 
-from dyn_ros.check.extents import find_extents, measure_mesh
+from dyn_ros.check.extents import find_extents
 from dyn_ros.check.hulls import Hull, Solid, box, cylinder, solid_of_triangles, sphere, union
+from dyn_ros.check.meshes import measure_mesh
+from dyn_ros.engine.model.urdf import read_urdf
 
 BODIES = {"box": box(0.3, 0.5, 0.7), "cylinder": cylinder(0.2, 0.9), "sphere": sphere(0.4)}
 
@@ -122,7 +124,7 @@ def test_a_link_is_known_by_its_visual_shapes_if_those_for_collisions_are_not():
       </visual></link><link name="c"/><joint name="j" type="fixed"><parent link="a"/>
       <child link="b"/></joint><joint name="k" type="revolute"><origin xyz="0 0 1"
       rpy="1.5707963267948966 0 0"/><parent link="b"/><child link="c"/></joint></robot>"""
-    (extents,) = find_extents(text)
+    (extents,) = find_extents(text, read_urdf(text))
     assert extents.links["a"].own is not None and extents.links["b"].own is None
     assert extents.links["a"].allowed is None               # b is fixed to it, and massless
     assert extents.links["c"].own is extents.links["c"].allowed is None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dyn_ros
-from dyn_ros.logs.gufunc import gufunc
+from dyn_ros.logs.ufuncs import gufunc
 
 MODEL = dyn_ros.Model.from_urdf_file("dyn_ros/robots/arm7.urdf")
 QUADRUPED = dyn_ros.Model.from_urdf_file("dyn_ros/robots/quadruped.urdf", root_joint="floating")

@@ -12,8 +12,8 @@ from logs.part_samples import load, save
 import dyn_ros
 from dyn_ros.identification import Samples
 from dyn_ros.logs.identification import evenly, identify_parts
-from dyn_ros.logs.jobs import Part
-from dyn_ros.logs.workers import LocalWorkers
+from dyn_ros.logs.run.jobs import Call
+from dyn_ros.logs.run.workers import LocalWorkers
 
 OPTIONS = dict(armature=True, friction=True, stribeck=None, motor_constants=None, noise=None,
                regularization=1.0, huber=3.0, held_out=0.2, seed=0, threads=1, contact_dimension=3)
@@ -56,8 +56,8 @@ def workers():
 
 
 def parts(folder, model, count):
-    return [Part(n, (folder, model, start, start + SIZE, 300), 1.0)
-            for n, start in enumerate(range(0, count, SIZE))]
+    return [Call(load, (folder, model, start, start + SIZE, 300))
+            for start in range(0, count, SIZE)]
 
 
 @pytest.mark.parametrize("name, changes", [
@@ -67,7 +67,7 @@ def test_parts_give_what_memory_gives(request, workers, name, changes):
     folder, found = request.getfixturevalue(name)
     model, options = load_robot("ur10"), OPTIONS | changes
     progress = []
-    result = identify_parts(model, parts(folder, model, len(found.time)), load, workers,
+    result = identify_parts(model, parts(folder, model, len(found.time)), workers,
                             cutoff=10.0, progress=lambda done, what: progress.append(done),
                             **options)
     whole = dyn_ros.identify(model, Samples.from_arrays(model, found.time, found.q, found.tau,
@@ -90,7 +90,7 @@ def test_parts_give_what_memory_gives(request, workers, name, changes):
 def test_the_filter_is_chosen_from_a_few_parts(recording, workers):
     folder, found = recording
     model = load_robot("ur10")
-    result = identify_parts(model, parts(folder, model, len(found.time)), load, workers,
+    result = identify_parts(model, parts(folder, model, len(found.time)), workers,
                             cutoff=None, progress=lambda done, what: None, **OPTIONS)
     assert 1.0 < result.samples.cutoff <= 20.0
 
@@ -99,9 +99,8 @@ def test_parts_that_are_too_short_are_reported(recording, workers):
     folder, found = recording
     model = load_robot("ur10")
     some = parts(folder, model, len(found.time))
-    some.insert(5, Part(        # the last one has a single sample
-        0, (folder, model, 100, 110, 0), 1.0))
-    result = identify_parts(model, some, load, workers, cutoff=10.0,
+    some.insert(5, Call(load, (folder, model, 100, 110, 0)))    # the last has a single sample
+    result = identify_parts(model, some, workers, cutoff=10.0,
                             progress=lambda done, what: None, **OPTIONS)
     assert any("2 of 32 parts of the recordings were not used" in text
                for text in result.warnings)
@@ -111,7 +110,7 @@ def test_no_part_can_be_used(recording, workers):
     folder, _ = recording
     model = load_robot("ur10")
     with pytest.raises(ValueError, match="no part can be used: expected a segment"):
-        identify_parts(model, [Part(0, (folder, model, 100, 110, 0), 1.0)], load, workers,
+        identify_parts(model, [Call(load, (folder, model, 100, 110, 0))], workers,
                        cutoff=10.0, progress=lambda done, what: None, **OPTIONS)
 
 

@@ -22,10 +22,10 @@ from logs import recorded
 
 import dyn_ros
 from dyn_ros import logs
-from dyn_ros.command import log as cli_logs
 from dyn_ros.command import main as cli
-from dyn_ros.logs import parallel, results
-from dyn_ros.logs.quantities import QUANTITIES
+from dyn_ros.logs import parallel
+from dyn_ros.logs.write import results
+from dyn_ros.logs.write.columns import QUANTITIES
 
 ARM = "dyn_ros/robots/arm7.urdf"
 MODEL = dyn_ros.Model.from_urdf_file(ARM)
@@ -100,13 +100,14 @@ def test_parts_have_no_seam(bag, tmp_path):
     """The residuals of a part are those of the whole recording."""
     assert run(bag, "--robot", ARM, "--compute", "residual", "--out", tmp_path, "--workers",
                "1") == 0
-    from dyn_ros.logs.files import open_source
-    from dyn_ros.logs.part import states, tasks
+    from dyn_ros.logs.formats.sources import open_source
+    from dyn_ros.logs.part import read_part
     from dyn_ros.logs.quantities import compute
+    from dyn_ros.logs.run.plan import plan
     from dyn_ros.logs.selection import select
     source = open_source(bag)
     selection = select(source, MODEL)
-    whole = states(tasks(source, selection, size=float("inf"))[0], selection)
+    whole = read_part(plan(source, selection.staleness, size=float("inf"))[0], selection)
     expected = compute(MODEL, whole.states, 0, ("residual",)).columns
     for name in [f"residual.{name}" for name in MODEL.velocity_names]:
         found = np.concatenate([part[name] for part in numbers(tmp_path / "recording=run")])
@@ -326,8 +327,10 @@ def test_messages(small, tmp_path):
     assert len(recording) == 5000
 
 
-def test_the_command_offers_all_quantities():
-    assert cli_logs._QUANTITIES == QUANTITIES
+def test_the_command_offers_all_quantities(capsys):
+    with pytest.raises(SystemExit):
+        run("--help")
+    assert f"any of {', '.join(QUANTITIES)}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_table_has_whole_names(small, capsys):

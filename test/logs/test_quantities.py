@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantities of states compared with what the nodes publish for each of them."""
 import dataclasses
+import math
 import pickle
 
 import numpy as np
@@ -10,7 +11,8 @@ from logs.states import ARM7, START, States, model_of, moving
 
 import dyn_ros
 from dyn_ros.logs.observed import Settings, observe, select
-from dyn_ros.logs.quantities import QUANTITIES, compute, overlap
+from dyn_ros.logs.quantities import compute, overlap
+from dyn_ros.logs.write.columns import QUANTITIES
 
 VALUES = {"root_joint": "fixed", "gravity": (0.0, 0.0, -9.81), "mimic": "project", "strict": False,
           "locked_joints": [], "include_friction": False, "joints": [], "armature": [],
@@ -145,15 +147,15 @@ def test_efforts_and_velocities_that_cannot_be_measurements():
     assert np.isnan(external[600:670]).all()
 
 
-@pytest.mark.parametrize("publishers", [1, 2])
-def test_parts_of_a_recording_as_the_node(publishers, tmp_path):
-    """From the file to the columns, in several tasks."""
+@pytest.mark.parametrize("publishers, size", [(1, 2e5), (2, math.inf)])
+def test_parts_of_a_recording_as_the_node(publishers, size, tmp_path):
+    """From the file to the columns; in several parts, if one publisher reports all joints."""
     pytest.importorskip("mcap", reason="no packages for recordings: run `make test`")
     from logs.recorded import JointState, Sent, write_mcap
 
-    from dyn_ros.logs.files import open_source
-    from dyn_ros.logs.part import states as states_of
-    from dyn_ros.logs.part import tasks
+    from dyn_ros.logs.formats.sources import open_source
+    from dyn_ros.logs.part import read_part
+    from dyn_ros.logs.run.plan import plan
     from dyn_ros.logs.selection import select as select_topics
     robot, rng, settings = context(), np.random.default_rng(3), Settings(effort_delay=0.002)
     planned = with_faults(moving(robot.model, 9.0, jitter=0.2), rng)
@@ -169,11 +171,11 @@ def test_parts_of_a_recording_as_the_node(publishers, tmp_path):
     source = open_source(path)
     selection = select_topics(source, robot.model)
     wanted = ["gravity", "residual", "external"]
-    parts = tasks(source, selection, size=2e5, overlap=overlap(wanted, settings))
-    assert len(parts) >= 4
+    parts = plan(source, selection.staleness, size=size, overlap=overlap(wanted, settings))
+    assert len(parts) >= 4 or size == math.inf
     tables = []
-    for task in parts:
-        part = states_of(task, selection)
+    for planned in parts:
+        part = read_part(planned, selection)
         tables.append(compute(robot.model, part.states, part.warm, wanted, settings, part.after))
     found = {name: np.concatenate([table.columns[name] for table in tables])
              for name in tables[0].columns}

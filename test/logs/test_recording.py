@@ -13,13 +13,13 @@ from states.test_streams import one_by_one, stream
 
 import dyn_ros
 from dyn_ros.cdr.decode import Messages
-from dyn_ros.logs import mcap_file, part
-from dyn_ros.logs import plan as plans
-from dyn_ros.logs.files import open_source
-from dyn_ros.logs.part import states, tasks
+from dyn_ros.logs.formats import mcap_file
+from dyn_ros.logs.formats.sources import open_source
+from dyn_ros.logs.formats.spans import Span
+from dyn_ros.logs.part import in_order, read_part
 from dyn_ros.logs.recording import read, recording_of, thinned
+from dyn_ros.logs.run.plan import WARM_UP, plan
 from dyn_ros.logs.selection import select
-from dyn_ros.logs.source import Span
 from dyn_ros.states.joint_states import Rejected
 from dyn_ros.states.messages import MessageCollector
 
@@ -306,20 +306,25 @@ def test_progress_ends_at_the_whole(tmp_path, arm):
 
 # --- parts
 
-def in_tasks(path, selection, size, **options):
+def in_parts(path, selection, size, **options):
     """The recording from its parts, each read by its own, from what another process receives."""
     source = open_source(path)
     selection = pickle.loads(pickle.dumps(selection))
-    found = pickle.loads(pickle.dumps(tasks(source, selection, size=size, **options)))
-    parts = [states(task, selection) for task in found]
-    return found, parts, [recording_of(each, selection) for each in parts]
+    planned = pickle.loads(pickle.dumps(plan(source, selection.staleness, size=size, **options)))
+    parts = [read_part(part, selection) for part in planned]
+    return planned, parts, [recording_of(each, selection) for each in parts]
+
+
+def whole_states(path, selection):
+    """The states of a recording, read at once."""
+    return read_part(plan(open_source(path), selection.staleness, size=np.inf)[0], selection)
 
 
 def require_whole(path, robot, size, expected_parts, **options):
     source = open_source(path)
     selection = select(source, robot, **options)
     whole = read(path, robot, **options)
-    found, parts, recordings = in_tasks(path, selection, size)
+    found, parts, recordings = in_parts(path, selection, size)
     assert len(found) >= expected_parts
     for name in ("stamp", "q", "v", "effort"):
         np.testing.assert_array_equal(
@@ -328,7 +333,7 @@ def require_whole(path, robot, size, expected_parts, **options):
     for each in parts:
         for reason, note in each.rejected.items():
             counted[reason] = counted.get(reason, 0) + note.messages
-    everything = states(tasks(source, selection, size=np.inf)[0], selection)
+    everything = whole_states(path, selection)
     assert counted == {reason: note.messages for reason, note in everything.rejected.items()}
     assert sum(each.messages for each in parts) == everything.messages
     return found, parts
@@ -344,40 +349,38 @@ def test_parts_are_the_whole(tmp_path, arm):
         messages[k] = messages[k]._replace(message=message._replace(**change))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_000)
     found, parts = require_whole(path, arm, 100_000, 15)
-    assert not any(task.memory for task in found)
     assert all(each.warm > 900 for each in parts[6:])
     assert [task.number for task in found] == list(range(len(found)))
     assert all(one.stop == other.start for one, other in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize("late", [100_000, 400_000, 700_000])
-def test_parts_of_two_publishers_are_the_whole(tmp_path, arm, late):
-    """When a state is due depends on where the rounds began."""
+def test_parts_of_two_publishers_have_the_latest_values(tmp_path, arm, late):
+    """Which message completes a state depends on those before; its values do not."""
     messages = both(motion(arm.joint_names[3:], 4000, late=300_000),
                     motion(arm.joint_names[:3], 4000, late=late),
                     motion(arm.joint_names[1:4], 1333, period=3 * MS, late=500_000))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
-    found, _ = require_whole(path, arm, 90_000, 10)
-    assert all(task.memory for task in found[1:])
+    selection = select(open_source(path), arm)
     require_same(read(path, arm), as_node(arm, messages))
+    whole, (planned, parts, _) = whole_states(path, selection), in_parts(path, selection, 90_000)
+    assert len(planned) >= 10
+    assert sum(part.messages for part in parts) == whole.messages
+    times = np.concatenate([part.own.log_time for part in parts])
+    q = np.concatenate([part.own.q for part in parts])
+    assert (np.diff(times) >= 0).all() and abs(len(times) - len(whole.own.stamp)) <= len(planned)
+    for k, name in enumerate(arm.joint_names):
+        sent = [each for each in messages if name in each.message.names]
+        values = np.array([each.message.position[each.message.names.index(name)] for each in sent])
+        latest = np.searchsorted([each.log_time for each in sent], times, side="right") - 1
+        np.testing.assert_array_equal(q[:, k], values[latest])
 
 
-def test_publishers_that_the_plan_does_not_see(tmp_path, arm, monkeypatch):
-    messages = both(motion(arm.joint_names[3:], 4000, late=300_000),
-                    motion(arm.joint_names[:3], 4000, late=600_000))
-    path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
-    monkeypatch.setattr(part, "_forms_rounds", lambda *of: False)
-    found, _ = require_whole(path, arm, 200_000, 5)
-    assert not any(task.memory for task in found)
-
-
-def test_a_seldom_publisher_does_not_cause_reading_from_the_start(tmp_path, arm, monkeypatch):
+def test_a_seldom_publisher_does_not_matter(tmp_path, arm):
     """Rounds do not remember it, as the other publisher reports every joint."""
     messages = both(motion(arm.joint_names, 6000, late=300_000),
                     motion(arm.joint_names[:3], 60, period=97 * MS, late=600_000))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
-    monkeypatch.setattr(part, "_forms_rounds", lambda *of: False)
-    monkeypatch.setattr(part, "_with_memory", lambda *of: pytest.fail("read from the start"))
     require_whole(path, arm, 200_000, 5)
 
 
@@ -392,7 +395,7 @@ def test_parts_with_odometry_are_the_whole(tmp_path):
 
 
 def test_an_interval_is_a_part_of_the_whole(tmp_path, arm):
-    """Rounds go on as they began, before the interval."""
+    """Except for which of two publishers completes a state."""
     messages = both(motion(arm.joint_names[3:], 4000, late=300_000),
                     motion(arm.joint_names[:3], 4000, late=600_000))
     path = recorded.write_mcap(tmp_path / "a.mcap", messages, chunk_size=30_007)
@@ -400,18 +403,19 @@ def test_an_interval_is_a_part_of_the_whole(tmp_path, arm):
     for since in ("+2.0001", "+2.0004", "+2.0007"):
         found = read(path, arm, since=since, until="+3")
         first = np.searchsorted(whole.stamp, found.stamp[0])
-        np.testing.assert_array_equal(found.q, whole.q[first:first + len(found)])
+        assert abs(len(found) - 1000) <= 1
+        np.testing.assert_allclose(found.q, whole.q[first:first + len(found)], atol=1.01e-3)
 
 
-def test_states_after_a_task(tmp_path, arm):
+def test_states_after_a_part(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 6000),
                                chunk_size=30_000)
     whole = read(path, arm)
     source = open_source(path)
     selection = select(source, arm)
-    task = tasks(source, selection, size=300_000, overlap=(0.2, 0.1))[2]
-    found = states(task, selection)
-    assert found.after == 100 and found.warm == 1000        # twice the staleness
+    part = plan(source, selection.staleness, size=300_000, overlap=(0.2, 0.1))[2]
+    found = read_part(part, selection)
+    assert found.after == 100 and found.warm == 1000 * WARM_UP
     first = int(np.searchsorted(whole.stamp, found.own.stamp[0]))
     np.testing.assert_array_equal(found.states.stamp,
                                   whole.stamp[first - 1000:first + len(found.own.stamp) + 100])
@@ -424,8 +428,8 @@ def test_thinned_parts_are_the_thinned_whole(tmp_path, arm):
     source = open_source(path)
     selection = select(source, arm)
     whole = read(path, arm, rate=30.0)
-    parts = [recording_of(states(task, selection), selection, rate=30.0)
-             for task in tasks(source, selection, size=100_000)]
+    parts = [recording_of(read_part(part, selection), selection, rate=30.0)
+             for part in plan(source, selection.staleness, size=100_000)]
     np.testing.assert_array_equal(np.concatenate([each.stamp for each in parts]), whole.stamp)
     assert len(whole) == pytest.approx(180, abs=2)
 
@@ -439,16 +443,18 @@ class Spans:
 
 def test_a_plan_cuts_at_the_starts_of_spans():
     spans = [Span(k * SECOND, (k + 1) * SECOND, 10, (k,)) for k in range(10)]
-    found = plans.plan(Spans(*spans), size=30, overlap=(0.5, 0.25))
+    found = plan(Spans(*spans), 0.5, size=30, overlap=(1.5, 0.25))
     assert [task.start for task in found] == [0, 3 * SECOND, 6 * SECOND, 9 * SECOND]
     assert [task.stop for task in found] == [3 * SECOND, 6 * SECOND, 9 * SECOND, 10 * SECOND + 1]
     assert [task.size for task in found] == [30, 30, 30, 10]
-    assert [span.place[0] for span in found[1].spans] == [2, 3, 4, 5, 6]
-    assert plans.plan(Spans()) == []
-    assert [task.size for task in plans.plan(Spans(*spans), until="+4.5", size=30, overlap=0.0)
-            ] == [30, 20]
+    assert [span.place[0] for span in found[1].spans] == [1, 2, 3, 4, 5, 6]
+    assert found[1].begin == 1.5 * SECOND and found[1].end == 6.25 * SECOND
+    assert plan(Spans(*spans), 0.5, size=30)[2].begin == 5 * SECOND     # the warm-up
+    assert plan(Spans(*spans), 2.0, size=30)[2].begin == 2 * SECOND     # twice the staleness
+    assert plan(Spans(), 0.5) == []
+    assert [part.size for part in plan(Spans(*spans), 0.5, until="+4.5", size=30)] == [30, 20]
     same = [Span(0, SECOND, 10, (k,)) for k in range(5)]
-    assert len(plans.plan(Spans(*same), size=10)) == 1
+    assert len(plan(Spans(*same), 0.5, size=10)) == 1
 
 
 def of_part(parts, span):
@@ -466,8 +472,7 @@ def test_messages_of_overlapping_spans_are_in_order():
                  for k in range(6)]
         parts.sort(key=lambda times: times[0])
         spans = [Span(int(times[0]), int(times[-1]), 1, (k,)) for k, times in enumerate(parts)]
-        read_part = functools.partial(of_part, parts)
-        blocks = list(plans.in_order(spans, read_part))
+        blocks = list(in_order(spans, functools.partial(of_part, parts)))
         found = np.concatenate([block.log_time for block in blocks])
         np.testing.assert_array_equal(found, np.sort(np.concatenate(parts)))
         numbers = np.concatenate([block.numbers[block.start] for block in blocks])
@@ -501,10 +506,10 @@ def test_a_cut_recording_has_the_states_before_the_cut(tmp_path, arm):
 def test_wrong_times_of_chunks_are_reported(tmp_path, arm):
     path = recorded.write_mcap(tmp_path / "a.mcap", motion(arm.joint_names, 100))
     source = open_source(path)
-    (task,) = tasks(source, select(source, arm))
-    (span,) = task.spans
-    wrong = task._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
-    found = states(wrong, select(source, arm))
+    (part,) = plan(source, 0.5)
+    (span,) = part.spans
+    wrong = part._replace(spans=(span._replace(stop=span.stop - 10 * MS),))
+    found = read_part(wrong, select(source, arm))
     assert found.problems == ("messages outside of the times that the file states for their "
                               "chunk, which may be lost (10 times)",)
 
@@ -546,8 +551,7 @@ def test_random_streams_in_files(tmp_path, arm, write, name, seed):
     path = write(tmp_path / name, [Sent("/joint_states", START + k, JointState(*event))
                                    for k, event in enumerate(events)])
     expected, rejected, notices = one_by_one(arm, events)
-    found = states(tasks(open_source(path), select(open_source(path), arm), size=np.inf)[0],
-                   select(open_source(path), arm))
+    found = whole_states(path, select(open_source(path), arm))
     np.testing.assert_array_equal(found.states.log_time - START, expected.log_time)
     for one, other in zip(found.states[1:], expected[1:]):
         np.testing.assert_array_equal(one, other)

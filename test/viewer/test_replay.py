@@ -125,7 +125,7 @@ def messages(rows, period=10_000_000, child="trunk", names=None):
 
 def test_any_time_of_it_is_shown(play, arm, small_parts):
     player, recording = play(arm), logs.read(arm)
-    assert len(player.recording.tasks) > 5
+    assert len(player.recording.parts) > 5
     for seconds in (1.0, 95.0, 15.0, 55.0, 12.345):
         player.seek(seconds)
         row = np.searchsorted(recording.stamp + 200_000,
@@ -140,12 +140,11 @@ def test_any_time_of_it_is_shown(play, arm, small_parts):
 
 def test_residuals_are_those_of_the_log_command(play, arm, small_parts):
     from dyn_ros.logs.observed import Settings as ObservedSettings
-    from dyn_ros.logs.part import states, tasks
+    from dyn_ros.logs.part import read_part
     from dyn_ros.logs.quantities import compute
     player = play(arm)
-    source = replay.open_source(arm)
-    whole, = tasks(source, player.recording.selection, size=np.inf)
-    part = states(whole, player.recording.selection)
+    whole, = replay.plan(replay.open_source(arm), 0.5, size=np.inf)
+    part = read_part(whole, player.recording.selection)
     table = compute(player.recording.model, part.states, 0, replay.QUANTITIES, ObservedSettings())
     for seconds in (2.0, 75.0):
         player.seek(seconds)

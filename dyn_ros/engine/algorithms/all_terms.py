@@ -13,72 +13,28 @@ from typing import Any, NamedTuple, overload
 
 from ..call.algorithm import Algorithm
 from ..call.data import Data
-from ..kernel.algebra import (
-    SE3,
-    Force,
-    add,
-    constant3,
-    cross,
-    dot,
-    force_add,
-    force_cross,
-    force_moved,
-    lift3,
-    load3,
-    load9,
-    load_force,
-    momentum,
-    motion_moved,
-    power,
-    scale,
-    store3,
-    store_se3,
-    store_spatial,
-    zero3,
-)
+from ..kernel import algebra as al
+from ..kernel import layout as ly
 from ..kernel.compiler import kernel, subroutine
 from ..kernel.fields import OMI, TERMS, A, Q, V, field
 from ..kernel.lanes import load, store
-from ..kernel.layout import (
-    GRAVITY,
-    clear,
-    idx_column,
-    idx_v,
-    increase,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    option,
-    parent,
-    zero_unless_input,
-)
 from ..kernel.types import Array, ArrayLike, Scalar
 from ..model.model import Model
-from .centroidal.centroidal import AG, HG, IG, locate_com, momentum_columns, store_momentum
+from .centroidal import centroidal
 from .centroidal.com import COM, JCOM, MASS, SUBTREE_COM, SUBTREE_MASS, VCOM, divided_by_mass
 from .dynamics.composites import composite, place_bodies, sum_up
 from .dynamics.crba import COMPOSITE, M, inertia_matrix
 from .dynamics.energy import KINETIC, POTENTIAL, add_rotors
 from .dynamics.rnea import NLE, G
+from .kinematics import root_axes as ra
 from .kinematics.jacobians import J
 from .kinematics.kinematics import OMF, place_frames
-from .kinematics.root_axes import (
-    ORIGIN,
-    ROTATION,
-    body_acceleration,
-    body_velocity,
-    dot_column,
-    from_parent,
-    load_column,
-    position,
-)
 
 DHG_DRIFT = field("dhg_drift", (6,), "Rate of hg for zero joint accelerations, dAg v [N, N m].")
 FORCES = field("_velocity_force", ("rows", 6))
 
-FIELDS = (M, NLE, G, J, AG, HG, IG, DHG_DRIFT, COM, VCOM, MASS, JCOM, SUBTREE_COM, SUBTREE_MASS,
-          KINETIC, POTENTIAL, OMI, OMF)
+FIELDS = (M, NLE, G, J, centroidal.AG, centroidal.HG, centroidal.IG, DHG_DRIFT, COM, VCOM, MASS,
+          JCOM, SUBTREE_COM, SUBTREE_MASS, KINETIC, POTENTIAL, OMI, OMF)
 (_M, _NLE, _G, _J, _AG, _HG, _IG, _DHG_DRIFT, _COM, _VCOM, _MASS, _JCOM, _SUBTREE_COM,
  _SUBTREE_MASS, _KINETIC, _POTENTIAL, _OMI, _OMF) = (1 << k for k in range(len(FIELDS)))
 _ALL = (1 << len(FIELDS)) - 1
@@ -89,29 +45,29 @@ _CARRIED = _ALL & ~(_J | _OMI | _OMF)
 
 @kernel
 def wanted(r, terms):
-    return option(r, TERMS) & terms != 0
+    return ly.option(r, TERMS) & terms != 0
 
 
 @kernel
 def from_root(r, i):
     """Position of the origin of joint i relative to that of the root."""
-    return add(load3(r.work, offset(r, ORIGIN)), position(r, i))
+    return al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
 
 
 @kernel
 def store_placements(r):
-    for i in range(1, njoints(r) + 1):
-        R = load9(r.work, offset(r, ROTATION) + 9 * i)
-        store_se3(r.work, offset(r, OMI) + 16 * i, SE3(R, from_root(r, i)))
+    for i in range(1, ly.njoints(r) + 1):
+        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+        al.store_se3(r.work, ly.offset(r, OMI) + 16 * i, al.SE3(R, from_root(r, i)))
 
 
 @kernel
 def store_jacobian(r):
-    for i in range(1, njoints(r) + 1):
-        back = scale(-1.0, from_root(r, i))
-        for c in range(ncolumns(r, i)):
-            store_spatial(r.work, offset(r, J) + 6 * (idx_column(r, i) + c),
-                          motion_moved(back, load_column(r, i, c)))
+    for i in range(1, ly.njoints(r) + 1):
+        back = al.scale(-1.0, from_root(r, i))
+        for c in range(ly.ncolumns(r, i)):
+            al.store_spatial(r.work, ly.offset(r, J) + 6 * (ly.idx_column(r, i) + c),
+                             al.motion_moved(back, ra.load_column(r, i, c)))
 
 
 @kernel
@@ -120,73 +76,74 @@ def move_bodies(r):
 
     The momentum is about the first joint's origin, each force about the origin of its joint.
     """
-    clear(r.work, offset(r, A), nv(r))
-    zero = zero3(load(r.work, offset(r, ORIGIN)))
-    total, twice = Force(zero, zero), zero[0]
-    for i in range(1, njoints(r) + 1):
-        Y, v = composite(r, i), body_velocity(r, i)
-        a, h = body_acceleration(r, i, v), momentum(Y, v)
-        total = force_add(total, force_moved(position(r, i), h))
-        twice = twice + power(h, v)
-        store_spatial(r.work, offset(r, FORCES) + 6 * i,
-                      force_add(momentum(Y, a), force_cross(v, h)))
-    store(r.work, offset(r, KINETIC), 0.5 * add_rotors(r, twice))
+    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
+    zero = al.zero3(load(r.work, ly.offset(r, ra.ORIGIN)))
+    total, twice = al.Force(zero, zero), zero[0]
+    for i in range(1, ly.njoints(r) + 1):
+        Y, v = composite(r, i), ra.body_velocity(r, i)
+        a, h = ra.body_acceleration(r, i, v), al.momentum(Y, v)
+        total = al.force_add(total, al.force_moved(ra.position(r, i), h))
+        twice = twice + al.power(h, v)
+        al.store_spatial(r.work, ly.offset(r, FORCES) + 6 * i,
+                         al.force_add(al.momentum(Y, a), al.force_cross(v, h)))
+    store(r.work, ly.offset(r, KINETIC), 0.5 * add_rotors(r, twice))
     return total
 
 
 @kernel
 def store_gravity(r):
     """Store the gravity torques, from the weight of each joint's subtree."""
-    clear(r.work, offset(r, G), nv(r))
-    for i in range(1, njoints(r) + 1):
+    ly.clear(r.work, ly.offset(r, G), ly.nv(r))
+    for i in range(1, ly.njoints(r) + 1):
         Y = composite(r, i)
-        up = scale(-1.0, lift3(constant3(r.floats, GRAVITY), Y.mass))
-        f = Force(scale(Y.mass, up), cross(Y.moment, up))
-        for c in range(ncolumns(r, i)):
-            increase(r.work, offset(r, G) + idx_v(r, i) + c, dot_column(r, i, c, f))
+        up = al.scale(-1.0, al.lift3(al.constant3(r.floats, ly.GRAVITY), Y.mass))
+        f = al.Force(al.scale(Y.mass, up), al.cross(Y.moment, up))
+        for c in range(ly.ncolumns(r, i)):
+            ly.increase(r.work, ly.offset(r, G) + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
 
 
 @kernel
 def store_nonlinear_effects(r):
     """Inward pass: g plus the torques of the velocity-dependent forces."""
-    for k in range(nv(r)):
-        store(r.work, offset(r, NLE) + k, load(r.work, offset(r, G) + k))
-    clear(r.work, offset(r, FORCES), 6)
-    for i in range(njoints(r), 0, -1):
-        f, p = load_force(r.work, offset(r, FORCES) + 6 * i), offset(r, FORCES) + 6 * parent(r, i)
-        for c in range(ncolumns(r, i)):
-            increase(r.work, offset(r, NLE) + idx_v(r, i) + c, dot_column(r, i, c, f))
-        store_spatial(r.work, p, force_add(load_force(r.work, p),
-                                           force_moved(from_parent(r, i), f)))
+    for k in range(ly.nv(r)):
+        store(r.work, ly.offset(r, NLE) + k, load(r.work, ly.offset(r, G) + k))
+    ly.clear(r.work, ly.offset(r, FORCES), 6)
+    for i in range(ly.njoints(r), 0, -1):
+        f, p = al.load_force(r.work, ly.offset(r, FORCES)
+                             + 6 * i), ly.offset(r, FORCES) + 6 * ly.parent(r, i)
+        for c in range(ly.ncolumns(r, i)):
+            ly.increase(r.work, ly.offset(r, NLE) + ly.idx_v(r, i) + c, ra.dot_column(r, i, c, f))
+        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p),
+                                                 al.force_moved(ra.from_parent(r, i), f)))
 
 
 @kernel
 def store_subtrees(r):
-    for i in range(1, njoints(r) + 1):
+    for i in range(1, ly.njoints(r) + 1):
         Y = composite(r, i)
         c = divided_by_mass(Y.moment, Y.mass)             # without mass: the joint's origin
-        store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(from_root(r, i), c))
-        store(r.work, offset(r, SUBTREE_MASS) + i, Y.mass)
+        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(from_root(r, i), c))
+        store(r.work, ly.offset(r, SUBTREE_MASS) + i, Y.mass)
 
 
 @kernel
 def store_whole(r, h):
     """Store the totals of the robot, with h its momentum about the first joint's origin."""
-    c = locate_com(r)
-    back = scale(-1.0, c)
+    c = centroidal.locate_com(r)
+    back = al.scale(-1.0, c)
     if wanted(r, _AG | _JCOM):
-        momentum_columns(r, c)
-    store_momentum(r, force_moved(back, h))
+        centroidal.momentum_columns(r, c)
+    centroidal.store_momentum(r, al.force_moved(back, h))
     if wanted(r, _FORCES):
-        f = load_force(r.work, offset(r, FORCES))
-        store_spatial(r.work, offset(r, DHG_DRIFT), force_moved(back, f))
-    weight = scale(load(r.work, offset(r, MASS)), constant3(r.floats, GRAVITY))
-    store(r.work, offset(r, POTENTIAL), -dot(weight, load3(r.work, offset(r, COM))))
+        f = al.load_force(r.work, ly.offset(r, FORCES))
+        al.store_spatial(r.work, ly.offset(r, DHG_DRIFT), al.force_moved(back, f))
+    weight = al.scale(load(r.work, ly.offset(r, MASS)), al.constant3(r.floats, ly.GRAVITY))
+    store(r.work, ly.offset(r, POTENTIAL), -al.dot(weight, al.load3(r.work, ly.offset(r, COM))))
     if wanted(r, _JCOM):
-        mass = load(r.work, offset(r, MASS))
-        for k in range(nv(r)):
-            momentum_k = load3(r.work, offset(r, AG) + 6 * k)
-            store3(r.work, offset(r, JCOM) + 3 * k, divided_by_mass(momentum_k, mass))
+        mass = load(r.work, ly.offset(r, MASS))
+        for k in range(ly.nv(r)):
+            momentum_k = al.load3(r.work, ly.offset(r, centroidal.AG) + 6 * k)
+            al.store3(r.work, ly.offset(r, JCOM) + 3 * k, divided_by_mass(momentum_k, mass))
 
 
 @subroutine
@@ -198,10 +155,10 @@ def all_terms_kernel(r):
         place_frames(r)
     if wanted(r, _J):
         store_jacobian(r)
-    zero = zero3(load(r.work, offset(r, ORIGIN)))
-    h = Force(zero, zero)
+    zero = al.zero3(load(r.work, ly.offset(r, ra.ORIGIN)))
+    h = al.Force(zero, zero)
     if wanted(r, _MOVING):
-        zero_unless_input(r, V)
+        ly.zero_unless_input(r, V)
         h = move_bodies(r)
     if wanted(r, _M):
         inertia_matrix(r)

@@ -4,6 +4,7 @@
 import dis
 import functools
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,11 @@ from numba import types
 _PACKAGE = __name__.split(".")[0]
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic)
 _CONSTANTS = frozenset(dis.hasconst)
+# The argument of an operation is the index of a name, followed by flags in some versions of Python.
+_LOAD_GLOBAL, _GLOBAL_FLAGS = dis.opmap["LOAD_GLOBAL"], int(sys.version_info >= (3, 11))
+_LOAD_ATTRIBUTE = {dis.opmap[name]: int(name == "LOAD_ATTR" and sys.version_info >= (3, 12))
+                   for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
+_CACHE = dis.opmap.get("CACHE")
 
 implementations: dict[Any, list[FunctionType]] = {}
 """Implementations in compiled code, by the function or operator that they implement."""
@@ -56,19 +62,40 @@ def _root(name: str | None) -> str:
     return (name or "").split(".")[0]
 
 
+@functools.cache
+def _attributes(code: CodeType) -> tuple[tuple[str, str], ...]:
+    """The names of global variables whose attributes the code reads, and of these attributes."""
+    pairs: dict[tuple[str, str], None] = {}
+    for part in _codes(code):
+        variable, argument = "", 0
+        for operation, low in zip(part.co_code[::2], part.co_code[1::2]):
+            argument = argument << 8 | low
+            if operation == dis.EXTENDED_ARG:
+                continue
+            if operation == _LOAD_GLOBAL:
+                variable = part.co_names[argument >> _GLOBAL_FLAGS]
+            elif operation != _CACHE:
+                if variable and operation in _LOAD_ATTRIBUTE:
+                    pairs[variable, part.co_names[argument >> _LOAD_ATTRIBUTE[operation]]] = None
+                variable = ""
+            argument = 0
+    return tuple(pairs)
+
+
 def _variables(function: FunctionType) -> dict[str, Any]:
     """The global, enclosing and module variables and the defaults of a function, by name."""
-    found: dict[str, Any] = {}
-    names = _names(function.__code__)
-    variables = [(name, function.__globals__[name]) for name in names
-                 if name in function.__globals__]
-    variables += [(name, cell.cell_contents) for name, cell in zip(
-        function.__code__.co_freevars, function.__closure__ or ())]
-    for name, value in variables:
-        found[name] = value
-        if isinstance(value, ModuleType) and _is_ours(value.__name__, function):
-            found |= {f"{name}.{each}": getattr(value, each) for each in names
-                      if hasattr(value, each)}
+    code = function.__code__
+    enclosing = dict(zip(code.co_freevars, (cell.cell_contents
+                                            for cell in function.__closure__ or ())))
+    found = {name: function.__globals__[name] for name in _names(code)
+             if name in function.__globals__} | enclosing
+    attributes = {*_attributes(code), *((name, other) for name in enclosing
+                                        for other in _names(code))}
+    for name, attribute in sorted(attributes):
+        module = found.get(name)
+        if isinstance(module, ModuleType) and _is_ours(module.__name__, function) and hasattr(
+                module, attribute):
+            found[f"{name}.{attribute}"] = getattr(module, attribute)
     for n, value in enumerate(function.__defaults__ or ()):
         found[f"default {n}"] = value
     return found | (function.__kwdefaults__ or {})

@@ -12,13 +12,12 @@ from ..kernel.types import Array, ArrayLike
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
-from .inertia import LARGEST
 from .inputs import finite_array, require_model
 from .payload import Payload, link_frame
 from .structure import Structure
 from .urdf import MOVING, ONE_DOF, Frame, Joint, Tree
 from .urdf.bodies import warn_massless
-from .urdf.tree import FARTHEST_ANGLE
+from .urdf.tree import FARTHEST_ANGLE, LARGEST
 
 KINDS = ("fixed", *MOVING, "spherical")
 _LIMITED = ("revolute", "prismatic")

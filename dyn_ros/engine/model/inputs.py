@@ -88,6 +88,14 @@ def require_model(model):
     return model
 
 
+def flag(name, value):
+    """Whether something is true, or a TypeError: an array of several numbers is neither."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected True or False, got {value!r:.80}") from None
+
+
 def finite_array(name, value, shape):
     """Convert to a finite float64 array of one shape, or raise a ValueError."""
     numbers = " x ".join(map(str, shape)) + " finite numbers" if shape else "a finite number"

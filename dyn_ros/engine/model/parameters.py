@@ -362,7 +362,7 @@ def riemannian_distance(parameters: ArrayLike, reference: ArrayLike) -> Scalar:
 def _ratios(parameters, reference):
     """Eigenvalues of P P0^-1, ascending."""
     U, U0 = (_factor(log_cholesky(each)) for each in (parameters, reference))
-    singular = np.linalg.svd(np.linalg.solve(U0, U), compute_uv=False)
+    singular = np.linalg.svd(np.linalg.solve(*np.broadcast_arrays(U0, U)), compute_uv=False)
     return singular[..., ::-1] ** 2
 
 

@@ -10,8 +10,9 @@ from ..kernel import layout
 from ..spatial.inertia import Inertia
 from ..spatial.se3 import SE3
 from .frames import frame_number
-from .inertia import LARGEST, AssignedInertia, rotational_fault
+from .inertia import AssignedInertia
 from .inputs import finite_array
+from .urdf import LARGEST, rotational_fault
 
 
 class Payload(NamedTuple):

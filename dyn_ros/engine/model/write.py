@@ -9,7 +9,7 @@ import numpy as np
 
 from ..spatial.se3 import SE3
 from .edit import Editor, New
-from .inertia import LARGEST, AssignedInertia
+from .inertia import AssignedInertia
 from .model import Model
 from .parameters import is_physical
 from .urdf.bodies import link_inertia
@@ -17,7 +17,7 @@ from .urdf.error import UrdfError
 from .urdf.mimics import drivers
 from .urdf.structure import check_one_tree
 from .urdf.text import child, encoding_of, parse_elements
-from .urdf.tree import ONE_DOF
+from .urdf.tree import LARGEST, ONE_DOF
 from .urdf.values import placement_of, read_values
 
 Text = TypeVar("Text", str, bytes)

@@ -15,9 +15,9 @@ from rclpy.qos_overriding_options import QoSOverridingOptions
 import dyn_ros
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 
+from ...cdr.template import Template
 from ...states.rate_limiter import RateLimiter
 from ...states.states import State
-from ..cdr import Template
 
 if TYPE_CHECKING:
     from .robot import RobotContext

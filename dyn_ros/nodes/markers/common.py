@@ -19,13 +19,13 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ...cdr.template import Template
 from ...states.rate_limiter import StampLimiter
 from ...states.states import State
 from ...viewer.scene.groups import Group
 from ..base.dispatch import Compute, Terms
 from ..base.parameters import Spec
 from ..base.robot import RobotContext
-from ..cdr import Template
 
 if TYPE_CHECKING:
     from ..base.robot_node import RobotNode

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...check.check import Examination
+from ...check import Examination, LinkInertia
 from ...check.hulls import Hull, box
-from ...check.link_findings import LinkInertia
 from ...engine.kernel.types import Array
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def save_picture(examined: Examination, path: str | os.PathLike[str], title: str
     Parameters
     ----------
     examined : Examination
-        From `dyn_ros.check.check.examine_urdf`.
+        From `dyn_ros.check.examine_urdf`.
     path : path-like
         The HTML file.
     title : str

@@ -160,8 +160,8 @@ def test_a_docstring_that_comes_or_goes_compiles_nothing(copy):
 
 
 def test_a_changed_kernel_compiles_what_can_reach_it_and_nothing_else(copy, names):
-    change(copy, "algorithms/minverse.py", "@kernel\ndef minverse_kernel(r):\n",
-           "@kernel\ndef minverse_kernel(r):\n    offset(r, 0)\n")
+    change(copy, "engine/algorithms/dynamics/minverse.py", "@kernel\ndef minverse_kernel(r):\n",
+           "@kernel\ndef minverse_kernel(r):\n    ly.offset(r, 0)\n")
     found = changed(names, evaluated(NAMES, copy))
     assert found == {"minverse"}
 

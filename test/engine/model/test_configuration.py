@@ -266,7 +266,7 @@ def series(twist, shift):
     ad = np.block([[w, v], [np.zeros((3, 3)), w]])
     total, power = np.zeros((6, 6)), np.eye(6)
     for k in range(60):
-        total += power / math.factorial(k + shift)
+        total += power / float(math.factorial(k + shift))
         power = -ad @ power
     return total
 

@@ -14,7 +14,7 @@ import peer
 MASS, COM = 2.5, np.array([0.03, -0.02, 0.2])
 INERTIA = np.array([[0.02, 0.003, -0.001], [0.003, 0.03, 0.002], [-0.001, 0.002, 0.025]])
 LOCAL = dyn_ros.ReferenceFrame.LOCAL
-KDL = Path(__file__).resolve().parents[2] / "algorithms" / "kdl"
+KDL = Path(__file__).resolve().parents[1] / "algorithms" / "constrained" / "kdl"
 
 
 # --- locked joints

@@ -17,12 +17,12 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 import dyn_ros
+from dyn_ros.cdr.template import Template
 from dyn_ros.engine.algorithms.all_terms import Terms as AllTerms
 from dyn_ros.msg import JointSpaceDynamics
 from dyn_ros.nodes.base.dispatch import Dispatch, Output, Terms, process_state
 from dyn_ros.nodes.base.robot import RobotContext
 from dyn_ros.nodes.base.robot_node import SPECS
-from dyn_ros.nodes.cdr import Template
 from dyn_ros.nodes.command import Command
 from dyn_ros.nodes.dynamics_node import OUTPUTS, DynamicsNode
 from dyn_ros.states.rate_limiter import StampLimiter

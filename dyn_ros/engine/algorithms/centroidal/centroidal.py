@@ -9,41 +9,17 @@ matrix is shifted from its joint's origin directly to the center of mass.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Force,
-    Inertia,
-    cross,
-    force_add,
-    force_moved,
-    force_scale,
-    inertia_moved,
-    load_force,
-    load_motion,
-    momentum,
-    scale,
-    store3,
-    store_spatial,
-    sub,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import A, Q, V, field
 from ...kernel.lanes import lift, load
-from ...kernel.layout import clear, coupled, idx_v, ncolumns, njoints, nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..dynamics.composites import (
-    COMPOSITE_RATE,
-    composite,
-    composite_rate,
-    move_bodies,
-    place_bodies,
-    store_inertia_matrix,
-    sum_up,
-)
+from ..dynamics import composites
 from ..dynamics.crba import COMPOSITE, composite_column
-from ..kinematics.root_axes import BODY_VELOCITY, cross_column, position
-from .com import ACOM, COM, MASS, VCOM, divided_by_mass, store_com, sum_bodies
+from ..kinematics import root_axes as ra
+from . import com
 
 AG = field("Ag", ("nv", 6), "Centroidal momentum matrix [kg, kg m, kg m2].", transposed=True)
 DAG = field("dAg", ("nv", 6), "Its rate [kg/s, kg m/s, kg m2/s].", transposed=True)
@@ -56,39 +32,41 @@ IG = field("Ig", (6, 6), "Inertia of the whole robot about the center of mass, w
 @kernel
 def locate_com(r):
     """Store com and Ig of the whole robot; return com relative to the first joint's origin."""
-    Y = composite(r, 0)
-    c = store_com(r, Y.mass, Y.moment)
-    about_com = inertia_moved(scale(-1.0, c), Y).rotational
-    store_inertia_matrix(r.work, offset(r, IG), Inertia(Y.mass, zero3(c[0]), about_com))
+    Y = composites.composite(r, 0)
+    c = com.store_com(r, Y.mass, Y.moment)
+    about_com = al.inertia_moved(al.scale(-1.0, c), Y).rotational
+    composites.store_inertia_matrix(r.work, ly.offset(r, IG),
+                                    al.Inertia(Y.mass, al.zero3(c[0]), about_com))
     return c
 
 
 @kernel
 def clear_columns(r, field):
     """Clear the columns before ``add_to_column`` if mimic joints share them."""
-    if coupled(r):
-        clear(r.work, offset(r, field), 6 * nv(r))
+    if ly.coupled(r):
+        ly.clear(r.work, ly.offset(r, field), 6 * ly.nv(r))
 
 
 @kernel
 def add_to_column(r, field, k, f):
-    k = offset(r, field) + 6 * k
-    if coupled(r):
-        f = force_add(load_force(r.work, k), f)
-    store_spatial(r.work, k, f)
+    k = ly.offset(r, field) + 6 * k
+    if ly.coupled(r):
+        f = al.force_add(al.load_force(r.work, k), f)
+    al.store_spatial(r.work, k, f)
 
 
 @kernel
 def no_momentum(r):
-    clear(r.work, offset(r, HG), 6)
-    return load_force(r.work, offset(r, HG))
+    ly.clear(r.work, ly.offset(r, HG), 6)
+    return al.load_force(r.work, ly.offset(r, HG))
 
 
 @kernel
 def store_momentum(r, h):
     """Store hg, and the velocity of the center of mass."""
-    store_spatial(r.work, offset(r, HG), h)
-    store3(r.work, offset(r, VCOM), divided_by_mass(h.linear, composite(r, 0).mass))
+    al.store_spatial(r.work, ly.offset(r, HG), h)
+    al.store3(r.work, ly.offset(r, com.VCOM),
+              com.divided_by_mass(h.linear, composites.composite(r, 0).mass))
 
 
 @kernel
@@ -96,63 +74,67 @@ def momentum_columns(r, c):
     """Store Ag; return the momentum, Ag v. c is com relative to the first joint's origin."""
     h = no_momentum(r)
     clear_columns(r, AG)
-    for i in range(1, njoints(r) + 1):
-        Y, p = composite(r, i), sub(position(r, i), c)
-        for d in range(ncolumns(r, i)):
-            k = idx_v(r, i) + d
-            f = force_moved(p, composite_column(r, i, d, Y))
+    for i in range(1, ly.njoints(r) + 1):
+        Y, p = composites.composite(r, i), al.sub(ra.position(r, i), c)
+        for d in range(ly.ncolumns(r, i)):
+            k = ly.idx_v(r, i) + d
+            f = al.force_moved(p, composite_column(r, i, d, Y))
             add_to_column(r, AG, k, f)
-            h = force_add(h, force_scale(load(r.work, offset(r, V) + k), f))
+            h = al.force_add(h, al.force_scale(load(r.work, ly.offset(r, V) + k), f))
     return h
 
 
 @kernel
 def ccrba_kernel(r):
-    place_bodies(r)
-    sum_up(r, COMPOSITE)
+    composites.place_bodies(r)
+    composites.sum_up(r, COMPOSITE)
     store_momentum(r, momentum_columns(r, locate_com(r)))
 
 
 @kernel
 def dccrba_kernel(r):
-    place_bodies(r)
-    move_bodies(r)
-    sum_up(r, COMPOSITE)
-    sum_up(r, COMPOSITE_RATE)
+    composites.place_bodies(r)
+    composites.move_bodies(r)
+    composites.sum_up(r, COMPOSITE)
+    composites.sum_up(r, composites.COMPOSITE_RATE)
     c, h = locate_com(r), no_momentum(r)
-    vcom = divided_by_mass(composite_rate(r, 0).moment, composite(r, 0).mass)
+    vcom = com.divided_by_mass(composites.composite_rate(r, 0).moment,
+                               composites.composite(r, 0).mass)
     clear_columns(r, AG)
     clear_columns(r, DAG)
-    for i in range(1, njoints(r) + 1):
-        Y, dY, p = composite(r, i), composite_rate(r, i), sub(position(r, i), c)
-        v = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * i)
-        for d in range(ncolumns(r, i)):
-            dS = cross_column(r, i, d, v, lift(1.0, p[0]))
-            f = force_moved(p, composite_column(r, i, d, Y))
-            df = force_moved(p, force_add(composite_column(r, i, d, dY), momentum(Y, dS)))
-            df = Force(df.linear, sub(df.angular, cross(vcom, f.linear)))
-            k = idx_v(r, i) + d
+    for i in range(1, ly.njoints(r) + 1):
+        Y, dY, p = composites.composite(
+            r, i), composites.composite_rate(r, i), al.sub(ra.position(r, i), c)
+        v = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * i)
+        for d in range(ly.ncolumns(r, i)):
+            dS = ra.cross_column(r, i, d, v, lift(1.0, p[0]))
+            f = al.force_moved(p, composite_column(r, i, d, Y))
+            df = al.force_moved(p, al.force_add(composite_column(r, i, d, dY), al.momentum(Y, dS)))
+            df = al.Force(df.linear, al.sub(df.angular, al.cross(vcom, f.linear)))
+            k = ly.idx_v(r, i) + d
             add_to_column(r, AG, k, f)
             add_to_column(r, DAG, k, df)
-            h = force_add(h, force_scale(load(r.work, offset(r, V) + k), f))
+            h = al.force_add(h, al.force_scale(load(r.work, ly.offset(r, V) + k), f))
     store_momentum(r, h)
 
 
 @kernel
 def momentum_rate_kernel(r):
-    bodies = sum_bodies(r)
-    c = scale(-1.0, store_com(r, bodies.mass, bodies.moment))
-    store_spatial(r.work, offset(r, HG), force_moved(c, bodies.momentum))
-    store_spatial(r.work, offset(r, DHG), force_moved(c, bodies.force))
-    store3(r.work, offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
-    store3(r.work, offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
+    bodies = com.sum_bodies(r)
+    c = al.scale(-1.0, com.store_com(r, bodies.mass, bodies.moment))
+    al.store_spatial(r.work, ly.offset(r, HG), al.force_moved(c, bodies.momentum))
+    al.store_spatial(r.work, ly.offset(r, DHG), al.force_moved(c, bodies.force))
+    al.store3(r.work, ly.offset(r, com.VCOM),
+              com.divided_by_mass(bodies.momentum.linear, bodies.mass))
+    al.store3(r.work, ly.offset(r, com.ACOM), com.divided_by_mass(bodies.force.linear, bodies.mass))
 
 
-_ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG), leaves=(COM, VCOM, MASS)).caller()
+_ccrba = Algorithm("ccrba", ccrba_kernel, (Q, V), (AG, HG, IG),
+                   leaves=(com.COM, com.VCOM, com.MASS)).caller()
 _dccrba = Algorithm("dccrba", dccrba_kernel, (Q, V), (DAG,),
-                    leaves=(AG, HG, IG, COM, VCOM, MASS)).caller()
-_momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_kernel,
-                           (Q, V, A), (DHG,), leaves=(HG, COM, VCOM, ACOM, MASS)).caller()
+                    leaves=(AG, HG, IG, com.COM, com.VCOM, com.MASS)).caller()
+_momentum_rate = Algorithm("centroidal_momentum_time_derivative", momentum_rate_kernel, (Q, V, A),
+                           (DHG,), leaves=(HG, com.COM, com.VCOM, com.ACOM, com.MASS)).caller()
 
 
 def ccrba(model: Model, data: Data, q: ArrayLike, v: ArrayLike, *,

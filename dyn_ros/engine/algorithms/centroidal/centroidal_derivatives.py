@@ -9,56 +9,13 @@ mass.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Force,
-    add,
-    coriolis_times,
-    cross,
-    force_add,
-    force_cross,
-    force_moved,
-    load3,
-    load_force,
-    load_inertia,
-    load_motion,
-    momentum,
-    scale,
-    store3,
-    store_inertia,
-    store_spatial,
-    sub,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import A, Q, V, field
-from ...kernel.layout import clear, idx_v, nallcolumns, ncolumns, njoints, nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..derivatives.rnea_derivatives import (
-    COMPOSITE_FORCE,
-    COMPOSITE_INERTIA,
-    DADQ,
-    DADV,
-    DFDA,
-    DFDQ,
-    DFDV,
-    DVDQ,
-    PSID,
-    acceleration_columns,
-    clear_composites,
-    columns_at,
-    composite_coriolis,
-    composite_force,
-    composite_inertia,
-    forces_in_world,
-    load_column,
-    motions_in_world,
-    place_columns,
-    set_relative,
-    store_body,
-    store_column,
-    velocity_columns,
-    velocity_columns_in_world,
-)
+from ..derivatives import rnea_derivatives as rd
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OA, OV
 from .centroidal import DHG, HG, add_to_column, clear_columns
@@ -83,120 +40,126 @@ COMPOSITE_MOMENTUM = field("_oh", ("rows", 6))      # of each body, then of each
 @kernel
 def move_bodies(r):
     """Columns, velocities, accelerations and bodies of all joints, without gravity."""
-    set_relative(r)
-    clear(r.work, offset(r, OA), 6)
-    for i in range(1, njoints(r) + 1):
-        Y = place_columns(r, i)
+    rd.set_relative(r)
+    ly.clear(r.work, ly.offset(r, OA), 6)
+    for i in range(1, ly.njoints(r) + 1):
+        Y = rd.place_columns(r, i)
         move_columns(r, i)
-        velocity_columns(r, i)
-        acceleration_columns(r, i, OA, DADQ)
-        store_spatial(r.work, offset(r, COMPOSITE_MOMENTUM) + 6 * i, store_body(r, i, OA, Y))
+        rd.velocity_columns(r, i)
+        rd.acceleration_columns(r, i, OA, rd.DADQ)
+        al.store_spatial(r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
+                         rd.store_body(r, i, OA, Y))
 
 
 @kernel
 def momentum_column(r, i, c, Y, h):
     """Derivative of the momentum h of the subtree of joint i with respect to its column c."""
-    return force_add(force_cross(load_column(r, J, i, c), h),
-                     momentum(Y, load_column(r, PSID, i, c)))
+    return al.force_add(al.force_cross(rd.load_column(r, J, i, c), h),
+                        al.momentum(Y, rd.load_column(r, rd.PSID, i, c)))
 
 
 @kernel
 def force_columns(r):
     """Derivatives of each joint's forces and momenta; row 0 of the composites is the robot."""
-    clear_composites(r)
-    clear(r.work, offset(r, COMPOSITE_MOMENTUM), 6)
-    for i in range(njoints(r), 0, -1):
-        Y, B = composite_inertia(r, i), composite_coriolis(r, i)
-        f = composite_force(r, COMPOSITE_FORCE, i)
-        h = composite_force(r, COMPOSITE_MOMENTUM, i)
-        for c in range(ncolumns(r, i)):
-            S = load_column(r, J, i, c)
-            store_column(r, DFDA, i, c, momentum(Y, S))
-            store_column(r, DFDV, i, c, force_add(
-                coriolis_times(B, S), momentum(Y, load_column(r, DADV, i, c))))
-            store_column(r, DFDQ, i, c, force_add(force_cross(S, f), force_add(
-                coriolis_times(B, load_column(r, PSID, i, c)),
-                momentum(Y, load_column(r, DADQ, i, c)))))
-            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+    rd.clear_composites(r)
+    ly.clear(r.work, ly.offset(r, COMPOSITE_MOMENTUM), 6)
+    for i in range(ly.njoints(r), 0, -1):
+        Y, B = rd.composite_inertia(r, i), rd.composite_coriolis(r, i)
+        f = rd.composite_force(r, rd.COMPOSITE_FORCE, i)
+        h = rd.composite_force(r, COMPOSITE_MOMENTUM, i)
+        for c in range(ly.ncolumns(r, i)):
+            S = rd.load_column(r, J, i, c)
+            rd.store_column(r, rd.DFDA, i, c, al.momentum(Y, S))
+            rd.store_column(r, rd.DFDV, i, c,
+                            al.force_add(al.coriolis_times(B, S),
+                                         al.momentum(Y, rd.load_column(r, rd.DADV, i, c))))
+            rd.store_column(
+                r, rd.DFDQ, i, c,
+                al.force_add(al.force_cross(S, f),
+                             al.force_add(al.coriolis_times(B, rd.load_column(r, rd.PSID, i, c)),
+                                          al.momentum(Y, rd.load_column(r, rd.DADQ, i, c)))))
+            rd.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
 
 
 @kernel
 def about_com(r, columns, i, c, com):
     """A column of forces or momenta, about the center of mass."""
-    return force_moved(scale(-1.0, com), load_force(r.work, columns_at(r, columns, i, c)))
+    return al.force_moved(al.scale(-1.0, com),
+                          al.load_force(r.work, rd.columns_at(r, columns, i, c)))
 
 
 @kernel
 def recentered(f, shift, total):
     """Correct f for the motion of the center that ``total`` refers to."""
-    return Force(f.linear, sub(f.angular, cross(shift, total.linear)))
+    return al.Force(f.linear, al.sub(f.angular, al.cross(shift, total.linear)))
 
 
 @kernel
 def centroidal_derivatives_kernel(r):
     move_bodies(r)
     force_columns(r)
-    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA))
+    Y = al.load_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA))
     com = store_com(r, Y.mass, Y.moment)
-    h = force_moved(scale(-1.0, com), load_force(r.work, offset(r, COMPOSITE_MOMENTUM)))
-    f = force_moved(scale(-1.0, com), load_force(r.work, offset(r, COMPOSITE_FORCE)))
-    store_spatial(r.work, offset(r, HG), h)
-    store_spatial(r.work, offset(r, DHG), f)
+    h = al.force_moved(al.scale(-1.0, com), al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)))
+    f = al.force_moved(al.scale(-1.0, com), al.load_force(r.work, ly.offset(r, rd.COMPOSITE_FORCE)))
+    al.store_spatial(r.work, ly.offset(r, HG), h)
+    al.store_spatial(r.work, ly.offset(r, DHG), f)
     for columns in (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA):
         clear_columns(r, columns)
-    for i in range(1, njoints(r) + 1):
-        for c in range(ncolumns(r, i)):
-            k = idx_v(r, i) + c
-            Fa = about_com(r, DFDA, i, c, com)
+    for i in range(1, ly.njoints(r) + 1):
+        for c in range(ly.ncolumns(r, i)):
+            k = ly.idx_v(r, i) + c
+            Fa = about_com(r, rd.DFDA, i, c, com)
             shift = divided_by_mass(Fa.linear, Y.mass)
             add_to_column(r, DH_DQ, k, recentered(about_com(r, DHDQ, i, c, com), shift, h))
-            add_to_column(r, DHDOT_DQ, k, recentered(about_com(r, DFDQ, i, c, com), shift, f))
-            add_to_column(r, DHDOT_DV, k, about_com(r, DFDV, i, c, com))
+            add_to_column(r, DHDOT_DQ, k, recentered(about_com(r, rd.DFDQ, i, c, com), shift, f))
+            add_to_column(r, DHDOT_DV, k, about_com(r, rd.DFDV, i, c, com))
             add_to_column(r, DHDOT_DA, k, Fa)
-    velocity_columns_in_world(r)
-    motions_in_world(r, DADQ, nallcolumns(r))
-    motions_in_world(r, OA, njoints(r) + 1)
-    for columns in (DFDA, DFDQ, DFDV, DHDQ):
-        forces_in_world(r, columns, nallcolumns(r))
+    rd.velocity_columns_in_world(r)
+    rd.motions_in_world(r, rd.DADQ, ly.nallcolumns(r))
+    rd.motions_in_world(r, OA, ly.njoints(r) + 1)
+    for columns in (rd.DFDA, rd.DFDQ, rd.DFDV, DHDQ):
+        rd.forces_in_world(r, columns, ly.nallcolumns(r))
 
 
 @kernel
 def com_velocity_derivatives_kernel(r):
-    set_relative(r)
-    for i in range(1, njoints(r) + 1):
-        Y = place_columns(r, i)
+    rd.set_relative(r)
+    for i in range(1, ly.njoints(r) + 1):
+        Y = rd.place_columns(r, i)
         move_columns(r, i)
-        velocity_columns(r, i)
-        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_spatial(r.work, offset(r, COMPOSITE_MOMENTUM) + 6 * i,
-                      momentum(Y, load_motion(r.work, offset(r, OV) + 6 * i)))
-    clear_composites(r)
-    clear(r.work, offset(r, COMPOSITE_MOMENTUM), 6)
-    clear(r.work, offset(r, DVCOM_DQ), 3 * nv(r))
-    for i in range(njoints(r), 0, -1):
-        Y, h = composite_inertia(r, i), composite_force(r, COMPOSITE_MOMENTUM, i)
-        for c in range(ncolumns(r, i)):
-            store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
-    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA))
-    store3(r.work, offset(r, VCOM),
-           divided_by_mass(load_force(r.work, offset(r, COMPOSITE_MOMENTUM)).linear, Y.mass))
-    for i in range(1, njoints(r) + 1):
-        for c in range(ncolumns(r, i)):
-            dh = load_force(r.work, columns_at(r, DHDQ, i, c))
-            x = offset(r, DVCOM_DQ) + 3 * (idx_v(r, i) + c)
-            store3(r.work, x, add(load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
-    velocity_columns_in_world(r)
-    forces_in_world(r, DHDQ, nallcolumns(r))
+        rd.velocity_columns(r, i)
+        al.store_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i, Y)
+        al.store_spatial(r.work, ly.offset(r, COMPOSITE_MOMENTUM) + 6 * i,
+                         al.momentum(Y, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)))
+    rd.clear_composites(r)
+    ly.clear(r.work, ly.offset(r, COMPOSITE_MOMENTUM), 6)
+    ly.clear(r.work, ly.offset(r, DVCOM_DQ), 3 * ly.nv(r))
+    for i in range(ly.njoints(r), 0, -1):
+        Y, h = rd.composite_inertia(r, i), rd.composite_force(r, COMPOSITE_MOMENTUM, i)
+        for c in range(ly.ncolumns(r, i)):
+            rd.store_column(r, DHDQ, i, c, momentum_column(r, i, c, Y, h))
+    Y = al.load_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA))
+    al.store3(r.work, ly.offset(r, VCOM),
+              divided_by_mass(al.load_force(r.work, ly.offset(r, COMPOSITE_MOMENTUM)).linear,
+                              Y.mass))
+    for i in range(1, ly.njoints(r) + 1):
+        for c in range(ly.ncolumns(r, i)):
+            dh = al.load_force(r.work, rd.columns_at(r, DHDQ, i, c))
+            x = ly.offset(r, DVCOM_DQ) + 3 * (ly.idx_v(r, i) + c)
+            al.store3(r.work, x, al.add(al.load3(r.work, x), divided_by_mass(dh.linear, Y.mass)))
+    rd.velocity_columns_in_world(r)
+    rd.forces_in_world(r, DHDQ, ly.nallcolumns(r))
 
 
-_centroidal_derivatives = Algorithm(
-    "centroidal_derivatives", centroidal_derivatives_kernel, (Q, V, A),
-    (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
-    leaves=(HG, DHG, COM, MASS, DHDQ, DFDQ, DFDV, DFDA, J, DJ, PSID, DVDQ, DADQ, DADV, OV,
-            OA)).caller()
+_centroidal_derivatives = Algorithm("centroidal_derivatives", centroidal_derivatives_kernel,
+                                    (Q, V, A), (DH_DQ, DHDOT_DQ, DHDOT_DV, DHDOT_DA),
+                                    leaves=(HG, DHG, COM, MASS, DHDQ, rd.DFDQ, rd.DFDV, rd.DFDA, J,
+                                            DJ, rd.PSID, rd.DVDQ, rd.DADQ, rd.DADV, OV,
+                                            OA)).caller()
 _com_velocity_derivatives = Algorithm(
     "com_velocity_derivatives", com_velocity_derivatives_kernel, (Q, V), (DVCOM_DQ,),
-    leaves=(VCOM, DHDQ, J, DJ, PSID, DVDQ, DADV, OV)).caller()
+    leaves=(VCOM, DHDQ, J, DJ, rd.PSID, rd.DVDQ, rd.DADV, OV)).caller()
 
 
 def centroidal_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: ArrayLike, *,

@@ -8,55 +8,18 @@ from collections import namedtuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Force,
-    Motion,
-    add,
-    cross,
-    force_add,
-    force_cross,
-    force_moved,
-    load3,
-    load_motion,
-    momentum,
-    motion_moved,
-    scale,
-    store3,
-    sub,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import all_above, load, store
-from ...kernel.layout import (
-    clear,
-    idx_v,
-    increase,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    parent,
-    zero_unless_input,
-)
 from ...kernel.types import Array, ArrayLike, Scalar
 from ...model.frames import joint_selector
 from ...model.model import Model
 from ..dynamics.composites import composite, place_bodies, sum_up
 from ..dynamics.crba import COMPOSITE, composite_column
+from ..kinematics import root_axes as ra
 from ..kinematics.frames import first_joint
-from ..kinematics.root_axes import (
-    BODY_ACCELERATION,
-    BODY_VELOCITY,
-    ORIGIN,
-    add_column,
-    body_acceleration,
-    body_velocity,
-    from_parent,
-    place_body_relative,
-    position,
-    set_root_relative,
-)
 
 COM = field("com", (3,), "Center of mass, expressed in the world [m].")
 VCOM = field("vcom", (3,), "Velocity of the center of mass, expressed in the world [m/s].")
@@ -82,20 +45,20 @@ Subtree = namedtuple("Subtree", "mass moment momentum force")
 @kernel
 def sum_bodies(r):
     """Outward pass: total mass, first moment, momentum and its rate of all bodies."""
-    set_root_relative(r)
-    zero = zero3(load(r.work, offset(r, ORIGIN)))
-    total = Bodies(zero[0], zero, Force(zero, zero), Force(zero, zero))
-    for i in range(1, njoints(r) + 1):
-        Y = place_body_relative(r, i)
-        v = body_velocity(r, i)
-        a = body_acceleration(r, i, v)
-        p = position(r, i)
-        h = momentum(Y, v)
-        f = force_add(momentum(Y, a), force_cross(v, h))
+    ra.set_root_relative(r)
+    zero = al.zero3(load(r.work, ly.offset(r, ra.ORIGIN)))
+    total = Bodies(zero[0], zero, al.Force(zero, zero), al.Force(zero, zero))
+    for i in range(1, ly.njoints(r) + 1):
+        Y = ra.place_body_relative(r, i)
+        v = ra.body_velocity(r, i)
+        a = ra.body_acceleration(r, i, v)
+        p = ra.position(r, i)
+        h = al.momentum(Y, v)
+        f = al.force_add(al.momentum(Y, a), al.force_cross(v, h))
         total = Bodies(total.mass + Y.mass,
-                       add(total.moment, add(Y.moment, scale(Y.mass, p))),
-                       force_add(total.momentum, force_moved(p, h)),
-                       force_add(total.force, force_moved(p, f)))
+                       al.add(total.moment, al.add(Y.moment, al.scale(Y.mass, p))),
+                       al.force_add(total.momentum, al.force_moved(p, h)),
+                       al.force_add(total.force, al.force_moved(p, f)))
     return total
 
 
@@ -105,94 +68,94 @@ def divided_by_mass(x, mass):
     s = 0.0 * mass
     if all_above(mass, 0.0):
         s = 1.0 / mass
-    return scale(s, x)
+    return al.scale(s, x)
 
 
 @kernel
 def store_com(r, mass, moment):
     """Store com and mass; return the center of mass relative to the first joint's origin."""
-    o = load3(r.work, offset(r, ORIGIN))
-    c = scale(-1.0, o)                              # without mass: the root's origin
+    o = al.load3(r.work, ly.offset(r, ra.ORIGIN))
+    c = al.scale(-1.0, o)                              # without mass: the root's origin
     if all_above(mass, 0.0):
         c = divided_by_mass(moment, mass)
-    store3(r.work, offset(r, COM), add(o, c))
-    store(r.work, offset(r, MASS), mass)
+    al.store3(r.work, ly.offset(r, COM), al.add(o, c))
+    store(r.work, ly.offset(r, MASS), mass)
     return c
 
 
 @kernel
 def center_of_mass_kernel(r):
-    zero_unless_input(r, V)
-    zero_unless_input(r, A)
+    ly.zero_unless_input(r, V)
+    ly.zero_unless_input(r, A)
     bodies = sum_bodies(r)
     store_com(r, bodies.mass, bodies.moment)
-    store3(r.work, offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
-    store3(r.work, offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
+    al.store3(r.work, ly.offset(r, VCOM), divided_by_mass(bodies.momentum.linear, bodies.mass))
+    al.store3(r.work, ly.offset(r, ACOM), divided_by_mass(bodies.force.linear, bodies.mass))
 
 
 # --- subtrees
 
 @kernel
 def load_subtree(r, i):
-    k = offset(r, SUBTREE) + 10 * i
-    return Subtree(load(r.work, k), load3(r.work, k + 1), load3(r.work, k + 4),
-                   load3(r.work, k + 7))
+    k = ly.offset(r, SUBTREE) + 10 * i
+    return Subtree(load(r.work, k), al.load3(r.work, k + 1), al.load3(r.work, k + 4),
+                   al.load3(r.work, k + 7))
 
 
 @kernel
 def store_subtree(r, i, total):
-    k = offset(r, SUBTREE) + 10 * i
+    k = ly.offset(r, SUBTREE) + 10 * i
     store(r.work, k, total.mass)
-    store3(r.work, k + 1, total.moment)
-    store3(r.work, k + 4, total.momentum)
-    store3(r.work, k + 7, total.force)
+    al.store3(r.work, k + 1, total.moment)
+    al.store3(r.work, k + 4, total.momentum)
+    al.store3(r.work, k + 7, total.force)
 
 
 @kernel
 def place_subtrees(r):
     """Outward pass: quantities of each body, about its joint's origin."""
-    set_root_relative(r)
-    for i in range(1, njoints(r) + 1):
-        Y = place_body_relative(r, i)
-        v = body_velocity(r, i)
-        a = body_acceleration(r, i, v)
-        h = momentum(Y, v)
-        f = force_add(momentum(Y, a), force_cross(v, h))
+    ra.set_root_relative(r)
+    for i in range(1, ly.njoints(r) + 1):
+        Y = ra.place_body_relative(r, i)
+        v = ra.body_velocity(r, i)
+        a = ra.body_acceleration(r, i, v)
+        h = al.momentum(Y, v)
+        f = al.force_add(al.momentum(Y, a), al.force_cross(v, h))
         store_subtree(r, i, Subtree(Y.mass, Y.moment, h.linear, f.linear))
 
 
 @kernel
 def sum_subtrees(r):
     """Inward pass: sums over the bodies of each subtree."""
-    for i in range(njoints(r), 0, -1):
-        p = parent(r, i)
+    for i in range(ly.njoints(r), 0, -1):
+        p = ly.parent(r, i)
         if p > 0:
             child, total = load_subtree(r, i), load_subtree(r, p)
-            moment = add(child.moment, scale(child.mass, from_parent(r, i)))
-            store_subtree(r, p, Subtree(
-                total.mass + child.mass, add(total.moment, moment),
-                add(total.momentum, child.momentum), add(total.force, child.force)))
+            moment = al.add(child.moment, al.scale(child.mass, ra.from_parent(r, i)))
+            store_subtree(r, p, Subtree(total.mass + child.mass, al.add(total.moment, moment),
+                                        al.add(total.momentum, child.momentum),
+                                        al.add(total.force, child.force)))
 
 
 @kernel
 def subtree_centers_kernel(r):
-    zero_unless_input(r, V)
-    zero_unless_input(r, A)
+    ly.zero_unless_input(r, V)
+    ly.zero_unless_input(r, A)
     place_subtrees(r)
     sum_subtrees(r)
-    for i in range(1, njoints(r) + 1):
+    for i in range(1, ly.njoints(r) + 1):
         m, moment, h, f = load_subtree(r, i)
-        v = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * i)
-        a = load_motion(r.work, offset(r, BODY_ACCELERATION) + 6 * i)
-        c, vc = zero3(m), v.linear                  # without mass: the joint's origin
-        ac = add(a.linear, cross(v.angular, v.linear))
+        v = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * i)
+        a = al.load_motion(r.work, ly.offset(r, ra.BODY_ACCELERATION) + 6 * i)
+        c, vc = al.zero3(m), v.linear                  # without mass: the joint's origin
+        ac = al.add(a.linear, al.cross(v.angular, v.linear))
         if all_above(m, 0.0):
             c, vc, ac = divided_by_mass(moment, m), divided_by_mass(h, m), divided_by_mass(f, m)
-        origin = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
-        store3(r.work, offset(r, SUBTREE_COM) + 3 * i, add(origin, c))
-        store3(r.work, offset(r, SUBTREE_VCOM) + 3 * i, vc)
-        store3(r.work, offset(r, SUBTREE_ACOM) + 3 * i, ac)
-        store(r.work, offset(r, SUBTREE_MASS) + i, m)
+        origin = al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
+        al.store3(r.work, ly.offset(r, SUBTREE_COM) + 3 * i, al.add(origin, c))
+        al.store3(r.work, ly.offset(r, SUBTREE_VCOM) + 3 * i, vc)
+        al.store3(r.work, ly.offset(r, SUBTREE_ACOM) + 3 * i, ac)
+        store(r.work, ly.offset(r, SUBTREE_MASS) + i, m)
 
 
 # --- Jacobians
@@ -200,34 +163,34 @@ def subtree_centers_kernel(r):
 @kernel
 def add_to_column(r, field, k, x):
     for n in range(3):
-        increase(r.work, offset(r, field) + 3 * k + n, x[n])
+        ly.increase(r.work, ly.offset(r, field) + 3 * k + n, x[n])
 
 
 @kernel
 def subtree_columns(r, i, mass, jacobian):
     """Columns of a joint inside the subtree: the momentum of its part divided by the mass."""
     Y = composite(r, i)
-    for c in range(ncolumns(r, i)):
+    for c in range(ly.ncolumns(r, i)):
         F = composite_column(r, i, c, Y)
-        add_to_column(r, jacobian, idx_v(r, i) + c, divided_by_mass(F.linear, mass))
+        add_to_column(r, jacobian, ly.idx_v(r, i) + c, divided_by_mass(F.linear, mass))
 
 
 @kernel
 def ancestor_columns(r, i, p, jacobian):
     """Columns of an ancestor: the velocity of the point at p from the first joint's origin."""
-    zero = zero3(p[0])
-    for c in range(ncolumns(r, i)):
-        S = add_column(r, i, c, Motion(zero, zero), 1.0)
-        u = motion_moved(sub(p, position(r, i)), S).linear
-        add_to_column(r, jacobian, idx_v(r, i) + c, u)
+    zero = al.zero3(p[0])
+    for c in range(ly.ncolumns(r, i)):
+        S = ra.add_column(r, i, c, al.Motion(zero, zero), 1.0)
+        u = al.motion_moved(al.sub(p, ra.position(r, i)), S).linear
+        add_to_column(r, jacobian, ly.idx_v(r, i) + c, u)
 
 
 @kernel
 def com_jacobian_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    clear(r.work, offset(r, JCOM), 3 * nv(r))
-    for i in range(1, njoints(r) + 1):
+    ly.clear(r.work, ly.offset(r, JCOM), 3 * ly.nv(r))
+    for i in range(1, ly.njoints(r) + 1):
         subtree_columns(r, i, composite(r, 0).mass, JCOM)
 
 
@@ -235,18 +198,18 @@ def com_jacobian_kernel(r):
 def subtree_com_jacobian_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    clear(r.work, offset(r, SUBTREE_JCOM), 3 * nv(r))
+    ly.clear(r.work, ly.offset(r, SUBTREE_JCOM), 3 * ly.nv(r))
     first = first_joint(r)
     Y = composite(r, first)
     i = first + 1
-    while i <= njoints(r) and parent(r, i) >= first:    # depth first: a subtree is one range
+    while i <= ly.njoints(r) and ly.parent(r, i) >= first:    # depth first: a subtree is one range
         subtree_columns(r, i, Y.mass, SUBTREE_JCOM)
         i = i + 1
-    p = add(position(r, first), divided_by_mass(Y.moment, Y.mass))
+    p = al.add(ra.position(r, first), divided_by_mass(Y.moment, Y.mass))
     i = first
     while i > 0:
         ancestor_columns(r, i, p, SUBTREE_JCOM)
-        i = parent(r, i)
+        i = ly.parent(r, i)
 
 
 _com = Algorithm("center_of_mass", center_of_mass_kernel, (Q, V, A), (COM, VCOM, ACOM, MASS),

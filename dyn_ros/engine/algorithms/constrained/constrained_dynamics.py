@@ -3,58 +3,27 @@
 """Constrained dynamics in terms of classical accelerations of frames."""
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Motion,
-    add,
-    cross,
-    load3,
-    load_motion,
-    motion_moved,
-    power,
-    rotate,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import ALPHA, BETA, CONSTRAINTS, DESIRED, DIRECTIONS, F_EXT, TAU_IN, Q, V
 from ...kernel.lanes import load, store
-from ...kernel.layout import nconstraints, offset, zero_unless_input
 from ...kernel.types import ArrayLike
 from ...model.model import Model
 from ..dynamics.aba import LINK_ACCELERATION
 from ..kinematics.root_axes import BODY_VELOCITY
-from .constraints import (
-    ConstrainedMotion,
-    Frames,
-    Priority,
-    Singularity,
-    as_motion,
-    constraint_table,
-    nruns,
-    run_axes,
-    run_start,
-    run_stop,
-    tip_joint,
-    tip_translation,
-)
-from .vereshchagin import (
-    RESULTS,
-    solve_constrained,
-    solve_constrained_projected,
-    sweep_outward,
-    sweep_outward_projected,
-    unit_force,
-)
+from . import constraints, vereshchagin
 
 
 @kernel
 def turn_directions(r, n):
     """alpha of run n: its directions, expressed in the root frame."""
-    R, m = run_axes(r, n), nconstraints(r)
-    for k in range(run_start(r, n), run_stop(r, n)):
+    R, m = constraints.run_axes(r, n), ly.nconstraints(r)
+    for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
         for part in range(2):
             a = k + 3 * part * m
-            d, s = offset(r, DIRECTIONS) + a, offset(r, ALPHA) + a
-            x = rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
+            d, s = ly.offset(r, DIRECTIONS) + a, ly.offset(r, ALPHA) + a
+            x = al.rotate(R, (load(r.work, d), load(r.work, d + m), load(r.work, d + 2 * m)))
             for c in range(3):
                 store(r.work, s + c * m, x[c])
 
@@ -66,55 +35,55 @@ def make_spatial(r, n):
     A frame with the velocity (v, w) and the spatial acceleration (a, b) has the classical
     acceleration (a + w x v, b).
     """
-    v = motion_moved(tip_translation(r, n),
-                     load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * tip_joint(r, n)))
-    against_gravity = load3(r.work, offset(r, LINK_ACCELERATION))
-    shift = Motion(add(against_gravity, cross(v.linear, v.angular)), zero3(v.linear[0]))
-    for k in range(run_start(r, n), run_stop(r, n)):
-        store(r.work, offset(r, BETA) + k,
-              load(r.work, offset(r, DESIRED) + k) + power(unit_force(r, k), shift))
+    v = al.motion_moved(constraints.tip_translation(r, n),
+                        al.load_motion(r.work, ly.offset(r, BODY_VELOCITY)
+                                       + 6 * constraints.tip_joint(r, n)))
+    against_gravity = al.load3(r.work, ly.offset(r, LINK_ACCELERATION))
+    shift = al.Motion(al.add(against_gravity, al.cross(v.linear, v.angular)), al.zero3(v.linear[0]))
+    for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
+        store(r.work, ly.offset(r, BETA) + k, load(r.work, ly.offset(r, DESIRED) + k)
+              + al.power(vereshchagin.unit_force(r, k), shift))
 
 
 @kernel
 def set_constraints(r):
     """Compute alpha and beta, after ``sweep_outward``."""
-    zero_unless_input(r, DESIRED)
-    for n in range(nruns(r)):
+    ly.zero_unless_input(r, DESIRED)
+    for n in range(constraints.nruns(r)):
         turn_directions(r, n)
         make_spatial(r, n)
 
 
 @kernel
 def constrained_dynamics_kernel(r):
-    zero_unless_input(r, TAU_IN)
-    sweep_outward(r)
+    ly.zero_unless_input(r, TAU_IN)
+    vereshchagin.sweep_outward(r)
     set_constraints(r)
-    solve_constrained(r)
+    vereshchagin.solve_constrained(r)
 
 
 @kernel
 def projected_constrained_dynamics_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
-    zero_unless_input(r, TAU_IN)
-    sweep_outward_projected(r)
+    ly.zero_unless_input(r, TAU_IN)
+    vereshchagin.sweep_outward_projected(r)
     set_constraints(r)
-    solve_constrained_projected(r)
+    vereshchagin.solve_constrained_projected(r)
 
 
 _constrained_dynamics = Algorithm(
-    "constrained_dynamics", constrained_dynamics_kernel,
-    (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT), RESULTS,
-    optional=(DESIRED, TAU_IN, F_EXT), options=(CONSTRAINTS,),
-    coupled=projected_constrained_dynamics_kernel).caller(make=as_motion)
+    "constrained_dynamics", constrained_dynamics_kernel, (Q, V, DIRECTIONS, DESIRED, TAU_IN, F_EXT),
+    vereshchagin.RESULTS, optional=(DESIRED, TAU_IN, F_EXT), options=(CONSTRAINTS,),
+    coupled=projected_constrained_dynamics_kernel).caller(make=constraints.as_motion)
 
 
-def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: Frames,
-                         directions: ArrayLike, accelerations: ArrayLike | None = None,
-                         tau: ArrayLike | None = None,
-                         f_ext: ArrayLike | dict[str, ArrayLike] | None = None, *,
-                         axes: Frames | None = None, singularity: Singularity = "relative",
-                         tolerance: float | None = None, priority: Priority = "constraint",
-                         threads: int = 1) -> ConstrainedMotion:
+def constrained_dynamics(
+    model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: constraints.Frames,
+    directions: ArrayLike, accelerations: ArrayLike | None = None, tau: ArrayLike | None = None,
+    f_ext: ArrayLike | dict[str, ArrayLike] | None = None, *,
+    axes: constraints.Frames | None = None, singularity: constraints.Singularity = "relative",
+    tolerance: float | None = None, priority: constraints.Priority = "constraint",
+    threads: int = 1) -> constraints.ConstrainedMotion:
     """Compute motion and torques for desired accelerations of frames, by default zero.
 
     Like ``vereshchagin``, but with classical accelerations, which do not include gravity: a frame
@@ -175,9 +144,9 @@ def constrained_dynamics(model: Model, data: Data, q: ArrayLike, v: ArrayLike, f
     >>> np.allclose(dyn_ros.aba(model, data, q, 0.0 * v, send), motion.ddq)
     True
     """
-    table, directions = constraint_table(model, data, "frame", frame, axes,
-                                         ("directions", directions), singularity, tolerance,
-                                         priority)
+    table, directions = constraints.constraint_table(model, data, "frame", frame, axes,
+                                                     ("directions", directions), singularity,
+                                                     tolerance, priority)
     if isinstance(f_ext, dict):
         f_ext = model.external_forces(f_ext)
     return _constrained_dynamics(model, data, threads, table, q, v, directions,

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...kernel.algebra import load9, product, rotate
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import CONSTRAINTS
 from ...kernel.lanes import floats_at, integers_at, load
-from ...kernel.layout import frame_parent, frame_placement, offset, option
 from ...kernel.types import Array, Scalar
 from ...model.frames import frame_number
 from ...model.inputs import as_array, finite_array, require_model
@@ -45,12 +45,12 @@ _KEPT = 64                                          # tables that a Data keeps
 @kernel
 def setting(r, k):
     """Integer k of the table."""
-    return load(integers_at(option(r, CONSTRAINTS)), k)
+    return load(integers_at(ly.option(r, CONSTRAINTS)), k)
 
 
 @kernel
 def tolerance(r):
-    return load(floats_at(option(r, CONSTRAINTS)), TOLERANCE)
+    return load(floats_at(ly.option(r, CONSTRAINTS)), TOLERANCE)
 
 
 @kernel
@@ -71,14 +71,14 @@ def run_stop(r, n):
 @kernel
 def tip_joint(r, n):
     """The joint that moves the tip of run n."""
-    return frame_parent(r, setting(r, RUNS + RUN * n + TIP))
+    return ly.frame_parent(r, setting(r, RUNS + RUN * n + TIP))
 
 
 @kernel
 def tip_translation(r, n):
     """From that joint's origin to that of the tip, expressed in the root frame."""
-    R = load9(r.work, offset(r, ROTATION) + 9 * tip_joint(r, n))
-    return rotate(R, frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
+    R = al.load9(r.work, ly.offset(r, ROTATION) + 9 * tip_joint(r, n))
+    return al.rotate(R, ly.frame_placement(r, setting(r, RUNS + RUN * n + TIP)).translation)
 
 
 @kernel
@@ -86,9 +86,9 @@ def run_axes(r, n):
     """Rotation from the frame of the directions of run n to the root frame."""
     f = setting(r, RUNS + RUN * n + AXES)
     if f == ROOT_AXES:
-        return load9(r.work, offset(r, ROTATION))
-    R = load9(r.work, offset(r, ROTATION) + 9 * frame_parent(r, f))
-    return product(R, frame_placement(r, f).rotation)
+        return al.load9(r.work, ly.offset(r, ROTATION))
+    R = al.load9(r.work, ly.offset(r, ROTATION) + 9 * ly.frame_parent(r, f))
+    return al.product(R, ly.frame_placement(r, f).rotation)
 
 
 class ConstrainedMotion(NamedTuple):

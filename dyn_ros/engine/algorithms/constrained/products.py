@@ -3,8 +3,8 @@
 """Products of dense matrices in a workspace, in blocks of six rows and three vectors of columns."""
 from collections import namedtuple
 
+from ...kernel import lanes as la
 from ...kernel.compiler import kernel
-from ...kernel.lanes import lift, load, load_simd, simd_width, store_simd
 
 # Offsets of the first number, from row to row, and from column to column
 Matrix = namedtuple("Matrix", "start step across")
@@ -25,8 +25,8 @@ def transposed(A):
 def load_six(r, A, j, i):
     """Numbers i to i + 5 of row j."""
     k, d = A.start + A.step * j + A.across * i, A.across
-    return (load(r.work, k), load(r.work, k + d), load(r.work, k + 2 * d), load(r.work, k + 3 * d),
-            load(r.work, k + 4 * d), load(r.work, k + 5 * d))
+    return (la.load(r.work, k), la.load(r.work, k + d), la.load(r.work, k + 2 * d),
+            la.load(r.work, k + 3 * d), la.load(r.work, k + 4 * d), la.load(r.work, k + 5 * d))
 
 
 @kernel
@@ -46,12 +46,12 @@ def store_six(r, C, s, x, i, rows, k, count):
     """Store s x in a vector of columns of rows i to i + 5."""
     for t in range(6):
         if i + t < rows:
-            store_simd(r.work, C.start + C.step * (i + t) + C.across * k, count, s * x[t])
+            la.store_simd(r.work, C.start + C.step * (i + t) + C.across * k, count, s * x[t])
 
 
 @kernel
 def zero_six(r, C):
-    zero = lift(0.0, load_simd(r.work, C.start, 1))
+    zero = la.lift(0.0, la.load_simd(r.work, C.start, 1))
     return zero, zero, zero, zero, zero, zero
 
 
@@ -59,19 +59,19 @@ def zero_six(r, C):
 def add_block(r, x, A, B, inner, i, k, count):
     """Add rows i to i + 5 of A' B, in a vector of columns."""
     for j in range(inner):
-        x = add_six(x, load_six(r, A, j, i), load_simd(r.work, B.start + B.step * j + k, count))
+        x = add_six(x, load_six(r, A, j, i), la.load_simd(r.work, B.start + B.step * j + k, count))
     return x
 
 
 @kernel
 def add_blocks(r, x, y, z, A, B, inner, i, k, count):
     """The same in three vectors of columns."""
-    some = simd_width(r.work)
+    some = la.simd_width(r.work)
     for j in range(inner):
         a, b = load_six(r, A, j, i), B.start + B.step * j + k
-        x = add_six(x, a, load_simd(r.work, b, count))
-        y = add_six(y, a, load_simd(r.work, b + some, count - some))
-        z = add_six(z, a, load_simd(r.work, b + 2 * some, count - 2 * some))
+        x = add_six(x, a, la.load_simd(r.work, b, count))
+        y = add_six(y, a, la.load_simd(r.work, b + some, count - some))
+        z = add_six(z, a, la.load_simd(r.work, b + 2 * some, count - 2 * some))
     return x, y, z
 
 
@@ -82,7 +82,7 @@ def combine(r, C, s, A, B, inner, s2, A2, B2, inner2, rows, columns):
     A is inner x rows, B is inner x columns; kernels may read five numbers behind A and A2, and two
     vectors behind B and B2.
     """
-    some, t = simd_width(r.work), s * s2
+    some, t = la.simd_width(r.work), s * s2
     for i in range(0, rows, 6):
         for k in range(0, columns, 3 * some):
             count, x = columns - k, zero_six(r, C)
@@ -109,6 +109,6 @@ def multiply(r, C, s, A, B, rows, inner, columns):
 def copy_rows(r, source, target, sign, rows, columns):
     """target <- sign source."""
     for i in range(rows):
-        for k in range(0, columns, simd_width(r.work)):
-            x = load_simd(r.work, source.start + source.step * i + k, columns - k)
-            store_simd(r.work, target.start + target.step * i + k, columns - k, sign * x)
+        for k in range(0, columns, la.simd_width(r.work)):
+            x = la.load_simd(r.work, source.start + source.step * i + k, columns - k)
+            la.store_simd(r.work, target.start + target.step * i + k, columns - k, sign * x)

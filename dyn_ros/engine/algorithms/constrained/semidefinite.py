@@ -12,25 +12,13 @@ numbers ends within the row.
 """
 import math
 
-from ...kernel.algebra import add, load3, scale, store3, sub, zero3
+from ...kernel import algebra as al
+from ...kernel import lanes as la
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import MAX_CONSTRAINTS, field
-from ...kernel.lanes import (
-    LANES,
-    all_above,
-    holds_lanes,
-    lift,
-    load,
-    load_simd,
-    select_above,
-    simd_width,
-    sqrt,
-    store,
-    store_simd,
-)
-from ...kernel.layout import clear, increase, offset
 
-WIDTH = -(-MAX_CONSTRAINTS // LANES) * LANES + LANES
+WIDTH = -(-MAX_CONSTRAINTS // la.LANES) * la.LANES + la.LANES
 RELATIVE, ABSOLUTE, DAMPED = range(3)
 
 FACTOR = field("_semidefinite_work", (MAX_CONSTRAINTS, WIDTH))
@@ -45,39 +33,39 @@ TINY = 1e-300
 
 @kernel
 def absolute(x):
-    return select_above(x, 0.0, x, -x)
+    return la.select_above(x, 0.0, x, -x)
 
 
 @kernel
 def copy_rows(r, n, A, target):
     """target <- A, in whole vectors."""
     for i in range(0, WIDTH * n, WIDTH):
-        for k in range(i, i + n, simd_width(r.work)):
-            store_simd(r.work, target + k, LANES, load_simd(r.work, A + k, LANES))
+        for k in range(i, i + n, la.simd_width(r.work)):
+            la.store_simd(r.work, target + k, la.LANES, la.load_simd(r.work, A + k, la.LANES))
 
 
 @kernel
 def clear_rows(r, rows, n, A):
     """Clear rows of n numbers, in whole vectors."""
     for i in range(0, WIDTH * rows, WIDTH):
-        for k in range(i, i + n, simd_width(r.work)):
-            store_simd(r.work, A + k, LANES, lift(0.0, load_simd(r.work, A, LANES)))
+        for k in range(i, i + n, la.simd_width(r.work)):
+            la.store_simd(r.work, A + k, la.LANES, la.lift(0.0, la.load_simd(r.work, A, la.LANES)))
 
 
 @kernel
 def subtract_row(r, a, s, b, count):
     """a <- a - s b for rows at offsets a and b."""
-    for j in range(0, count, simd_width(r.work)):
-        store_simd(r.work, a + j, LANES, load_simd(r.work, a + j, LANES)
-                   - s * load_simd(r.work, b + j, LANES))
+    for j in range(0, count, la.simd_width(r.work)):
+        la.store_simd(r.work, a + j, la.LANES, la.load_simd(r.work, a + j, la.LANES)
+                      - s * la.load_simd(r.work, b + j, la.LANES))
 
 
 @kernel
 def invert_pivot(r, k, d, diagonal):
     """Store and return the inverse of pivot d, whose diagonal entry in A + shift I is given."""
-    d = select_above(absolute(d), TINY, d, TINY)
-    d = 1.0 / select_above(diagonal, 0.0, d, math.inf)
-    store(r.work, offset(r, PIVOTS) + k, d)
+    d = la.select_above(absolute(d), TINY, d, TINY)
+    d = 1.0 / la.select_above(diagonal, 0.0, d, math.inf)
+    la.store(r.work, ly.offset(r, PIVOTS) + k, d)
     return d
 
 
@@ -87,25 +75,27 @@ def factor_lanes(r, n, A, shift):
 
     D L' replaces the diagonal and what is above it, the rows of L^-1 follow from those before.
     """
-    W, E = offset(r, FACTOR), offset(r, INVERSE)
+    W, E = ly.offset(r, FACTOR), ly.offset(r, INVERSE)
     for k in range(n):
         row = W + WIDTH * k
         for i in range(k, n, 3):
-            x = load3(r.work, A + WIDTH * k + i)
+            x = al.load3(r.work, A + WIDTH * k + i)
             for j in range(k):
-                x = sub(x, scale(load(r.work, row + j), load3(r.work, W + WIDTH * j + i)))
-            store3(r.work, row + i, x)
-        d = invert_pivot(r, k, load(r.work, row + k) + shift,
-                         load(r.work, A + (WIDTH + 1) * k) + shift)
+                x = al.sub(x,
+                           al.scale(la.load(r.work, row + j), al.load3(r.work, W + WIDTH * j + i)))
+            al.store3(r.work, row + i, x)
+        d = invert_pivot(r, k, la.load(r.work, row + k) + shift,
+                         la.load(r.work, A + (WIDTH + 1) * k) + shift)
         for i in range(k + 1, n):
-            store(r.work, W + WIDTH * i + k, d * load(r.work, row + i))
+            la.store(r.work, W + WIDTH * i + k, d * la.load(r.work, row + i))
     for i in range(n):
         for j in range(0, i + 1, 3):
-            x = zero3(load(r.work, A))
+            x = al.zero3(la.load(r.work, A))
             for k in range(j, i):
-                x = sub(x, scale(load(r.work, W + WIDTH * i + k), load3(r.work, E + WIDTH * k + j)))
-            store3(r.work, E + WIDTH * i + j, x)
-        store(r.work, E + (WIDTH + 1) * i, 1.0)
+                x = al.sub(x, al.scale(la.load(r.work, W + WIDTH * i + k),
+                                       al.load3(r.work, E + WIDTH * k + j)))
+            al.store3(r.work, E + WIDTH * i + j, x)
+        la.store(r.work, E + (WIDTH + 1) * i, 1.0)
 
 
 @kernel
@@ -115,22 +105,21 @@ def factor_semidefinite(r, n, A, shift):
     Gauss's elimination of the rows of A, and with them of those of the identity. L remains below
     the diagonal of the former.
     """
-    if holds_lanes(r.work):
+    if la.holds_lanes(r.work):
         factor_lanes(r, n, A, shift)
         return
-    W, E = offset(r, FACTOR), offset(r, INVERSE)
+    W, E = ly.offset(r, FACTOR), ly.offset(r, INVERSE)
     copy_rows(r, n, A, W)
     clear_rows(r, n, n, E)
     for k in range(n):
-        increase(r.work, W + WIDTH * k + k, shift)
-        store(r.work, E + WIDTH * k + k, 1.0)
+        ly.increase(r.work, W + WIDTH * k + k, shift)
+        la.store(r.work, E + WIDTH * k + k, 1.0)
     for k in range(n):
         row = W + WIDTH * k
-        d = invert_pivot(r, k, load(r.work, row + k),
-                         load(r.work, A + WIDTH * k + k) + shift)
+        d = invert_pivot(r, k, la.load(r.work, row + k), la.load(r.work, A + WIDTH * k + k) + shift)
         for i in range(k + 1, n):
-            x = d * load(r.work, W + WIDTH * i + k)
-            store(r.work, W + WIDTH * i + k, x)
+            x = d * la.load(r.work, W + WIDTH * i + k)
+            la.store(r.work, W + WIDTH * i + k, x)
             subtract_row(r, W + WIDTH * i + k + 1, x, row + k + 1, n - k - 1)
             subtract_row(r, E + WIDTH * i, x, E + WIDTH * k, k + 1)
 
@@ -138,10 +127,10 @@ def factor_semidefinite(r, n, A, shift):
 @kernel
 def sum_simd(r, x):
     """The sum of a vector."""
-    store_simd(r.work, offset(r, RIGHT), LANES, x)
-    total = load(r.work, offset(r, RIGHT))
-    for t in range(1, simd_width(r.work)):
-        total = total + load(r.work, offset(r, RIGHT) + t)
+    la.store_simd(r.work, ly.offset(r, RIGHT), la.LANES, x)
+    total = la.load(r.work, ly.offset(r, RIGHT))
+    for t in range(1, la.simd_width(r.work)):
+        total = total + la.load(r.work, ly.offset(r, RIGHT) + t)
     return total
 
 
@@ -152,28 +141,28 @@ def trace_of_inverse(r, n, weights):
     With weights 1, an upper bound on the inverse of the smallest eigenvalue; with the diagonal of
     A, the same of D^-1/2 A D^-1/2, with D that diagonal.
     """
-    E, D = offset(r, INVERSE), offset(r, PIVOTS)
-    squares = lift(0.0, load_simd(r.work, E, LANES))
+    E, D = ly.offset(r, INVERSE), ly.offset(r, PIVOTS)
+    squares = la.lift(0.0, la.load_simd(r.work, E, la.LANES))
     for k in range(n):
-        d = absolute(load(r.work, D + k))
-        for j in range(0, k + 1, simd_width(r.work)):
-            x = load_simd(r.work, E + WIDTH * k + j, LANES)
-            squares = squares + d * (x * x * load_simd(r.work, weights + j, LANES))
+        d = absolute(la.load(r.work, D + k))
+        for j in range(0, k + 1, la.simd_width(r.work)):
+            x = la.load_simd(r.work, E + WIDTH * k + j, la.LANES)
+            squares = squares + d * (x * x * la.load_simd(r.work, weights + j, la.LANES))
     return sum_simd(r, squares)
 
 
 @kernel
 def set_weights(r, n, A, scaled):
     """Weights of ``trace_of_inverse``; return their trace and the number of rows not zero."""
-    w = offset(r, WEIGHTS)
-    clear(r.work, w, WIDTH)
-    trace = lift(0.0, load(r.work, A))
+    w = ly.offset(r, WEIGHTS)
+    ly.clear(r.work, w, WIDTH)
+    trace = la.lift(0.0, la.load(r.work, A))
     rank = trace
     for k in range(n):
-        diagonal = load(r.work, A + (WIDTH + 1) * k)
+        diagonal = la.load(r.work, A + (WIDTH + 1) * k)
         trace = trace + diagonal
-        rank = rank + select_above(diagonal, 0.0, 1.0, 0.0)
-        store(r.work, w + k, diagonal if scaled else lift(1.0, diagonal))
+        rank = rank + la.select_above(diagonal, 0.0, 1.0, 0.0)
+        la.store(r.work, w + k, diagonal if scaled else la.lift(1.0, diagonal))
     return trace, rank
 
 
@@ -184,32 +173,32 @@ def is_regular(r, n, A, tolerance):
     After ``factor_semidefinite``. Rows of very different sizes are no reason to drop one.
     """
     _, rank = set_weights(r, n, A, True)
-    return all_above(1.0, tolerance * rank * trace_of_inverse(r, n, offset(r, WEIGHTS)))
+    return la.all_above(1.0, tolerance * rank * trace_of_inverse(r, n, ly.offset(r, WEIGHTS)))
 
 
 @kernel
 def solve_factored(r, n, x):
     """x <- A^-1 x, after ``factor_semidefinite``."""
-    L, D, y = offset(r, FACTOR), offset(r, PIVOTS), offset(r, RIGHT)
+    L, D, y = ly.offset(r, FACTOR), ly.offset(r, PIVOTS), ly.offset(r, RIGHT)
     for k in range(n):
-        y_k = load(r.work, x + k)
+        y_k = la.load(r.work, x + k)
         for j in range(k):
-            y_k = y_k - load(r.work, L + WIDTH * k + j) * load(r.work, x + j)
-        store(r.work, x + k, y_k)
-        store(r.work, y + k, load(r.work, D + k) * y_k)
+            y_k = y_k - la.load(r.work, L + WIDTH * k + j) * la.load(r.work, x + j)
+        la.store(r.work, x + k, y_k)
+        la.store(r.work, y + k, la.load(r.work, D + k) * y_k)
     for k in range(n - 1, -1, -1):
-        x_k = load(r.work, y + k)
-        store(r.work, x + k, x_k)
-        for j in range(0, k, simd_width(r.work)):
-            store_simd(r.work, y + j, LANES, load_simd(r.work, y + j, LANES)
-                       - x_k * load_simd(r.work, L + WIDTH * k + j, k - j))
+        x_k = la.load(r.work, y + k)
+        la.store(r.work, x + k, x_k)
+        for j in range(0, k, la.simd_width(r.work)):
+            la.store_simd(r.work, y + j, la.LANES, la.load_simd(r.work, y + j, la.LANES)
+                          - x_k * la.load_simd(r.work, L + WIDTH * k + j, k - j))
 
 
 @kernel
 def dot_rows(r, n, a, b):
-    total = lift(0.0, load(r.work, a))
+    total = la.lift(0.0, la.load(r.work, a))
     for k in range(n):
-        total = total + load(r.work, a + k) * load(r.work, b + k)
+        total = total + la.load(r.work, a + k) * la.load(r.work, b + k)
     return total
 
 
@@ -222,55 +211,55 @@ def orthogonalize(r, n, W):
             for q in range(p + 1, n):
                 a, b = W + WIDTH * p, W + WIDTH * q
                 aa, bb, ab = dot_rows(r, n, a, a), dot_rows(r, n, b, b), dot_rows(r, n, a, b)
-                if all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
+                if la.all_above(ORTHOGONAL * ORTHOGONAL * aa * bb + TINY, ab * ab):
                     continue
                 finished = False
                 z = bb - aa
-                t = 2.0 * ab / (absolute(z) + sqrt(z * z + 4.0 * ab * ab) + TINY)
-                t = select_above(0.0, z, -t, t)
-                c = 1.0 / sqrt(1.0 + t * t)
+                t = 2.0 * ab / (absolute(z) + la.sqrt(z * z + 4.0 * ab * ab) + TINY)
+                t = la.select_above(0.0, z, -t, t)
+                c = 1.0 / la.sqrt(1.0 + t * t)
                 s = c * t
                 for k in range(n):
-                    x, y = load(r.work, a + k), load(r.work, b + k)
-                    store(r.work, a + k, c * x - s * y)
-                    store(r.work, b + k, s * x + c * y)
+                    x, y = la.load(r.work, a + k), la.load(r.work, b + k)
+                    la.store(r.work, a + k, c * x - s * y)
+                    la.store(r.work, b + k, s * x + c * y)
         if finished:
             return
 
 
 @kernel
 def largest_length(r, n, W):
-    largest = lift(0.0, load(r.work, W))
+    largest = la.lift(0.0, la.load(r.work, W))
     for k in range(n):
         square = dot_rows(r, n, W + WIDTH * k, W + WIDTH * k)
-        largest = select_above(square, largest, square, largest)
-    return sqrt(largest)
+        largest = la.select_above(square, largest, square, largest)
+    return la.sqrt(largest)
 
 
 @subroutine
 def solve_singular(r, n, A, x, policy, tolerance):
     """x <- the truncated or damped inverse of A, times x; return the rank."""
-    W, b = offset(r, FACTOR), offset(r, RIGHT)
+    W, b = ly.offset(r, FACTOR), ly.offset(r, RIGHT)
     copy_rows(r, n, A, W)
     orthogonalize(r, n, W)
-    cut = lift(tolerance, load(r.work, x))
+    cut = la.lift(tolerance, la.load(r.work, x))
     if policy != ABSOLUTE:
         cut = cut * largest_length(r, n, W)
-    rank = lift(0.0, load(r.work, x))
+    rank = la.lift(0.0, la.load(r.work, x))
     for k in range(n):
-        store(r.work, b + k, load(r.work, x + k))
-        store(r.work, x + k, 0.0)
+        la.store(r.work, b + k, la.load(r.work, x + k))
+        la.store(r.work, x + k, 0.0)
     for p in range(n):
         row = W + WIDTH * p
-        value = sqrt(dot_rows(r, n, row, row))
-        rank = rank + select_above(value, cut, 1.0, 0.0)
+        value = la.sqrt(dot_rows(r, n, row, row))
+        rank = rank + la.select_above(value, cut, 1.0, 0.0)
         if policy == DAMPED:
             gain = 1.0 / (value * (value * value + cut * cut) + TINY)
         else:
-            gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
+            gain = la.select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
         gain = gain * dot_rows(r, n, row, b)
         for k in range(n):
-            increase(r.work, x + k, gain * load(r.work, row + k))
+            ly.increase(r.work, x + k, gain * la.load(r.work, row + k))
     return rank
 
 
@@ -280,86 +269,86 @@ def rank_of(r, n, A, tolerance):
     factor_semidefinite(r, n, A, 0.0)
     if is_regular(r, n, A, tolerance):
         return set_weights(r, n, A, True)[1]
-    W = offset(r, FACTOR)
+    W = ly.offset(r, FACTOR)
     copy_rows(r, n, A, W)
     orthogonalize(r, n, W)
     cut = tolerance * largest_length(r, n, W)
-    rank = lift(0.0, cut)
+    rank = la.lift(0.0, cut)
     for p in range(n):
         row = W + WIDTH * p
-        rank = rank + select_above(sqrt(dot_rows(r, n, row, row)), cut, 1.0, 0.0)
+        rank = rank + la.select_above(la.sqrt(dot_rows(r, n, row, row)), cut, 1.0, 0.0)
     return rank
 
 
 @kernel
 def factor_cholesky(r, n, A, L, tolerance):
     """L with A = L L'; return the rank. The column of a row that depends on others is 0."""
-    rank = lift(0.0, load(r.work, A))
+    rank = la.lift(0.0, la.load(r.work, A))
     for k in range(n):
         for i in range(n):
-            x = load(r.work, A + WIDTH * i + k)
+            x = la.load(r.work, A + WIDTH * i + k)
             for j in range(k):
-                x = x - load(r.work, L + WIDTH * i + j) * load(r.work, L + WIDTH * k + j)
-            store(r.work, L + WIDTH * i + k, x if i >= k else 0.0 * x)
-        d, cut = load(r.work, L + WIDTH * k + k), tolerance * load(r.work, A + WIDTH * k + k)
-        rank = rank + select_above(d, cut, 1.0, 0.0)
-        s = select_above(d, cut, 1.0 / sqrt(select_above(d, cut, d, 1.0)), 0.0)
+                x = x - la.load(r.work, L + WIDTH * i + j) * la.load(r.work, L + WIDTH * k + j)
+            la.store(r.work, L + WIDTH * i + k, x if i >= k else 0.0 * x)
+        d, cut = la.load(r.work, L + WIDTH * k + k), tolerance * la.load(r.work, A + WIDTH * k + k)
+        rank = rank + la.select_above(d, cut, 1.0, 0.0)
+        s = la.select_above(d, cut, 1.0 / la.sqrt(la.select_above(d, cut, d, 1.0)), 0.0)
         for i in range(k, n):
-            store(r.work, L + WIDTH * i + k, s * load(r.work, L + WIDTH * i + k))
+            la.store(r.work, L + WIDTH * i + k, s * la.load(r.work, L + WIDTH * i + k))
     return rank
 
 
 @kernel
 def square_lanes(r, n, target):
     """target <- E' E for a batch, with E the lower triangular matrix that replaced L^-1."""
-    E = offset(r, INVERSE)
+    E = ly.offset(r, INVERSE)
     for i in range(n):
         for j in range(0, i + 1, 3):
-            x = zero3(load(r.work, E))
+            x = al.zero3(la.load(r.work, E))
             for k in range(i, n):
                 row = E + WIDTH * k
-                x = add(x, scale(load(r.work, row + i), load3(r.work, row + j)))
-            store3(r.work, target + WIDTH * i + j, x)
+                x = al.add(x, al.scale(la.load(r.work, row + i), al.load3(r.work, row + j)))
+            al.store3(r.work, target + WIDTH * i + j, x)
             for t in range(3):
-                store(r.work, target + WIDTH * (j + t) + i, x[t])
+                la.store(r.work, target + WIDTH * (j + t) + i, x[t])
 
 
 @kernel
 def store_inverse(r, n, target):
     """target <- A^-1 = L^-T D^-1 L^-1, after ``factor_semidefinite``, whose result it scales."""
-    E = offset(r, INVERSE)
+    E = ly.offset(r, INVERSE)
     for k in range(n):
-        s = sqrt(absolute(load(r.work, offset(r, PIVOTS) + k)))
-        for j in range(0, k + 1, simd_width(r.work)):
+        s = la.sqrt(absolute(la.load(r.work, ly.offset(r, PIVOTS) + k)))
+        for j in range(0, k + 1, la.simd_width(r.work)):
             row = E + WIDTH * k + j
-            store_simd(r.work, row, LANES, s * load_simd(r.work, row, LANES))
-    if holds_lanes(r.work):
+            la.store_simd(r.work, row, la.LANES, s * la.load_simd(r.work, row, la.LANES))
+    if la.holds_lanes(r.work):
         square_lanes(r, n, target)
         return
     for i in range(n):
-        for j in range(0, n, simd_width(r.work)):
-            total = lift(0.0, load_simd(r.work, E, LANES))
+        for j in range(0, n, la.simd_width(r.work)):
+            total = la.lift(0.0, la.load_simd(r.work, E, la.LANES))
             for k in range(max(i, j), n):
                 row = E + WIDTH * k
-                total = total + load(r.work, row + i) * load_simd(r.work, row + j, LANES)
-            store_simd(r.work, target + WIDTH * i + j, LANES, total)
+                total = total + la.load(r.work, row + i) * la.load_simd(r.work, row + j, la.LANES)
+            la.store_simd(r.work, target + WIDTH * i + j, la.LANES, total)
 
 
 @subroutine
 def store_pseudoinverse(r, n, A, tolerance, target):
-    W = offset(r, FACTOR)
+    W = ly.offset(r, FACTOR)
     copy_rows(r, n, A, W)
     orthogonalize(r, n, W)
     cut = tolerance * largest_length(r, n, W)
-    clear(r.work, target, WIDTH * n)
+    ly.clear(r.work, target, WIDTH * n)
     for p in range(n):
         row = W + WIDTH * p
-        value = sqrt(dot_rows(r, n, row, row))
-        gain = select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
+        value = la.sqrt(dot_rows(r, n, row, row))
+        gain = la.select_above(value, cut, 1.0 / (value * value * value + TINY), 0.0)
         for i in range(n):
-            a = gain * load(r.work, row + i)
+            a = gain * la.load(r.work, row + i)
             for j in range(n):
-                increase(r.work, target + WIDTH * i + j, a * load(r.work, row + j))
+                ly.increase(r.work, target + WIDTH * i + j, a * la.load(r.work, row + j))
 
 
 @kernel
@@ -372,7 +361,7 @@ def invert_semidefinite(r, n, A, shift, tolerance, target):
 @subroutine
 def invert_factored(r, n, A, shift, tolerance, target):
     """``invert_semidefinite``, after ``factor_semidefinite``."""
-    if all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
+    if la.all_above(shift, 0.0) or is_regular(r, n, A, tolerance):
         store_inverse(r, n, target)
     else:
         store_pseudoinverse(r, n, A, tolerance, target)
@@ -400,10 +389,10 @@ def solve_semidefinite(r, n, A, x, policy, tolerance):
     if policy != DAMPED:
         factor_semidefinite(r, n, A, 0.0)
         trace, rank = set_weights(r, n, A, False)
-        bound = tolerance * trace_of_inverse(r, n, offset(r, WEIGHTS))
+        bound = tolerance * trace_of_inverse(r, n, ly.offset(r, WEIGHTS))
         if policy == RELATIVE:
             bound = bound * trace
-        if all_above(1.0, bound):                   # every eigenvalue is above the cut
+        if la.all_above(1.0, bound):                   # every eigenvalue is above the cut
             solve_factored(r, n, x)
             return rank
     return solve_singular(r, n, A, x, policy, tolerance)

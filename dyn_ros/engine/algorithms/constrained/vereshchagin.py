@@ -12,18 +12,8 @@ triangular, it computes the columns of U^-1 J' alpha, the diagonal D and U^-1 (t
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Force,
-    force_add,
-    force_moved,
-    force_rotated,
-    force_scale,
-    force_sub,
-    load9,
-    load_force,
-    load_motion,
-    store_spatial,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import (
     ALPHA,
@@ -38,73 +28,15 @@ from ...kernel.fields import (
     field,
 )
 from ...kernel.lanes import load, store
-from ...kernel.layout import (
-    clear,
-    has_input,
-    idx_v,
-    increase,
-    ncolumns,
-    nconstraints,
-    njoints,
-    nv,
-    offset,
-    parent,
-    zero_unless_input,
-)
 from ...kernel.types import ArrayLike
 from ...model.model import Model
-from ..dynamics.aba import (
-    BIAS_TORQUE,
-    DDQ,
-    DINV,
-    LINK_ACCELERATION,
-    U,
-    accelerate_root,
-    inward_inertias,
-    outward_accelerations,
-    outward_velocities,
-)
+from ..dynamics import aba
 from ..dynamics.crba import crba_kernel
 from ..dynamics.factor import factor, solve_inward
 from ..dynamics.rnea import external_force
-from ..kinematics.root_axes import ROTATION, dot_column, from_parent
-from .constraint_forces import (
-    COUPLING,
-    EXCESS,
-    FORCE,
-    UNIT_FORCES,
-    accelerate_projected,
-    add_free_motion,
-    clear_eliminated,
-    couple,
-    eliminate_columns,
-    eliminate_projected,
-    eliminated_times,
-    last_velocity,
-    propagate,
-    scale_eliminated,
-    store_unit_force,
-    transmit_inward,
-)
-from .constraints import (
-    EXTERNAL,
-    FEEDFORWARD,
-    OPPOSED,
-    POLICY,
-    ConstrainedMotion,
-    Frames,
-    Priority,
-    Singularity,
-    as_motion,
-    constraint_table,
-    nruns,
-    run_start,
-    run_stop,
-    setting,
-    tip_joint,
-    tip_translation,
-    tolerance,
-)
+from ..kinematics import root_axes as ra
+from . import constraint_forces as cf
+from . import constraints
 from .semidefinite import solve_semidefinite
 
 NU = field("_nu", ("constraints",))
@@ -124,153 +56,160 @@ UNOPPOSED = field("_unopposed", ("nv",))      # U^-1 of the forces not opposed b
 @kernel
 def unit_force(r, k):
     """Column k of alpha."""
-    a, m = offset(r, ALPHA) + k, nconstraints(r)
-    return Force((load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
-                 (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)))
+    a, m = ly.offset(r, ALPHA) + k, ly.nconstraints(r)
+    return al.Force((load(r.work, a), load(r.work, a + m), load(r.work, a + 2 * m)),
+                    (load(r.work, a + 3 * m), load(r.work, a + 4 * m), load(r.work, a + 5 * m)))
 
 
 @kernel
 def set_root_acceleration(r):
-    accelerate_root(r)
-    if has_input(r, ROOT_ACC):
-        store_spatial(r.work, offset(r, LINK_ACCELERATION),
-                      load_motion(r.work, offset(r, ROOT_ACC)))
+    aba.accelerate_root(r)
+    if ly.has_input(r, ROOT_ACC):
+        al.store_spatial(r.work, ly.offset(r, aba.LINK_ACCELERATION),
+                         al.load_motion(r.work, ly.offset(r, ROOT_ACC)))
 
 
 @kernel
 def propagate_constraints(r, eliminating):
     """U^-1 J' alpha, and the error of the bias acceleration, alpha' a - beta."""
-    clear_eliminated(r)
-    for n in range(nruns(r)):
-        p = tip_translation(r, n)
-        for k in range(run_start(r, n), run_stop(r, n)):
-            store_unit_force(r, k, force_moved(p, unit_force(r, k)))
-            store(r.work, offset(r, EXCESS) + k, -load(r.work, offset(r, BETA) + k))
-        propagate(r, offset(r, UNIT_FORCES), tip_joint(r, n), 0, run_start(r, n), run_stop(r, n),
-                  eliminating, True)
+    cf.clear_eliminated(r)
+    for n in range(constraints.nruns(r)):
+        p = constraints.tip_translation(r, n)
+        for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
+            cf.store_unit_force(r, k, al.force_moved(p, unit_force(r, k)))
+            store(r.work, ly.offset(r, cf.EXCESS) + k, -load(r.work, ly.offset(r, BETA) + k))
+        cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), constraints.tip_joint(r, n), 0,
+                     constraints.run_start(r, n), constraints.run_stop(r, n), eliminating, True)
     if not eliminating:
-        eliminate_columns(r)
+        cf.eliminate_columns(r)
 
 
 @kernel
 def unopposed_forces(r):
     """Store external forces that the constraints do not oppose, expressed in the root frame."""
-    f_ = offset(r, FORCE)
-    clear(r.work, f_, 6 * (njoints(r) + 1))
-    if has_input(r, F_EXT) and setting(r, OPPOSED) & EXTERNAL == 0:
-        for i in range(1, njoints(r) + 1):
-            R = load9(r.work, offset(r, ROTATION) + 9 * i)
-            store_spatial(r.work, f_ + 6 * i, force_rotated(R, external_force(r, i)))
+    f_ = ly.offset(r, cf.FORCE)
+    ly.clear(r.work, f_, 6 * (ly.njoints(r) + 1))
+    if ly.has_input(
+        r, F_EXT) and constraints.setting(r, constraints.OPPOSED) & constraints.EXTERNAL == 0:
+        for i in range(1, ly.njoints(r) + 1):
+            R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+            al.store_spatial(r.work, f_ + 6 * i, al.force_rotated(R, external_force(r, i)))
 
 
 @kernel
 def add_unopposed_torques(r):
-    if setting(r, OPPOSED) & FEEDFORWARD == 0:
-        for k in range(nv(r)):
-            increase(r.work, offset(r, UNOPPOSED) + k, load(r.work, offset(r, TAU_IN) + k))
+    if constraints.setting(r, constraints.OPPOSED) & constraints.FEEDFORWARD == 0:
+        for k in range(ly.nv(r)):
+            ly.increase(r.work, ly.offset(r, UNOPPOSED) + k, load(r.work, ly.offset(r, TAU_IN) + k))
 
 
 @kernel
 def eliminate_unopposed(r):
     """U^-1 of the forces that the constraints do not oppose, joint by joint."""
-    y_, f_ = offset(r, UNOPPOSED), offset(r, FORCE)
-    clear(r.work, y_, nv(r))
-    if setting(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
+    y_, f_ = ly.offset(r, UNOPPOSED), ly.offset(r, cf.FORCE)
+    ly.clear(r.work, y_, ly.nv(r))
+    if constraints.setting(r,
+                           constraints.OPPOSED) == constraints.EXTERNAL | constraints.FEEDFORWARD:
         return
     unopposed_forces(r)
     add_unopposed_torques(r)
-    for i in range(njoints(r), 0, -1):
-        f = load_force(r.work, f_ + 6 * i)
-        for c in range(ncolumns(r, i) - 1, -1, -1):
-            k = idx_v(r, i) + c
-            y = load(r.work, y_ + k) + dot_column(r, i, c, f)
+    for i in range(ly.njoints(r), 0, -1):
+        f = al.load_force(r.work, f_ + 6 * i)
+        for c in range(ly.ncolumns(r, i) - 1, -1, -1):
+            k = ly.idx_v(r, i) + c
+            y = load(r.work, y_ + k) + ra.dot_column(r, i, c, f)
             store(r.work, y_ + k, y)
-            f = force_sub(f, force_scale(y * load(r.work, offset(r, DINV) + k),
-                                         load_force(r.work, offset(r, U) + 6 * k)))
-        p = f_ + 6 * parent(r, i)
-        store_spatial(r.work, p, force_add(load_force(r.work, p),
-                                           force_moved(from_parent(r, i), f)))
+            f = al.force_sub(f, al.force_scale(y * load(r.work, ly.offset(r, aba.DINV) + k),
+                                               al.load_force(r.work, ly.offset(r, aba.U) + 6 * k)))
+        p = f_ + 6 * ly.parent(r, i)
+        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p),
+                                                 al.force_moved(ra.from_parent(r, i), f)))
 
 
 @kernel
 def eliminate_unopposed_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
-    clear(r.work, offset(r, UNOPPOSED), nv(r))
-    if setting(r, OPPOSED) == EXTERNAL | FEEDFORWARD:
+    ly.clear(r.work, ly.offset(r, UNOPPOSED), ly.nv(r))
+    if constraints.setting(r,
+                           constraints.OPPOSED) == constraints.EXTERNAL | constraints.FEEDFORWARD:
         return
     unopposed_forces(r)
-    transmit_inward(r, offset(r, UNOPPOSED))
+    cf.transmit_inward(r, ly.offset(r, UNOPPOSED))
     add_unopposed_torques(r)
-    solve_inward(r, offset(r, UNOPPOSED))
+    solve_inward(r, ly.offset(r, UNOPPOSED))
 
 
 @kernel
 def constrain(r):
     """Solve for the constraint forces, and add their effect to the bias torques."""
-    torque, w, n = offset(r, BIAS_TORQUE), offset(r, CONSTRAINT_TORQUES), nv(r)
-    scale_eliminated(r)
-    for run in range(nruns(r)):
-        couple(r, run_start(r, run), run_stop(r, run), last_velocity(r, tip_joint(r, run)), -1)
+    torque, w, n = ly.offset(r, aba.BIAS_TORQUE), ly.offset(r, CONSTRAINT_TORQUES), ly.nv(r)
+    cf.scale_eliminated(r)
+    for run in range(constraints.nruns(r)):
+        cf.couple(r, constraints.run_start(r, run), constraints.run_stop(r, run),
+                  cf.last_velocity(r, constraints.tip_joint(r, run)), -1)
     for j in range(n):
-        store(r.work, w + j, load(r.work, torque + j) - load(r.work, offset(r, UNOPPOSED) + j))
-    add_free_motion(r, w)
-    for k in range(nconstraints(r)):
-        store(r.work, offset(r, NU) + k, load(r.work, offset(r, EXCESS) + k))
-    store(r.work, offset(r, RANK), solve_semidefinite(
-        r, nconstraints(r), offset(r, COUPLING), offset(r, NU), setting(r, POLICY), tolerance(r)))
-    eliminated_times(r, offset(r, NU), w, -1.0)
+        store(r.work, w + j, load(r.work, torque + j) - load(r.work, ly.offset(r, UNOPPOSED) + j))
+    cf.add_free_motion(r, w)
+    for k in range(ly.nconstraints(r)):
+        store(r.work, ly.offset(r, NU) + k, load(r.work, ly.offset(r, cf.EXCESS) + k))
+    store(r.work, ly.offset(r, RANK),
+          solve_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), ly.offset(r, NU),
+                             constraints.setting(r, constraints.POLICY), constraints.tolerance(r)))
+    cf.eliminated_times(r, ly.offset(r, NU), w, -1.0)
     for j in range(n):
-        increase(r.work, torque + j, load(r.work, w + j))
+        ly.increase(r.work, torque + j, load(r.work, w + j))
 
 
 @kernel
 def transmit_constraints(r):
     """-J' alpha nu."""
-    clear(r.work, offset(r, FORCE), 6 * (njoints(r) + 1))
-    for n in range(nruns(r)):
-        f_ = offset(r, FORCE) + 6 * tip_joint(r, n)
-        p = tip_translation(r, n)
-        for k in range(run_start(r, n), run_stop(r, n)):
-            store_spatial(r.work, f_, force_sub(load_force(r.work, f_), force_scale(
-                load(r.work, offset(r, NU) + k), force_moved(p, unit_force(r, k)))))
-    transmit_inward(r, offset(r, CONSTRAINT_FORCES))
+    ly.clear(r.work, ly.offset(r, cf.FORCE), 6 * (ly.njoints(r) + 1))
+    for n in range(constraints.nruns(r)):
+        f_ = ly.offset(r, cf.FORCE) + 6 * constraints.tip_joint(r, n)
+        p = constraints.tip_translation(r, n)
+        for k in range(constraints.run_start(r, n), constraints.run_stop(r, n)):
+            al.store_spatial(r.work, f_,
+                             al.force_sub(al.load_force(r.work, f_),
+                                          al.force_scale(load(r.work, ly.offset(r, NU) + k),
+                                                         al.force_moved(p, unit_force(r, k)))))
+    cf.transmit_inward(r, ly.offset(r, CONSTRAINT_FORCES))
 
 
 @kernel
 def store_torques(r):
     """Store the torques that follow from ddq and nu."""
-    for j in range(nv(r)):
-        store(r.work, offset(r, TOTAL_TORQUE) + j,
-              load(r.work, offset(r, DDQ) + j) / load(r.work, offset(r, DINV) + j))
+    for j in range(ly.nv(r)):
+        store(r.work, ly.offset(r, TOTAL_TORQUE) + j,
+              load(r.work, ly.offset(r, aba.DDQ) + j) / load(r.work, ly.offset(r, aba.DINV) + j))
     transmit_constraints(r)
 
 
 @subroutine
 def solve_constrained(r):
     """Sweeps 2 and 3, after ``sweep_outward``, for alpha, beta and the root's acceleration."""
-    inward_inertias(r)
+    aba.inward_inertias(r)
     propagate_constraints(r, True)
     eliminate_unopposed(r)
     constrain(r)
-    outward_accelerations(r)
+    aba.outward_accelerations(r)
     store_torques(r)
 
 
 @subroutine
 def solve_constrained_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
-    eliminate_projected(r)
+    cf.eliminate_projected(r)
     propagate_constraints(r, False)
     eliminate_unopposed_projected(r)
     constrain(r)
-    accelerate_projected(r)
+    cf.accelerate_projected(r)
     store_torques(r)
 
 
 @kernel
 def sweep_outward(r):
     """Sweep 1."""
-    outward_velocities(r)
+    aba.outward_velocities(r)
     set_root_acceleration(r)
 
 
@@ -284,9 +223,9 @@ def sweep_outward_projected(r):
 
 @kernel
 def set_torques(r):
-    zero_unless_input(r, FF_TORQUES)
-    for k in range(nv(r)):
-        store(r.work, offset(r, TAU_IN) + k, load(r.work, offset(r, FF_TORQUES) + k))
+    ly.zero_unless_input(r, FF_TORQUES)
+    for k in range(ly.nv(r)):
+        store(r.work, ly.offset(r, TAU_IN) + k, load(r.work, ly.offset(r, FF_TORQUES) + k))
 
 
 @kernel
@@ -303,18 +242,20 @@ def projected_vereshchagin_kernel(r):
     solve_constrained_projected(r)
 
 
-RESULTS = (DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, LINK_ACCELERATION, RANK)
+RESULTS = (aba.DDQ, NU, CONSTRAINT_TORQUES, TOTAL_TORQUE, CONSTRAINT_FORCES, aba.LINK_ACCELERATION,
+           RANK)
 _vereshchagin = Algorithm(
     "vereshchagin", vereshchagin_kernel, (Q, V, ALPHA, BETA, ROOT_ACC, F_EXT, FF_TORQUES), RESULTS,
     optional=(ROOT_ACC, F_EXT, FF_TORQUES), options=(CONSTRAINTS,),
-    coupled=projected_vereshchagin_kernel).caller(make=as_motion)
+    coupled=projected_vereshchagin_kernel).caller(make=constraints.as_motion)
 
 
 def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: ArrayLike,
-                 beta: ArrayLike, tip: Frames, root_acc: ArrayLike | None = None,
+                 beta: ArrayLike, tip: constraints.Frames, root_acc: ArrayLike | None = None,
                  f_ext: ArrayLike | None = None, ff_torques: ArrayLike | None = None, *,
-                 singularity: Singularity = "relative", tolerance: float | None = None,
-                 priority: Priority = "constraint", threads: int = 1) -> ConstrainedMotion:
+                 singularity: constraints.Singularity = "relative", tolerance: float | None = None,
+                 priority: constraints.Priority = "constraint",
+                 threads: int = 1) -> constraints.ConstrainedMotion:
     """Compute accelerations under acceleration constraints, and the torques that enforce them.
 
     The algorithm of Popov and Vereshchagin, O(n + m^3): of all motions for which the spatial
@@ -400,7 +341,7 @@ def vereshchagin(model: Model, data: Data, q: ArrayLike, v: ArrayLike, alpha: Ar
     >>> np.allclose(J[2] @ motion.ddq, 0.0)
     True
     """
-    table, alpha = constraint_table(model, data, "tip", tip, None, ("alpha", alpha), singularity,
-                                    tolerance, priority)
+    table, alpha = constraints.constraint_table(model, data, "tip", tip, None, ("alpha", alpha),
+                                                singularity, tolerance, priority)
     return _vereshchagin(model, data, threads, table, q, v, alpha, beta, root_acc,
                          f_ext, ff_torques)

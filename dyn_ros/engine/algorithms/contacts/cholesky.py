@@ -12,10 +12,10 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
-from ...kernel.layout import clear, nconstraints, nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.inputs import finite_array
 from ...model.model import Model
@@ -37,16 +37,16 @@ TORQUE_RESIDUAL = field("torque_residual", ("nv",), "Torques less nonlinear effe
 
 @kernel
 def right_side_kernel(r):
-    newton_euler(r, False, offset(r, NLE))
-    for k in range(nv(r)):
-        store(r.work, offset(r, TORQUE_RESIDUAL) + k,
-              load(r.work, offset(r, TAU_IN) + k) - load(r.work, offset(r, NLE) + k))
+    newton_euler(r, False, ly.offset(r, NLE))
+    for k in range(ly.nv(r)):
+        store(r.work, ly.offset(r, TORQUE_RESIDUAL) + k,
+              load(r.work, ly.offset(r, TAU_IN) + k) - load(r.work, ly.offset(r, NLE) + k))
     outward_velocities(r)
-    clear(r.work, offset(r, LINK_ACCELERATION), 6)
+    ly.clear(r.work, ly.offset(r, LINK_ACCELERATION), 6)
     propagate_contacts(r, False, True)
-    for k in range(nconstraints(r)):
-        store(r.work, offset(r, PRIMAL_RHS) + k, -load(r.work, offset(r, EXCESS) + k))
-    motions_to_origin(r, offset(r, PRIMAL_RHS), 1)
+    for k in range(ly.nconstraints(r)):
+        store(r.work, ly.offset(r, PRIMAL_RHS) + k, -load(r.work, ly.offset(r, EXCESS) + k))
+    motions_to_origin(r, ly.offset(r, PRIMAL_RHS), 1)
 
 
 _right_side = Algorithm(

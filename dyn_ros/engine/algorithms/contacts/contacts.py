@@ -287,43 +287,44 @@ def contact_table(model: Model, data: Data, contacts: Sequence[Contact],
         Unknown frames, contacts of the same name, more rows than ``MAX_CONSTRAINTS``, a frame that
         no joint moves, or an invalid setting.
     """
+    settings = damping, residual, max_iterations, restitution
     try:
+        hash(settings)                              # an array of one number equals that number
         known, found = data._newest_table
-        if (known == (contacts, damping, residual, max_iterations, restitution)
-                and data.model is model):           # otherwise the call reports it
+        if known == (contacts, settings) and data.model is model:   # otherwise the call reports it
             return found
     except (AttributeError, TypeError, ValueError):     # not a Data; an array
         pass
     given = contacts
     if type(contacts) is not tuple:
-        contacts = tuple(contacts) if type(contacts) is list else _as_tuple(contacts)
+        contacts = tuple(contacts) if type(contacts) is list else as_tuple(contacts)
     try:
         if data.model is model:
-            return data._tables[contacts, damping, residual, max_iterations, restitution]
+            return data._tables[contacts, settings]
     except (AttributeError, KeyError, TypeError):   # not a Data; a new table; not hashable
         pass
     kept = data._tables if getattr(data, "model", None) is model else {}
-    _require_contacts(contacts)
-    settings = _checked_settings(damping, residual, max_iterations, restitution)
-    found = _new_table(require_model(model), contacts, settings)
+    require_contacts(contacts)
+    found = _new_table(require_model(model), contacts, _checked_settings(*settings))
     if len(kept) >= _KEPT:
         kept.clear()
-    with contextlib.suppress(TypeError):            # damping is an array of one number
-        kept[contacts, damping, residual, max_iterations, restitution] = found
+    with contextlib.suppress(TypeError):            # damping is an array without an axis
+        kept[contacts, settings] = found
         if getattr(data, "model", None) is model and type(given) in (tuple, list):
-            data.__dict__["_newest_table"] = (
-                (given[:], damping, residual, max_iterations, restitution), found)
+            data.__dict__["_newest_table"] = (given[:], settings), found
     return found
 
 
-def _as_tuple(contacts):
+def as_tuple(contacts):
+    """Contacts, or anything else in a tuple, for ``require_contacts`` to report."""
     try:
         return tuple(contacts)
     except TypeError:
         return (contacts,)
 
 
-def _require_contacts(contacts):
+def require_contacts(contacts):
+    """Raise a TypeError if something is not a ``Contact``."""
     for contact in contacts:
         if not isinstance(contact, Contact):
             raise TypeError(f"contacts: expected a sequence of dyn_ros.Contact, got "

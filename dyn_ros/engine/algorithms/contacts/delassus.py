@@ -5,20 +5,14 @@ from collections.abc import Sequence
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import lanes as la
+from ...kernel import layout as ly
 from ...kernel.algebra import store_inertia
 from ...kernel.compiler import kernel
 from ...kernel.fields import MAX_CONSTRAINTS, Q, field
-from ...kernel.lanes import LANES, load, load_simd, simd_width, store, store_simd
-from ...kernel.layout import increase, nconstraints, njoints, nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..constrained.constraint_forces import (
-    COUPLING,
-    ELIMINATED,
-    WIDTH,
-    eliminate_columns,
-    store_pivots,
-)
+from ..constrained import constraint_forces as cf
 from ..constrained.products import copy_rows, rows_of
 from ..constrained.semidefinite import factor_cholesky, invert_semidefinite
 from ..dynamics.aba import eliminate_all
@@ -37,33 +31,33 @@ DELASSUS_INVERSE = field("delassus_inverse", ("constraints", "constraints"),
                          "Inverse of J M^-1 J' and the damping.")
 DELASSUS_CHOLESKY = field("delassus_cholesky", ("constraints", "constraints"),
                           "Lower triangular Cholesky factor of J M^-1 J' and the damping.")
-PADDED = field("_padded", (MAX_CONSTRAINTS, WIDTH))
+PADDED = field("_padded", (MAX_CONSTRAINTS, cf.WIDTH))
 
 
 @kernel
 def place_robot(r):
     """Place all bodies, with their inertias, in the root frame."""
     set_root(r)
-    for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body(r, i))
+    for i in range(1, ly.njoints(r) + 1):
+        store_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i, place_body(r, i))
 
 
 @kernel
 def store_jacobian(r, target):
     """The rows of contacts from their columns, after ``propagate_contacts``."""
-    for k in range(nconstraints(r)):
-        for j in range(nv(r)):
-            store(r.work, target + nv(r) * k + j,
-                  load(r.work, offset(r, ELIMINATED) + WIDTH * j + k))
+    for k in range(ly.nconstraints(r)):
+        for j in range(ly.nv(r)):
+            la.store(r.work, target + ly.nv(r) * k + j,
+                     la.load(r.work, ly.offset(r, cf.ELIMINATED) + cf.WIDTH * j + k))
 
 
 @kernel
 def contact_jacobian_kernel(r):
     place_robot(r)
     propagate_contacts(r, False, False)
-    store_jacobian(r, offset(r, CONTACT_JACOBIAN))
-    for j in range(nv(r)):
-        motions_to_origin(r, offset(r, CONTACT_JACOBIAN) + j, nv(r))
+    store_jacobian(r, ly.offset(r, CONTACT_JACOBIAN))
+    for j in range(ly.nv(r)):
+        motions_to_origin(r, ly.offset(r, CONTACT_JACOBIAN) + j, ly.nv(r))
 
 
 @kernel
@@ -79,25 +73,25 @@ def eliminate_contacts_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     crba_kernel(r)
     factor(r)
-    store_pivots(r)
+    cf.store_pivots(r)
     propagate_contacts(r, False, False)
-    eliminate_columns(r)
+    cf.eliminate_columns(r)
 
 
 @kernel
 def compact(r, source, target):
     """Copy an m x m matrix without the gaps between its rows."""
-    m = nconstraints(r)
+    m = ly.nconstraints(r)
     for k in range(m):
-        for i in range(0, m, simd_width(r.work)):
-            store_simd(r.work, offset(r, target) + m * k + i, m - i,
-                       load_simd(r.work, offset(r, source) + WIDTH * k + i, LANES))
+        for i in range(0, m, la.simd_width(r.work)):
+            la.store_simd(r.work, ly.offset(r, target) + m * k + i, m - i,
+                          la.load_simd(r.work, ly.offset(r, source) + cf.WIDTH * k + i, la.LANES))
 
 
 @kernel
 def inertia_to_origin(r, inertia):
     """Move a compact inertia of contacts to the world's origin, for those in WORLD."""
-    m = nconstraints(r)
+    m = ly.nconstraints(r)
     if not any_at_origin(r):
         return
     for k in range(m):
@@ -109,8 +103,8 @@ def inertia_to_origin(r, inertia):
 @kernel
 def publish_coupling(r):
     """Store J M^-1 J' as a public result."""
-    m, G = nconstraints(r), offset(r, DELASSUS)
-    compact(r, COUPLING, DELASSUS)
+    m, G = ly.nconstraints(r), ly.offset(r, DELASSUS)
+    compact(r, cf.COUPLING, DELASSUS)
     if not any_at_origin(r):
         return
     for k in range(m):
@@ -121,8 +115,8 @@ def publish_coupling(r):
 
 @kernel
 def damp(r):
-    for k in range(nconstraints(r)):
-        increase(r.work, offset(r, COUPLING) + (WIDTH + 1) * k, damping(r))
+    for k in range(ly.nconstraints(r)):
+        ly.increase(r.work, ly.offset(r, cf.COUPLING) + (cf.WIDTH + 1) * k, damping(r))
 
 
 @kernel
@@ -143,10 +137,10 @@ def projected_delassus_kernel(r):
 
 @kernel
 def invert_delassus(r):
-    invert_semidefinite(r, nconstraints(r), offset(r, COUPLING), 0.0, TOLERANCE,
-                        offset(r, PADDED))
+    invert_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE,
+                        ly.offset(r, PADDED))
     compact(r, PADDED, DELASSUS_INVERSE)
-    inertia_to_origin(r, offset(r, DELASSUS_INVERSE))
+    inertia_to_origin(r, ly.offset(r, DELASSUS_INVERSE))
 
 
 @kernel
@@ -163,9 +157,10 @@ def projected_inverse_kernel(r):
 
 @kernel
 def factor_delassus(r):
-    m = nconstraints(r)
-    copy_rows(r, rows_of(offset(r, DELASSUS), m), rows_of(offset(r, COUPLING), WIDTH), 1.0, m, m)
-    factor_cholesky(r, m, offset(r, COUPLING), offset(r, PADDED), TOLERANCE)
+    m = ly.nconstraints(r)
+    copy_rows(r, rows_of(ly.offset(r, DELASSUS), m), rows_of(ly.offset(r, cf.COUPLING), cf.WIDTH),
+              1.0, m, m)
+    factor_cholesky(r, m, ly.offset(r, cf.COUPLING), ly.offset(r, PADDED), TOLERANCE)
     compact(r, PADDED, DELASSUS_CHOLESKY)
 
 

@@ -21,34 +21,12 @@ from ...kernel.layout import nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained.products import rows_of
+from ..derivatives import rnea_derivatives as rd
 from ..derivatives.aba_derivatives import DDQ_DQ, DDQ_DV
-from ..derivatives.rnea_derivatives import (
-    COMPOSITE_FORCE,
-    DTAU_DQ,
-    DTAU_DV,
-    inward,
-    outward_bodies,
-    set_gravity,
-)
 from ..dynamics.aba import DDQ
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
+from . import dynamics, rates
 from .contacts import CONTACTS, ROWS, Contact, contact_table
-from .dynamics import (
-    DIFF_LAMBDA_C,
-    LAMBDA_C,
-    LAMBDA_C_PROX,
-    move_forces,
-    solve_contacts,
-    solve_contacts_projected,
-)
-from .rates import (
-    RATES,
-    ROW_RATES,
-    add_contact_forces,
-    differentiate_contacts,
-    differentiate_forces,
-    rates_to_origin,
-)
 from .response import Rates, Response, matrix, respond, respond_to_torques
 from .root_products import clear_linked
 from .rows import forces_to_origin
@@ -72,30 +50,30 @@ def differentiate(r):
     n = nv(r)
     for k in range(n):
         store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    set_gravity(r)
-    outward_bodies(r, True, False)
-    add_contact_forces(r, offset(r, LAMBDA_C), offset(r, COMPOSITE_FORCE))
-    inward(r, False)
-    differentiate_contacts(r, True)
-    differentiate_forces(r, offset(r, LAMBDA_C), offset(r, DTAU_DQ), n)
+    rd.set_gravity(r)
+    rd.outward_bodies(r, True, False)
+    rates.add_contact_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rd.COMPOSITE_FORCE))
+    rd.inward(r, False)
+    rates.differentiate_contacts(r, True)
+    rates.differentiate_forces(r, offset(r, dynamics.LAMBDA_C), offset(r, rd.DTAU_DQ), n)
     response = Response(matrix(r, DDQ_DTAU), matrix(r, DLAMBDA_DTAU))
     respond_to_torques(r, response)
-    rows = offset(r, ROW_RATES)
-    respond(r, response, Rates(matrix(r, DTAU_DQ), rows_of(rows, 2 * n)),
-            Rates(matrix(r, DTAU_DV), rows_of(rows + n, 2 * n)),
+    rows = offset(r, rates.ROW_RATES)
+    respond(r, response, Rates(matrix(r, rd.DTAU_DQ), rows_of(rows, 2 * n)),
+            Rates(matrix(r, rd.DTAU_DV), rows_of(rows + n, 2 * n)),
             Response(matrix(r, DDQ_DQ), matrix(r, DLAMBDA_DQ)),
             Response(matrix(r, DDQ_DV), matrix(r, DLAMBDA_DV)))
-    rates_to_origin(r, offset(r, LAMBDA_C), offset(r, DLAMBDA_DQ))
+    rates.rates_to_origin(r, offset(r, dynamics.LAMBDA_C), offset(r, DLAMBDA_DQ))
     for j in range(n):
         forces_to_origin(r, offset(r, DLAMBDA_DV) + j, n)
         forces_to_origin(r, offset(r, DLAMBDA_DTAU) + j, n)
-    move_forces(r)
-    clear_linked(r, offset(r, DTAU_DQ))
+    dynamics.move_forces(r)
+    clear_linked(r, offset(r, rd.DTAU_DQ))
 
 
 @subroutine
 def contact_derivatives_kernel(r):
-    solve_contacts(r)
+    dynamics.solve_contacts(r)
     inverse_after_elimination(r)
     differentiate(r)
 
@@ -103,7 +81,7 @@ def contact_derivatives_kernel(r):
 @subroutine
 def projected_contact_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
-    solve_contacts_projected(r)
+    dynamics.solve_contacts_projected(r)
     inverse_after_factor(r)
     differentiate(r)
 
@@ -130,7 +108,8 @@ class ContactDerivatives(NamedTuple):
 _derivatives = Algorithm(
     "contact_dynamics_derivatives", contact_derivatives_kernel, (Q, V, TAU_IN, F_EXT, ROWS),
     (DDQ_DQ, DDQ_DV, DDQ_DTAU, DLAMBDA_DQ, DLAMBDA_DV, DLAMBDA_DTAU), optional=(F_EXT,),
-    leaves=(DDQ, LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C, MINV, *RATES), options=(CONTACTS,),
+    leaves=(DDQ, dynamics.LAMBDA_C, dynamics.LAMBDA_C_PROX, dynamics.DIFF_LAMBDA_C, MINV,
+            *rates.RATES), options=(CONTACTS,),
     coupled=projected_contact_derivatives_kernel).caller(
         make=lambda results: ContactDerivatives(*results))
 

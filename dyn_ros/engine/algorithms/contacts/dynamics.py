@@ -13,20 +13,13 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import load, store
-from ...kernel.layout import increase, nconstraints, nv, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..constrained.constraint_forces import (
-    COLUMN,
-    accelerate_projected,
-    add_free_motion,
-    eliminate_columns,
-    eliminate_projected,
-    eliminated_times,
-)
+from ..constrained import constraint_forces as cf
 from ..dynamics.aba import (
     BIAS_TORQUE,
     DDQ,
@@ -60,23 +53,24 @@ DIFF_LAMBDA_C = field("diff_lambda_c", ("constraints",), "lambda_c less lambda_c
 @kernel
 def constrain(r):
     """Compute the contact forces, and add their effect to the bias torques."""
-    forces, previous = offset(r, LAMBDA_C), offset(r, LAMBDA_C_PROX)
+    forces, previous = ly.offset(r, LAMBDA_C), ly.offset(r, LAMBDA_C_PROX)
     couple_contacts(r)
-    add_free_motion(r, offset(r, BIAS_TORQUE))
+    cf.add_free_motion(r, ly.offset(r, BIAS_TORQUE))
     solve_forces(r, forces, previous)
-    for k in range(nconstraints(r)):
-        store(r.work, offset(r, DIFF_LAMBDA_C) + k,
+    for k in range(ly.nconstraints(r)):
+        store(r.work, ly.offset(r, DIFF_LAMBDA_C) + k,
               load(r.work, forces + k) - load(r.work, previous + k))
-    eliminated_times(r, forces, offset(r, COLUMN), 1.0)
-    for j in range(nv(r)):
-        increase(r.work, offset(r, BIAS_TORQUE) + j, load(r.work, offset(r, COLUMN) + j))
+    cf.eliminated_times(r, forces, ly.offset(r, cf.COLUMN), 1.0)
+    for j in range(ly.nv(r)):
+        ly.increase(r.work, ly.offset(r, BIAS_TORQUE) + j,
+                    load(r.work, ly.offset(r, cf.COLUMN) + j))
 
 
 @kernel
 def move_forces(r):
     """Move the forces of contacts in WORLD to the world's origin."""
     for forces in (LAMBDA_C, LAMBDA_C_PROX, DIFF_LAMBDA_C):
-        forces_to_origin(r, offset(r, forces), 1)
+        forces_to_origin(r, ly.offset(r, forces), 1)
 
 
 @subroutine
@@ -96,11 +90,11 @@ def solve_contacts_projected(r):
     factor(r)
     outward_velocities(r)
     accelerate_root(r)
-    eliminate_projected(r)
+    cf.eliminate_projected(r)
     propagate_contacts(r, False, True)
-    eliminate_columns(r)
+    cf.eliminate_columns(r)
     constrain(r)
-    accelerate_projected(r)
+    cf.accelerate_projected(r)
 
 
 @kernel

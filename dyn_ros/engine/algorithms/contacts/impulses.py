@@ -10,55 +10,23 @@ from typing import NamedTuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    load_motion,
-    momentum,
-    motion_add,
-    motion_cross,
-    motion_scale,
-    motion_sub,
-    power,
-    store_inertia,
-    store_spatial,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import load, store
-from ...kernel.layout import clear, idx_v, increase, ncolumns, njoints, nv, offset, parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..constrained.constraint_forces import (
-    EXCESS,
-    eliminate_columns,
-    eliminated_times,
-    store_pivots,
-)
-from ..derivatives.rnea_derivatives import (
-    COMPOSITE_FORCE,
-    COMPOSITE_INERTIA,
-    DTAU_DQ,
-    PSID,
-    PSIDD,
-    inward_at_rest,
-    load_column,
-    placed_columns,
-    set_relative,
-    store_column,
-)
-from ..dynamics.aba import (
-    BIAS,
-    BIAS_TORQUE,
-    DDQ,
-    LINK_ACCELERATION,
-    eliminate_all,
-    outward_accelerations,
-)
+from ..constrained import constraint_forces as cf
+from ..derivatives import rnea_derivatives as rd
+from ..dynamics import aba
 from ..dynamics.crba import crba_kernel
 from ..dynamics.factor import factor, solve_outward
 from ..dynamics.minverse import root_after_elimination, solve_for_root
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import BODY_VELOCITY, body_velocity
+from . import rates, rows
 from .contacts import (
     CONTACTS,
     ROWS,
@@ -73,23 +41,8 @@ from .contacts import (
 )
 from .delassus import place_robot
 from .impulse_response import respond_to_configuration, respond_to_rows
-from .rates import (
-    DAC_DA,
-    DVC_DQ,
-    add_contact_forces,
-    differentiate_contacts,
-    differentiate_forces,
-    rates_to_origin,
-)
 from .response import invert_coupling, matrix
 from .root_products import clear_linked
-from .rows import (
-    contact_velocities,
-    couple_contacts,
-    forces_to_origin,
-    propagate_contacts,
-    row_force,
-)
 from .system import solve_forces
 
 DQ_AFTER = field("dq_after", ("nv",), "Velocity after an impact [rad/s, m/s].")
@@ -112,47 +65,47 @@ PREVIOUS = field("_previous_impulse", ("constraints",))
 def set_impact(r):
     """Set the excess to (1 + e) J v, the change of velocity that the contacts lack."""
     for n in range(ncontacts(r)):
-        v = contact_velocities(r, n)
-        m = motion_sub(v.first, v.second)
+        v = rows.contact_velocities(r, n)
+        m = al.motion_sub(v.first, v.second)
         for k in range(row_start(r, n), row_stop(r, n)):
-            store(r.work, offset(r, EXCESS) + k,
-                  (1.0 + restitution(r)) * power(row_force(r, n, k - row_start(r, n)), m))
+            store(r.work, ly.offset(r, cf.EXCESS) + k,
+                  (1.0 + restitution(r)) * al.power(rows.row_force(r, n, k - row_start(r, n)), m))
 
 
 @kernel
 def solve_impact(r, torque):
     """The impulses, and U^-1 J' impulse at the offset ``torque``, from U^-1 J'."""
-    couple_contacts(r)
+    rows.couple_contacts(r)
     set_impact(r)
-    solve_forces(r, offset(r, IMPULSE_C), offset(r, PREVIOUS))
-    eliminated_times(r, offset(r, IMPULSE_C), torque, 1.0)
+    solve_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, PREVIOUS))
+    cf.eliminated_times(r, ly.offset(r, IMPULSE_C), torque, 1.0)
 
 
 @kernel
 def add_change(r):
-    for k in range(nv(r)):
-        store(r.work, offset(r, DQ_AFTER) + k,
-              load(r.work, offset(r, V) + k) + load(r.work, offset(r, DDQ) + k))
+    for k in range(ly.nv(r)):
+        store(r.work, ly.offset(r, DQ_AFTER) + k,
+              load(r.work, ly.offset(r, V) + k) + load(r.work, ly.offset(r, aba.DDQ) + k))
 
 
 @kernel
 def place_moving_robot(r):
     """Place all bodies in the root frame, with their inertias and velocities."""
     place_robot(r)
-    clear(r.work, offset(r, BODY_VELOCITY), 6)
-    for i in range(1, njoints(r) + 1):
+    ly.clear(r.work, ly.offset(r, BODY_VELOCITY), 6)
+    for i in range(1, ly.njoints(r) + 1):
         body_velocity(r, i)
 
 
 @subroutine
 def solve_impulses(r):
     place_moving_robot(r)
-    eliminate_all(r)
-    propagate_contacts(r, True, False)
-    solve_impact(r, offset(r, BIAS_TORQUE))
-    clear(r.work, offset(r, BIAS), 6 * (njoints(r) + 1))
-    clear(r.work, offset(r, LINK_ACCELERATION), 6)
-    outward_accelerations(r)
+    aba.eliminate_all(r)
+    rows.propagate_contacts(r, True, False)
+    solve_impact(r, ly.offset(r, aba.BIAS_TORQUE))
+    ly.clear(r.work, ly.offset(r, aba.BIAS), 6 * (ly.njoints(r) + 1))
+    ly.clear(r.work, ly.offset(r, aba.LINK_ACCELERATION), 6)
+    aba.outward_accelerations(r)
     add_change(r)
 
 
@@ -161,25 +114,25 @@ def solve_impulses_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
     crba_kernel(r)
     factor(r)
-    store_pivots(r)
+    cf.store_pivots(r)
     place_moving_robot(r)
-    propagate_contacts(r, False, False)
-    eliminate_columns(r)
-    solve_impact(r, offset(r, DDQ))
-    solve_outward(r, offset(r, DDQ))
+    rows.propagate_contacts(r, False, False)
+    cf.eliminate_columns(r)
+    solve_impact(r, ly.offset(r, aba.DDQ))
+    solve_outward(r, ly.offset(r, aba.DDQ))
     add_change(r)
 
 
 @kernel
 def impulse_kernel(r):
     solve_impulses(r)
-    forces_to_origin(r, offset(r, IMPULSE_C), 1)
+    rows.forces_to_origin(r, ly.offset(r, IMPULSE_C), 1)
 
 
 @kernel
 def projected_impulse_kernel(r):
     solve_impulses_projected(r)
-    forces_to_origin(r, offset(r, IMPULSE_C), 1)
+    rows.forces_to_origin(r, ly.offset(r, IMPULSE_C), 1)
 
 
 # --- its derivatives
@@ -187,59 +140,60 @@ def projected_impulse_kernel(r):
 @kernel
 def outward_impact(r):
     """psid of v_after + e v, psidd and forces of v_after - v as an acceleration at rest."""
-    set_relative(r)
-    clear(r.work, offset(r, OA_GF), 6)
-    for i in range(1, njoints(r) + 1):
-        Y, p = placed_columns(r, i), parent(r, i)
-        ov = load_motion(r.work, offset(r, OV) + 6 * p)
-        oa = load_motion(r.work, offset(r, OA_GF) + 6 * p)
+    rd.set_relative(r)
+    ly.clear(r.work, ly.offset(r, OA_GF), 6)
+    for i in range(1, ly.njoints(r) + 1):
+        Y, p = rd.placed_columns(r, i), ly.parent(r, i)
+        ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * p)
+        oa = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * p)
         v, a = ov, oa
-        for c in range(ncolumns(r, i)):
-            S, k = load_column(r, J, i, c), idx_v(r, i) + c
-            before, after = load(r.work, offset(r, V) + k), load(r.work, offset(r, DQ_AFTER) + k)
-            store_column(r, PSID, i, c, motion_cross(ov, S))
-            store_column(r, PSIDD, i, c, motion_cross(oa, S))
-            v = motion_add(v, motion_scale(after + restitution(r) * before, S))
-            a = motion_add(a, motion_scale(after - before, S))
-        store_spatial(r.work, offset(r, OV) + 6 * i, v)
-        store_spatial(r.work, offset(r, OA_GF) + 6 * i, a)
-        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, a))
+        for c in range(ly.ncolumns(r, i)):
+            S, k = rd.load_column(r, J, i, c), ly.idx_v(r, i) + c
+            before, after = load(r.work, ly.offset(r, V) + k), load(r.work,
+                                                                    ly.offset(r, DQ_AFTER) + k)
+            rd.store_column(r, rd.PSID, i, c, al.motion_cross(ov, S))
+            rd.store_column(r, rd.PSIDD, i, c, al.motion_cross(oa, S))
+            v = al.motion_add(v, al.motion_scale(after + restitution(r) * before, S))
+            a = al.motion_add(a, al.motion_scale(after - before, S))
+        al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, v)
+        al.store_spatial(r.work, ly.offset(r, OA_GF) + 6 * i, a)
+        al.store_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i, Y)
+        al.store_spatial(r.work, ly.offset(r, rd.COMPOSITE_FORCE) + 6 * i, al.momentum(Y, a))
 
 
 @kernel
 def differentiate_momentum(r):
     """M (v_after - v) - J' impulse with respect to configuration."""
-    add_contact_forces(r, offset(r, IMPULSE_C), offset(r, COMPOSITE_FORCE))
-    inward_at_rest(r, offset(r, DTAU_DQ))
-    differentiate_forces(r, offset(r, IMPULSE_C), offset(r, DTAU_DQ), nv(r))
+    rates.add_contact_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, rd.COMPOSITE_FORCE))
+    rd.inward_at_rest(r, ly.offset(r, rd.DTAU_DQ))
+    rates.differentiate_forces(r, ly.offset(r, IMPULSE_C), ly.offset(r, rd.DTAU_DQ), ly.nv(r))
 
 
 @kernel
 def solve_rates(r):
     """d(v_after) and d(impulse), from the rates of momentum and rows."""
-    n = nv(r)
+    n = ly.nv(r)
     invert_coupling(r)
-    respond_to_configuration(r, matrix(r, DTAU_DQ), matrix(r, DVC_DQ), matrix(r, DQ_AFTER_DQ),
-                             matrix(r, DIMPULSE_DQ))
-    respond_to_rows(r, 1.0 + restitution(r), matrix(r, DAC_DA), matrix(r, DQ_AFTER_DV),
+    respond_to_configuration(r, matrix(r, rd.DTAU_DQ), matrix(r, rates.DVC_DQ),
+                             matrix(r, DQ_AFTER_DQ), matrix(r, DIMPULSE_DQ))
+    respond_to_rows(r, 1.0 + restitution(r), matrix(r, rates.DAC_DA), matrix(r, DQ_AFTER_DV),
                     matrix(r, DIMPULSE_DV))
     for k in range(n):
-        increase(r.work, offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
+        ly.increase(r.work, ly.offset(r, DQ_AFTER_DV) + k * (n + 1), 1.0)
 
 
 @subroutine
 def differentiate(r):
     """All derivatives, after the impact and the root of M^-1."""
     outward_impact(r)
-    differentiate_contacts(r, False)
+    rates.differentiate_contacts(r, False)
     differentiate_momentum(r)
     solve_rates(r)
-    rates_to_origin(r, offset(r, IMPULSE_C), offset(r, DIMPULSE_DQ))
-    for j in range(nv(r)):
-        forces_to_origin(r, offset(r, DIMPULSE_DV) + j, nv(r))
-    forces_to_origin(r, offset(r, IMPULSE_C), 1)
-    clear_linked(r, offset(r, DTAU_DQ))
+    rates.rates_to_origin(r, ly.offset(r, IMPULSE_C), ly.offset(r, DIMPULSE_DQ))
+    for j in range(ly.nv(r)):
+        rows.forces_to_origin(r, ly.offset(r, DIMPULSE_DV) + j, ly.nv(r))
+    rows.forces_to_origin(r, ly.offset(r, IMPULSE_C), 1)
+    clear_linked(r, ly.offset(r, rd.DTAU_DQ))
 
 
 @subroutine

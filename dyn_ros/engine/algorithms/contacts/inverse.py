@@ -12,30 +12,18 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import lanes as la
+from ...kernel import layout as ly
 from ...kernel.algebra import dot
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, MAX_CONSTRAINTS, TAU_IN, A, Q, V, field
-from ...kernel.lanes import lift, load, select_above, sqrt, store
-from ...kernel.layout import (
-    FLOATING,
-    PLANAR,
-    clear,
-    has_input,
-    increase,
-    kind,
-    ncolumns,
-    nconstraints,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..constrained.constraint_forces import ELIMINATED
 from ..constrained.semidefinite import WIDTH, absolute, solve_scaled
 from ..dynamics.rnea import TAU, newton_euler
 from ..kinematics.root_axes import from_parent
+from . import rows
 from .contacts import (
     CONTACTS,
     ITERATIONS,
@@ -54,7 +42,6 @@ from .contacts import (
 )
 from .delassus import place_robot
 from .dynamics import LAMBDA_C
-from .rows import arm, drop_all_rounding, drop_row, forces_to_origin, propagate_contacts
 from .system import TOLERANCE
 
 WEIGHTS = field("_weights", ("constraints",))           # of the squares of forces
@@ -68,47 +55,48 @@ REST = field("_rest", ("nv",))                          # rnea less tau
 
 @kernel
 def jacobian_entry(r, k, j):
-    return load(r.work, offset(r, ELIMINATED) + WIDTH * j + k)
+    return la.load(r.work, ly.offset(r, ELIMINATED) + WIDTH * j + k)
 
 
 @kernel
 def nbase(r):
     """Number of velocities of a floating or planar base."""
-    if njoints(r) > 0 and parent(r, 1) == 0 and (kind(r, 1) == FLOATING or kind(r, 1) == PLANAR):
-        return ncolumns(r, 1)
+    if ly.njoints(r) > 0 and ly.parent(r, 1) == 0 and (ly.kind(r, 1) == ly.FLOATING
+                                                       or ly.kind(r, 1) == ly.PLANAR):
+        return ly.ncolumns(r, 1)
     return 0
 
 
 @kernel
 def set_rows(r):
     place_robot(r)
-    propagate_contacts(r, False, False)
+    rows.propagate_contacts(r, False, False)
 
 
 @kernel
 def violation(r, rest, count):
     """The largest of some numbers."""
-    largest = lift(0.0, load(r.work, rest))
+    largest = la.lift(0.0, la.load(r.work, rest))
     for j in range(count):
-        x = absolute(load(r.work, rest + j))
-        largest = select_above(x, largest, x, largest)
+        x = absolute(la.load(r.work, rest + j))
+        largest = la.select_above(x, largest, x, largest)
     return largest
 
 
 @kernel
 def report(r, rank, residual):
-    store(r.work, offset(r, SOLUTION) + RANK, rank)
-    store(r.work, offset(r, SOLUTION) + RESIDUAL, residual)
-    store(r.work, offset(r, SOLUTION) + ITERATIONS, 1.0)
+    la.store(r.work, ly.offset(r, SOLUTION) + RANK, rank)
+    la.store(r.work, ly.offset(r, SOLUTION) + RESIDUAL, residual)
+    la.store(r.work, ly.offset(r, SOLUTION) + ITERATIONS, 1.0)
 
 
 @kernel
 def subtract_forces(r, torque):
     """torque <- torque - J' lambda."""
-    for j in range(nv(r)):
-        for k in range(nconstraints(r)):
-            increase(r.work, torque + j,
-                     -jacobian_entry(r, k, j) * load(r.work, offset(r, LAMBDA_C) + k))
+    for j in range(ly.nv(r)):
+        for k in range(ly.nconstraints(r)):
+            ly.increase(r.work, torque + j,
+                        -jacobian_entry(r, k, j) * la.load(r.work, ly.offset(r, LAMBDA_C) + k))
 
 
 # --- the forces that carry the base
@@ -116,108 +104,109 @@ def subtract_forces(r, torque):
 @kernel
 def compliance(r, k):
     """The inverse weight of row k."""
-    x = lift(1.0, load(r.work, offset(r, ELIMINATED)))
-    if has_input(r, WEIGHTS):
-        x = x / load(r.work, offset(r, WEIGHTS) + k)
+    x = la.lift(1.0, la.load(r.work, ly.offset(r, ELIMINATED)))
+    if ly.has_input(r, WEIGHTS):
+        x = x / la.load(r.work, ly.offset(r, WEIGHTS) + k)
     return x
 
 
 @kernel
 def base_size(r, i, lever):
     """Size that a row of contact forces at a lever on joint i can have in the base."""
-    reach = sqrt(dot(lever, lever)) + lift(1.0, lever[0])
+    reach = la.sqrt(dot(lever, lever)) + la.lift(1.0, lever[0])
     while i > 1:
         p = from_parent(r, i)
-        reach, i = reach + sqrt(dot(p, p)), parent(r, i)
+        reach, i = reach + la.sqrt(dot(p, p)), ly.parent(r, i)
     return reach * reach
 
 
 @kernel
 def drop_balanced(r, b, N):
     """Clear rows of the base system that are rounding errors: the contacts are balanced."""
-    size = lift(0.0, load(r.work, offset(r, TAU)))
+    size = la.lift(0.0, la.load(r.work, ly.offset(r, TAU)))
     for n in range(ncontacts(r)):
         for body in range(2):
             i = first_body(r, n) if body == 0 else second_body(r, n)
             if i > 0:
                 for k in range(row_start(r, n), row_stop(r, n)):
-                    size = size + compliance(r, k) * base_size(r, i, arm(r, n, body))
+                    size = size + compliance(r, k) * base_size(r, i, rows.arm(r, n, body))
     for i in range(b):
-        drop_row(r, N, i, b, size)
+        rows.drop_row(r, N, i, b, size)
 
 
 @kernel
 def carry_base(r):
     """lambda = W^-1 J_b y with J_b' W^-1 J_b y = tau_b: of least weighted norm."""
-    m, b, N, y = nconstraints(r), nbase(r), offset(r, BASE), offset(r, BASE_FORCE)
+    m, b, N, y = ly.nconstraints(r), nbase(r), ly.offset(r, BASE), ly.offset(r, BASE_FORCE)
     for i in range(b):
-        store(r.work, y + i, load(r.work, offset(r, TAU) + i))
+        la.store(r.work, y + i, la.load(r.work, ly.offset(r, TAU) + i))
         for j in range(b):
-            x = lift(0.0, load(r.work, offset(r, TAU)))
+            x = la.lift(0.0, la.load(r.work, ly.offset(r, TAU)))
             for k in range(m):
                 x = x + compliance(r, k) * (jacobian_entry(r, k, i) * jacobian_entry(r, k, j))
-            store(r.work, N + WIDTH * i + j, x)
-    rank = lift(0.0, load(r.work, offset(r, TAU)))
+            la.store(r.work, N + WIDTH * i + j, x)
+    rank = la.lift(0.0, la.load(r.work, ly.offset(r, TAU)))
     drop_balanced(r, b, N)
     if b > 0:
         rank = solve_scaled(r, b, N, y, TOLERANCE)
     for k in range(m):
-        x = lift(0.0, rank)
+        x = la.lift(0.0, rank)
         for i in range(b):
-            x = x + jacobian_entry(r, k, i) * load(r.work, y + i)
-        store(r.work, offset(r, LAMBDA_C) + k, compliance(r, k) * x)
+            x = x + jacobian_entry(r, k, i) * la.load(r.work, y + i)
+        la.store(r.work, ly.offset(r, LAMBDA_C) + k, compliance(r, k) * x)
     return rank
 
 
 @kernel
 def contact_inverse_dynamics_kernel(r):
-    newton_euler(r, True, offset(r, TAU))
+    newton_euler(r, True, ly.offset(r, TAU))
     set_rows(r)
     rank = carry_base(r)
-    subtract_forces(r, offset(r, TAU))
-    report(r, rank, violation(r, offset(r, TAU), nbase(r)))
-    forces_to_origin(r, offset(r, LAMBDA_C), 1)
+    subtract_forces(r, ly.offset(r, TAU))
+    report(r, rank, violation(r, ly.offset(r, TAU), nbase(r)))
+    rows.forces_to_origin(r, ly.offset(r, LAMBDA_C), 1)
 
 
 # --- the forces that measured torques reveal
 
 @kernel
 def torque_weight(r, j):
-    x = lift(1.0, load(r.work, offset(r, ELIMINATED)))
-    if has_input(r, TORQUE_WEIGHTS):
-        x = x * load(r.work, offset(r, TORQUE_WEIGHTS) + j)
+    x = la.lift(1.0, la.load(r.work, ly.offset(r, ELIMINATED)))
+    if ly.has_input(r, TORQUE_WEIGHTS):
+        x = x * la.load(r.work, ly.offset(r, TORQUE_WEIGHTS) + j)
     return x
 
 
 @kernel
 def fit_forces(r):
     """The least squares of J' lambda - rest: J W J' lambda = J W rest."""
-    m, n, N = nconstraints(r), nv(r), offset(r, NORMAL)
-    clear(r.work, N, WIDTH * m)
-    clear(r.work, offset(r, LAMBDA_C), m)
+    m, n, N = ly.nconstraints(r), ly.nv(r), ly.offset(r, NORMAL)
+    ly.clear(r.work, N, WIDTH * m)
+    ly.clear(r.work, ly.offset(r, LAMBDA_C), m)
     for j in range(n):
         for k in range(m):
             x = torque_weight(r, j) * jacobian_entry(r, k, j)
-            increase(r.work, offset(r, LAMBDA_C) + k, x * load(r.work, offset(r, REST) + j))
+            ly.increase(r.work, ly.offset(r, LAMBDA_C) + k,
+                        x * la.load(r.work, ly.offset(r, REST) + j))
             for i in range(m):
-                increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
+                ly.increase(r.work, N + WIDTH * k + i, x * jacobian_entry(r, i, j))
     for j in range(n):
-        store(r.work, offset(r, ALL_WEIGHTS) + j, torque_weight(r, j))
-    drop_all_rounding(r, N, offset(r, ALL_WEIGHTS))
-    return solve_scaled(r, m, N, offset(r, LAMBDA_C), TOLERANCE)
+        la.store(r.work, ly.offset(r, ALL_WEIGHTS) + j, torque_weight(r, j))
+    rows.drop_all_rounding(r, N, ly.offset(r, ALL_WEIGHTS))
+    return solve_scaled(r, m, N, ly.offset(r, LAMBDA_C), TOLERANCE)
 
 
 @kernel
 def contact_forces_kernel(r):
-    newton_euler(r, True, offset(r, TAU))
-    for j in range(nv(r)):
-        store(r.work, offset(r, REST) + j,
-              load(r.work, offset(r, TAU) + j) - load(r.work, offset(r, TAU_IN) + j))
+    newton_euler(r, True, ly.offset(r, TAU))
+    for j in range(ly.nv(r)):
+        la.store(r.work, ly.offset(r, REST) + j,
+                 la.load(r.work, ly.offset(r, TAU) + j) - la.load(r.work, ly.offset(r, TAU_IN) + j))
     set_rows(r)
     rank = fit_forces(r)
-    subtract_forces(r, offset(r, REST))
-    report(r, rank, violation(r, offset(r, REST), nv(r)))
-    forces_to_origin(r, offset(r, LAMBDA_C), 1)
+    subtract_forces(r, ly.offset(r, REST))
+    report(r, rank, violation(r, ly.offset(r, REST), ly.nv(r)))
+    rows.forces_to_origin(r, ly.offset(r, LAMBDA_C), 1)
 
 
 _inverse = Algorithm(
@@ -363,10 +352,15 @@ def _positive(weights: ArrayLike | None, count: int) -> ArrayLike | None:
     """Validate weights, a number for each of some rows or torques."""
     if weights is None:
         return None
-    array = np.asarray(weights)
-    if array.dtype.kind in "fiub" and (array.ndim not in (1, 2) or array.shape[-1] != count):
-        raise ValueError(f"weights: expected shape ({count},), or (B, {count}) for a batch, got "
-                         f"{array.shape}")
-    if array.dtype.kind in "fiub" and not (array > 0.0).all():
+    expected = f"weights: expected shape ({count},), or (B, {count}) for a batch"
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:                     # a ragged list
+        raise ValueError(f"{expected}, got a {type(weights).__name__}: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{expected} of real numbers, got {weights!r:.80}")
+    if array.ndim not in (1, 2) or array.shape[-1] != count:
+        raise ValueError(f"{expected}, got {array.shape}")
+    if not (array > 0.0).all():
         raise ValueError(f"weights: expected positive numbers, got {array[~(array > 0.0)].flat[0]}")
     return weights

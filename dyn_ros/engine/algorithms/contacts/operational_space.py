@@ -11,16 +11,16 @@ The frame is treated as a contact, by the same elimination along the tree.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import Motion, cross, power, zero3
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import lift, load, store
-from ...kernel.layout import clear, increase, nconstraints, nv, offset, zero_unless_input
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame
 from ...model.inputs import require_model
 from ...model.model import Model
-from ..constrained.constraint_forces import COUPLING, ELIMINATED, EXCESS, clear_eliminated
+from ..constrained import constraint_forces as cf
 from ..constrained.constraints import moving_index
 from ..constrained.products import multiply, rows_of
 from ..constrained.semidefinite import WIDTH, invert_semidefinite
@@ -29,36 +29,8 @@ from ..dynamics.crba import crba_kernel
 from ..dynamics.factor import factor
 from ..dynamics.minverse import MINV, inverse_after_elimination, inverse_after_factor
 from ..dynamics.rnea import NLE, G, generalized_gravity_kernel, nonlinear_effects_kernel
-from .contacts import (
-    CONTACTS,
-    ROWS,
-    Contact,
-    ContactTable,
-    Dimension,
-    axes_of,
-    contact_table,
-    is_at_origin,
-)
-from .delassus import (
-    CONTACT_JACOBIAN,
-    PADDED,
-    compact,
-    damp,
-    eliminate_contacts,
-    eliminate_contacts_projected,
-    inertia_to_origin,
-    store_jacobian,
-)
+from . import contacts, delassus, rows
 from .response import RESPONSE
-from .rows import (
-    LOCAL,
-    contact_velocities,
-    couple_contacts,
-    forces_to_origin,
-    propagate_contact,
-    row_force,
-    set_contact,
-)
 from .system import TOLERANCE
 
 OSIM = field("osim", ("constraints", "constraints"), "Operational-space inertia of one frame [kg, "
@@ -76,30 +48,30 @@ P = field("operational_gravity", ("constraints",), "Gravity forces at one frame 
 
 @kernel
 def invert_padded(r):
-    invert_semidefinite(r, nconstraints(r), offset(r, COUPLING), 0.0, TOLERANCE,
-                        offset(r, PADDED))
-    compact(r, PADDED, OSIM)
+    invert_semidefinite(r, ly.nconstraints(r), ly.offset(r, cf.COUPLING), 0.0, TOLERANCE,
+                        ly.offset(r, delassus.PADDED))
+    delassus.compact(r, delassus.PADDED, OSIM)
 
 
 @kernel
 def invert_coupling(r):
-    couple_contacts(r)
-    damp(r)
+    rows.couple_contacts(r)
+    delassus.damp(r)
     invert_padded(r)
 
 
 @kernel
 def inertia_kernel(r):
-    eliminate_contacts(r)
+    delassus.eliminate_contacts(r)
     invert_coupling(r)
-    inertia_to_origin(r, offset(r, OSIM))
+    delassus.inertia_to_origin(r, ly.offset(r, OSIM))
 
 
 @kernel
 def projected_inertia_kernel(r):
-    eliminate_contacts_projected(r)
+    delassus.eliminate_contacts_projected(r)
     invert_coupling(r)
-    inertia_to_origin(r, offset(r, OSIM))
+    delassus.inertia_to_origin(r, ly.offset(r, OSIM))
 
 
 # --- the Jacobian and its inverse
@@ -107,68 +79,68 @@ def projected_inertia_kernel(r):
 @kernel
 def set_frame(r):
     """Store J, and J' v in the excess, with ' the time derivative."""
-    clear_eliminated(r)
-    clear(r.work, offset(r, EXCESS), nconstraints(r))
-    clear(r.work, offset(r, LINK_ACCELERATION), 6)
-    set_contact(r, 0)
-    propagate_contact(r, 0, True)
-    store_jacobian(r, offset(r, CONTACT_JACOBIAN))
-    v = contact_velocities(r, 0).first
-    if axes_of(r, 0) != LOCAL and not is_at_origin(r, 0):
-        a = Motion(cross(v.angular, v.linear), zero3(v.linear[0]))
-        for k in range(nconstraints(r)):
-            increase(r.work, offset(r, EXCESS) + k, power(row_force(r, 0, k), a))
+    cf.clear_eliminated(r)
+    ly.clear(r.work, ly.offset(r, cf.EXCESS), ly.nconstraints(r))
+    ly.clear(r.work, ly.offset(r, LINK_ACCELERATION), 6)
+    rows.set_contact(r, 0)
+    rows.propagate_contact(r, 0, True)
+    delassus.store_jacobian(r, ly.offset(r, delassus.CONTACT_JACOBIAN))
+    v = rows.contact_velocities(r, 0).first
+    if contacts.axes_of(r, 0) != rows.LOCAL and not contacts.is_at_origin(r, 0):
+        a = al.Motion(al.cross(v.angular, v.linear), al.zero3(v.linear[0]))
+        for k in range(ly.nconstraints(r)):
+            ly.increase(r.work, ly.offset(r, cf.EXCESS) + k, al.power(rows.row_force(r, 0, k), a))
 
 
 @kernel
 def invert_jacobian(r):
     """Lambda and M^-1 J' Lambda, after ``set_frame`` and the inverse of M."""
-    n, m, columns = nv(r), nconstraints(r), rows_of(offset(r, ELIMINATED), WIDTH)
-    Y, lambda_ = rows_of(offset(r, RESPONSE), m), rows_of(offset(r, PADDED), WIDTH)
-    multiply(r, Y, 1.0, rows_of(offset(r, MINV), n), columns, n, n, m)
-    multiply(r, rows_of(offset(r, COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
-    damp(r)
+    n, m, columns = ly.nv(r), ly.nconstraints(r), rows_of(ly.offset(r, cf.ELIMINATED), WIDTH)
+    Y, lambda_ = rows_of(ly.offset(r, RESPONSE), m), rows_of(ly.offset(r, delassus.PADDED), WIDTH)
+    multiply(r, Y, 1.0, rows_of(ly.offset(r, MINV), n), columns, n, n, m)
+    multiply(r, rows_of(ly.offset(r, cf.COUPLING), WIDTH), 1.0, columns, Y, m, n, m)
+    delassus.damp(r)
     invert_padded(r)
     for j in range(n):
-        multiply(r, rows_of(offset(r, JBAR) + m * j, m), 1.0, rows_of(Y.start + m * j, 1), lambda_,
-                 1, m, m)
+        multiply(r, rows_of(ly.offset(r, JBAR) + m * j, m), 1.0, rows_of(Y.start + m * j, 1),
+                 lambda_, 1, m, m)
 
 
 @kernel
 def project(r):
     """I - J' Jbar'."""
-    n, m = nv(r), nconstraints(r)
-    clear(r.work, offset(r, PROJECTOR), n * n)
+    n, m = ly.nv(r), ly.nconstraints(r)
+    ly.clear(r.work, ly.offset(r, PROJECTOR), n * n)
     for k in range(n):
-        increase(r.work, offset(r, PROJECTOR) + k * (n + 1), 1.0)
+        ly.increase(r.work, ly.offset(r, PROJECTOR) + k * (n + 1), 1.0)
         for i in range(m):
-            x = load(r.work, offset(r, CONTACT_JACOBIAN) + n * i + k)
+            x = load(r.work, ly.offset(r, delassus.CONTACT_JACOBIAN) + n * i + k)
             for j in range(n):
-                increase(r.work, offset(r, PROJECTOR) + n * k + j,
-                         -x * load(r.work, offset(r, JBAR) + m * j + i))
+                ly.increase(r.work, ly.offset(r, PROJECTOR) + n * k + j,
+                            -x * load(r.work, ly.offset(r, JBAR) + m * j + i))
 
 
 @kernel
 def seen_from_frame(r):
     """mu and p: Jbar' (nle - g) - Lambda J' v, Jbar' g."""
-    n, m = nv(r), nconstraints(r)
+    n, m = ly.nv(r), ly.nconstraints(r)
     for k in range(m):
-        mu = lift(0.0, load(r.work, offset(r, OSIM)))
+        mu = lift(0.0, load(r.work, ly.offset(r, OSIM)))
         p = mu
         for i in range(m):
-            mu = mu - (load(r.work, offset(r, OSIM) + m * k + i)
-                       * load(r.work, offset(r, EXCESS) + i))
+            mu = mu - (load(r.work, ly.offset(r, OSIM) + m * k + i)
+                       * load(r.work, ly.offset(r, cf.EXCESS) + i))
         for j in range(n):
-            x, g = load(r.work, offset(r, JBAR) + m * j + k), load(r.work, offset(r, G) + j)
-            mu = mu + x * (load(r.work, offset(r, NLE) + j) - g)
+            x, g = load(r.work, ly.offset(r, JBAR) + m * j + k), load(r.work, ly.offset(r, G) + j)
+            mu = mu + x * (load(r.work, ly.offset(r, NLE) + j) - g)
             p = p + x * g
-        store(r.work, offset(r, MU) + k, mu)
-        store(r.work, offset(r, P) + k, p)
+        store(r.work, ly.offset(r, MU) + k, mu)
+        store(r.work, ly.offset(r, P) + k, p)
 
 
 @subroutine
 def invert(r):
-    zero_unless_input(r, V)
+    ly.zero_unless_input(r, V)
     outward_velocities(r)
     eliminate_all(r)
     inverse_after_elimination(r)
@@ -180,7 +152,7 @@ def invert(r):
 @subroutine
 def invert_projected(r):
     """The same with the factor of M, if mimic joints couple branches."""
-    zero_unless_input(r, V)
+    ly.zero_unless_input(r, V)
     crba_kernel(r)
     factor(r)
     inverse_after_factor(r)
@@ -193,9 +165,9 @@ def invert_projected(r):
 @kernel
 def move_results(r):
     """Move the results for a frame in WORLD to the world's origin."""
-    inertia_to_origin(r, offset(r, OSIM))
-    for j in range(nv(r)):
-        forces_to_origin(r, offset(r, JBAR) + nconstraints(r) * j, 1)
+    delassus.inertia_to_origin(r, ly.offset(r, OSIM))
+    for j in range(ly.nv(r)):
+        rows.forces_to_origin(r, ly.offset(r, JBAR) + ly.nconstraints(r) * j, 1)
 
 
 @kernel
@@ -216,8 +188,8 @@ def bias_forces(r):
     generalized_gravity_kernel(r)
     seen_from_frame(r)
     move_results(r)
-    forces_to_origin(r, offset(r, MU), 1)
-    forces_to_origin(r, offset(r, P), 1)
+    rows.forces_to_origin(r, ly.offset(r, MU), 1)
+    rows.forces_to_origin(r, ly.offset(r, P), 1)
 
 
 @kernel
@@ -232,21 +204,21 @@ def projected_bias_kernel(r):
     bias_forces(r)
 
 
-_inertia = Algorithm("operational_space_inertia", inertia_kernel, (Q, ROWS), (OSIM,),
-                     options=(CONTACTS,), coupled=projected_inertia_kernel).caller()
-_inverse = Algorithm("dynamically_consistent_inverse", inverse_kernel, (Q, ROWS), (JBAR,),
-                     leaves=(OSIM,), options=(CONTACTS,),
+_inertia = Algorithm("operational_space_inertia", inertia_kernel, (Q, contacts.ROWS), (OSIM,),
+                     options=(contacts.CONTACTS,), coupled=projected_inertia_kernel).caller()
+_inverse = Algorithm("dynamically_consistent_inverse", inverse_kernel, (Q, contacts.ROWS), (JBAR,),
+                     leaves=(OSIM,), options=(contacts.CONTACTS,),
                      coupled=projected_inverse_kernel).caller()
-_projector = Algorithm("null_space_projector", inverse_kernel, (Q, ROWS), (PROJECTOR,),
-                       leaves=(OSIM, JBAR), options=(CONTACTS,),
+_projector = Algorithm("null_space_projector", inverse_kernel, (Q, contacts.ROWS), (PROJECTOR,),
+                       leaves=(OSIM, JBAR), options=(contacts.CONTACTS,),
                        coupled=projected_inverse_kernel).caller()
-_bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, ROWS), (MU, P),
-                  leaves=(OSIM, JBAR), options=(CONTACTS,),
+_bias = Algorithm("operational_space_bias", bias_kernel, (Q, V, contacts.ROWS), (MU, P),
+                  leaves=(OSIM, JBAR), options=(contacts.CONTACTS,),
                   coupled=projected_bias_kernel).caller()
 
 
 def _table(model: Model, data: Data, frame: str | int, reference_frame: ReferenceFrame | int,
-           dimension: Dimension, damping: float) -> ContactTable:
+           dimension: contacts.Dimension, damping: float) -> contacts.ContactTable:
     """The table of the frame as a contact, found in ``Data`` or created."""
     try:
         if data.model is model:                     # otherwise the call reports it
@@ -254,17 +226,16 @@ def _table(model: Model, data: Data, frame: str | int, reference_frame: Referenc
     except (AttributeError, KeyError, TypeError):
         pass
     moving_index(require_model(model), "frame", frame)
-    contact = Contact(frame, dimension, reference_frame)
-    table = contact_table(model, data, (contact,), damping)
+    contact = contacts.Contact(frame, dimension, reference_frame)
+    table = contacts.contact_table(model, data, (contact,), damping)
     if getattr(data, "model", None) is model:
         data._tables[frame, reference_frame, dimension, damping] = table
     return table
 
 
-def operational_space_inertia(model: Model, data: Data, q: ArrayLike, frame: str | int,
-                              reference_frame: ReferenceFrame | int,
-                              dimension: Dimension = 6, damping: float = 0.0, *,
-                              threads: int = 1) -> Array:
+def operational_space_inertia(
+    model: Model, data: Data, q: ArrayLike, frame: str | int, reference_frame: ReferenceFrame | int,
+    dimension: contacts.Dimension = 6, damping: float = 0.0, *, threads: int = 1) -> Array:
     """Operational-space inertia Lambda of a frame, (J M^-1 J')^-1.
 
     The apparent inertia at the frame while all joints are free: Khatib (1987); by elimination along
@@ -314,10 +285,9 @@ def operational_space_inertia(model: Model, data: Data, q: ArrayLike, frame: str
     return _inertia(model, data, threads, table, q, table.zeros)
 
 
-def dynamically_consistent_inverse(model: Model, data: Data, q: ArrayLike, frame: str | int,
-                                   reference_frame: ReferenceFrame | int,
-                                   dimension: Dimension = 6, damping: float = 0.0, *,
-                                   threads: int = 1) -> Array:
+def dynamically_consistent_inverse(
+    model: Model, data: Data, q: ArrayLike, frame: str | int, reference_frame: ReferenceFrame | int,
+    dimension: contacts.Dimension = 6, damping: float = 0.0, *, threads: int = 1) -> Array:
     """Dynamically consistent inverse of a frame's Jacobian, M^-1 J' Lambda.
 
     Of all v with J v = x', it finds that of least kinetic energy: Khatib (1987). Its transpose maps
@@ -367,9 +337,8 @@ def dynamically_consistent_inverse(model: Model, data: Data, q: ArrayLike, frame
 
 
 def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | int,
-                         reference_frame: ReferenceFrame | int,
-                         dimension: Dimension = 6, damping: float = 0.0, *,
-                         threads: int = 1) -> Array:
+                         reference_frame: ReferenceFrame | int, dimension: contacts.Dimension = 6,
+                         damping: float = 0.0, *, threads: int = 1) -> Array:
     """Projector of torques that do not accelerate a frame, I - J' Jbar'.
 
     Khatib (1987). Its transpose projects velocities that do not move the frame. O(n^3). Also
@@ -420,9 +389,8 @@ def null_space_projector(model: Model, data: Data, q: ArrayLike, frame: str | in
 
 
 def operational_space_bias(model: Model, data: Data, q: ArrayLike, v: ArrayLike, frame: str | int,
-                           reference_frame: ReferenceFrame | int,
-                           dimension: Dimension = 6, damping: float = 0.0, *,
-                           threads: int = 1) -> tuple[Array, Array]:
+                           reference_frame: ReferenceFrame | int, dimension: contacts.Dimension = 6,
+                           damping: float = 0.0, *, threads: int = 1) -> tuple[Array, Array]:
     """Coriolis and gravity forces at a frame, mu and p.
 
     Khatib (1987), Lambda x'' + mu + p = f, with x'' the time derivative of J v: spatial in LOCAL

@@ -10,66 +10,17 @@ first body. In LOCAL_WORLD_ALIGNED, the reference point moves, which adds (m.ang
 """
 from collections import namedtuple
 
-from ...kernel.algebra import (
-    Force,
-    Motion,
-    add,
-    constant3,
-    cross,
-    force_add,
-    force_cross,
-    force_moved,
-    force_scale,
-    force_sub,
-    load3,
-    load9,
-    load_force,
-    load_motion,
-    motion_add,
-    motion_cross,
-    motion_moved,
-    motion_rotated,
-    motion_scale,
-    motion_sub,
-    power,
-    rotate_inverse,
-    scale,
-    store_spatial,
-    sub,
-    transposed,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import field
 from ...kernel.lanes import holds_lanes, load
-from ...kernel.layout import (
-    GRAVITY,
-    clear,
-    idx_v,
-    increase,
-    ncolumns,
-    nconstraints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.logarithm import log6_rate
-from ..derivatives.rnea_derivatives import DADV, PSID, PSIDD, load_column
+from ..derivatives import rnea_derivatives as rd
 from ..kinematics.jacobians import J
 from ..kinematics.kinematics import OA_GF, OV
 from ..kinematics.root_axes import position
-from .contacts import (
-    axes_of,
-    first_body,
-    gains,
-    is_at_origin,
-    is_point,
-    ncontacts,
-    row_start,
-    row_stop,
-    second_body,
-)
-from .rows import AXES, ERRORS, LOCAL, POSES, Pair, arm, drift, forces_to_origin, row_force
+from . import contacts, rows
 
 DAC_DQ = field("dac_dq", ("constraints", "nv"), "Derivative of the accelerations of contacts with "
                                                 "respect to configuration, in their axes.")
@@ -92,30 +43,30 @@ Point = namedtuple("Point", "position axes twice_v turned_v turned_a")
 @kernel
 def body_of(r, n, which):
     """Body 0 or 1 of contact n, with its acceleration without gravity."""
-    i, sign = first_body(r, n), 1.0
+    i, sign = contacts.first_body(r, n), 1.0
     if which == 1:
-        i, sign = second_body(r, n), -1.0
-    p = add(position(r, i), arm(r, n, which))
-    a = load_motion(r.work, offset(r, OA_GF) + 6 * i)
-    a = Motion(add(a.linear, constant3(r.floats, GRAVITY)), a.angular)
-    return Body(i, sign, p, motion_moved(p, load_motion(r.work, offset(r, OV) + 6 * i)),
-                motion_moved(p, a))
+        i, sign = contacts.second_body(r, n), -1.0
+    p = al.add(position(r, i), rows.arm(r, n, which))
+    a = al.load_motion(r.work, ly.offset(r, OA_GF) + 6 * i)
+    a = al.Motion(al.add(a.linear, al.constant3(r.floats, ly.GRAVITY)), a.angular)
+    return Body(i, sign, p, al.motion_moved(p, al.load_motion(r.work, ly.offset(r, OV) + 6 * i)),
+                al.motion_moved(p, a))
 
 
 @kernel
 def column_of(r, body, i, c):
     """How column c of joint i moves a body, in fixed axes."""
     p = body.point
-    u = motion_moved(p, load_column(r, J, i, c))
-    psid = motion_moved(p, load_column(r, PSID, i, c))
-    psidd = motion_moved(p, load_column(r, PSIDD, i, c))
-    g = constant3(r.floats, GRAVITY)
-    turned = Motion(add(psidd.linear, cross(g, u.angular)), psidd.angular)
-    da = motion_add(turned, motion_cross(psid, body.v))
-    return Column(u, motion_add(psid, motion_cross(u, body.v)),
-                  motion_add(da, motion_cross(u, body.a)),
-                  motion_add(motion_moved(p, load_column(r, DADV, i, c)),
-                             motion_cross(u, body.v)))
+    u = al.motion_moved(p, rd.load_column(r, J, i, c))
+    psid = al.motion_moved(p, rd.load_column(r, rd.PSID, i, c))
+    psidd = al.motion_moved(p, rd.load_column(r, rd.PSIDD, i, c))
+    g = al.constant3(r.floats, ly.GRAVITY)
+    turned = al.Motion(al.add(psidd.linear, al.cross(g, u.angular)), psidd.angular)
+    da = al.motion_add(turned, al.motion_cross(psid, body.v))
+    return Column(u, al.motion_add(psid, al.motion_cross(u, body.v)),
+                  al.motion_add(da, al.motion_cross(u, body.a)),
+                  al.motion_add(al.motion_moved(p, rd.load_column(r, rd.DADV, i, c)),
+                                al.motion_cross(u, body.v)))
 
 
 # --- of a contact of dimension 6
@@ -124,8 +75,8 @@ def column_of(r, body, i, c):
 def relative_motion(r, n, bodies):
     """Velocity and acceleration of contact n."""
     first, second = bodies
-    v, a = motion_sub(first.v, second.v), motion_sub(first.a, second.a)
-    return Pair(v, motion_add(a, drift(r, n, Pair(first.v, second.v))))
+    v, a = al.motion_sub(first.v, second.v), al.motion_sub(first.a, second.a)
+    return rows.Pair(v, al.motion_add(a, rows.drift(r, n, rows.Pair(first.v, second.v))))
 
 
 @kernel
@@ -135,30 +86,30 @@ def relative_rates(r, n, bodies, which, x):
     Body ``which`` moves along the column x; fixed axes.
     """
     body = bodies[0] if which == 0 else bodies[1]
-    dv, da = motion_scale(body.sign, x.dv), motion_scale(body.sign, x.da)
-    da_dv = motion_scale(body.sign, x.da_dv)
-    if axes_of(r, n) == LOCAL:                      # v1 x v2
+    dv, da = al.motion_scale(body.sign, x.dv), al.motion_scale(body.sign, x.da)
+    da_dv = al.motion_scale(body.sign, x.da_dv)
+    if contacts.axes_of(r, n) == rows.LOCAL:                      # v1 x v2
         if which == 0:
-            da = motion_add(da, motion_cross(x.dv, bodies[1].v))
-            da_dv = motion_add(da_dv, motion_cross(x.u, bodies[1].v))
+            da = al.motion_add(da, al.motion_cross(x.dv, bodies[1].v))
+            da_dv = al.motion_add(da_dv, al.motion_cross(x.u, bodies[1].v))
         else:
-            da = motion_add(da, motion_cross(bodies[0].v, x.dv))
-            da_dv = motion_add(da_dv, motion_cross(bodies[0].v, x.u))
+            da = al.motion_add(da, al.motion_cross(bodies[0].v, x.dv))
+            da_dv = al.motion_add(da_dv, al.motion_cross(bodies[0].v, x.u))
     return dv, da, da_dv
 
 
 @kernel
 def error_rate(r, n, which, u):
     """Derivative of the pose error, if body ``which`` moves along u; fixed axes."""
-    poses = offset(r, POSES) + 21 * n
-    R1, R2, gap = load9(r.work, poses), load9(r.work, poses + 9), load3(r.work, poses + 18)
-    m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
-    d = motion_rotated(transposed(R2), motion_moved(gap, u))
+    poses = ly.offset(r, rows.POSES) + 21 * n
+    R1, R2, gap = al.load9(r.work, poses), al.load9(r.work, poses + 9), al.load3(r.work, poses + 18)
+    m = al.load_motion(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
+    d = al.motion_rotated(al.transposed(R2), al.motion_moved(gap, u))
     if which == 0:
-        d = motion_scale(-1.0, d)
-    rate = motion_rotated(R1, log6_rate(motion_rotated(transposed(R1), m), d))
+        d = al.motion_scale(-1.0, d)
+    rate = al.motion_rotated(R1, log6_rate(al.motion_rotated(al.transposed(R1), m), d))
     if which == 0:
-        rate = motion_add(rate, motion_cross(u, m))
+        rate = al.motion_add(rate, al.motion_cross(u, m))
     return rate
 
 
@@ -167,50 +118,50 @@ def in_axes(r, n, which, u, m, rate):
     """The derivative of a motion m of contact n in its axes, from that in fixed axes."""
     if which == 1:
         return rate
-    if axes_of(r, n) == LOCAL:
-        return motion_sub(rate, motion_cross(u, m))
-    return Motion(add(rate.linear, cross(m.angular, u.linear)), rate.angular)
+    if contacts.axes_of(r, n) == rows.LOCAL:
+        return al.motion_sub(rate, al.motion_cross(u, m))
+    return al.Motion(al.add(rate.linear, al.cross(m.angular, u.linear)), rate.angular)
 
 
 @kernel
 def add_three(r, axes, k, step, x):
     """Add a vector, in the axes of a contact, to three entries of a column."""
-    x = rotate_inverse(axes, x)
+    x = al.rotate_inverse(axes, x)
     for c in range(3):
-        increase(r.work, k + step * c, x[c])
+        ly.increase(r.work, k + step * c, x[c])
 
 
 @kernel
 def add_rates(r, n, axes, row, k, x, accelerated):
     """Add derivatives along velocity k to three rows of contact n; a batch needs only some."""
-    step, (_, kd) = nv(r), gains(r, n)
+    step, (_, kd) = ly.nv(r), contacts.gains(r, n)
     k = step * row + k
     if not (accelerated and holds_lanes(r.work)):
-        add_three(r, axes, offset(r, DAC_DA) + k, step, x.u)
-        add_three(r, axes, offset(r, DVC_DQ) + k, step, x.dv)
+        add_three(r, axes, ly.offset(r, DAC_DA) + k, step, x.u)
+        add_three(r, axes, ly.offset(r, DVC_DQ) + k, step, x.dv)
     if not accelerated:
         return
     if not holds_lanes(r.work):
-        add_three(r, axes, offset(r, DAC_DQ) + k, step, x.da)
-        add_three(r, axes, offset(r, DAC_DV) + k, step, x.da_dv)
-    k = offset(r, ROW_RATES) + k + step * row
-    add_three(r, axes, k, 2 * step, add(add(x.da, scale(kd, x.dv)), x.error))
-    add_three(r, axes, k + step, 2 * step, add(x.da_dv, scale(kd, x.u)))
+        add_three(r, axes, ly.offset(r, DAC_DQ) + k, step, x.da)
+        add_three(r, axes, ly.offset(r, DAC_DV) + k, step, x.da_dv)
+    k = ly.offset(r, ROW_RATES) + k + step * row
+    add_three(r, axes, k, 2 * step, al.add(al.add(x.da, al.scale(kd, x.dv)), x.error))
+    add_three(r, axes, k + step, 2 * step, al.add(x.da_dv, al.scale(kd, x.u)))
 
 
 @kernel
 def add_column(r, n, bodies, motion, which, i, c, accelerated):
     """Add column c of joint i, which moves body ``which``, to the derivatives of contact n."""
-    k, row, (kp, _) = idx_v(r, i) + c, row_start(r, n), gains(r, n)
+    k, row, (kp, _) = ly.idx_v(r, i) + c, contacts.row_start(r, n), contacts.gains(r, n)
     body = bodies[0] if which == 0 else bodies[1]
     x, (v, a) = column_of(r, body, i, c), motion
     dv, da, da_dv = relative_rates(r, n, bodies, which, x)
     dv, da = in_axes(r, n, which, x.u, v, dv), in_axes(r, n, which, x.u, a, da)
-    u, error = motion_scale(body.sign, x.u), motion_scale(0.0, x.u)
+    u, error = al.motion_scale(body.sign, x.u), al.motion_scale(0.0, x.u)
     if accelerated and kp > 0.0:
-        m = load_motion(r.work, offset(r, ERRORS) + 6 * n)
-        error = motion_scale(-kp, in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u)))
-    axes = load9(r.work, offset(r, AXES) + 9 * n)
+        m = al.load_motion(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
+        error = al.motion_scale(-kp, in_axes(r, n, which, x.u, m, error_rate(r, n, which, x.u)))
+    axes = al.load9(r.work, ly.offset(r, rows.AXES) + 9 * n)
     add_rates(r, n, axes, row, k, Rates(u.linear, dv.linear, da.linear, da_dv.linear,
                                         error.linear), accelerated)
     add_rates(r, n, axes, row + 3, k, Rates(u.angular, dv.angular, da.angular, da_dv.angular,
@@ -225,12 +176,12 @@ def point_of(r, n, bodies, which):
     motions of this body, unless the axes turn with it; then those of the other one.
     """
     body, fixed = (bodies[0], bodies[0]) if which == 0 else (bodies[1], bodies[1])
-    if axes_of(r, n) == LOCAL:
+    if contacts.axes_of(r, n) == rows.LOCAL:
         fixed = bodies[1]
-    E, v, w = load9(r.work, offset(r, AXES) + 9 * n), fixed.v.linear, fixed.v.angular
-    a = sub(add(fixed.a.linear, cross(w, v)), constant3(r.floats, GRAVITY))
-    return Point(body.point, scale(body.sign, E[:3]) + scale(body.sign, E[3:6])
-                 + scale(body.sign, E[6:]), scale(2.0, body.v.linear), v, a)
+    E, v, w = al.load9(r.work, ly.offset(r, rows.AXES) + 9 * n), fixed.v.linear, fixed.v.angular
+    a = al.sub(al.add(fixed.a.linear, al.cross(w, v)), al.constant3(r.floats, ly.GRAVITY))
+    return Point(body.point, al.scale(body.sign, E[:3]) + al.scale(body.sign, E[3:6])
+                 + al.scale(body.sign, E[6:]), al.scale(2.0, body.v.linear), v, a)
 
 
 @kernel
@@ -240,19 +191,20 @@ def add_point_column(r, n, point, which, i, c, accelerated):
     A point moves with the acceleration a.linear + v.angular x v.linear, which changes in the axes
     of the body by (dAdq + 2 psid.angular x v).linear.
     """
-    p, (kp, _) = point.position, gains(r, n)
-    S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
-    w, u = S.angular, motion_moved(p, S).linear
-    dv = add(motion_moved(p, psid).linear, cross(w, point.turned_v))
-    da = add(cross(psid.angular, point.twice_v), cross(w, point.turned_a))
-    da = add(da, motion_moved(p, load_column(r, PSIDD, i, c)).linear)
-    da_dv = add(cross(w, point.twice_v), motion_moved(p, load_column(r, DADV, i, c)).linear)
-    error = scale(kp, u)
-    if accelerated and kp > 0.0 and which == 0 and axes_of(r, n) == LOCAL:
-        gap = load3(r.work, offset(r, ERRORS) + 6 * n)
-        error = add(error, scale(kp, cross(w, gap)))
-    add_rates(r, n, point.axes, row_start(r, n), idx_v(r, i) + c, Rates(u, dv, da, da_dv, error),
-              accelerated)
+    p, (kp, _) = point.position, contacts.gains(r, n)
+    S, psid = rd.load_column(r, J, i, c), rd.load_column(r, rd.PSID, i, c)
+    w, u = S.angular, al.motion_moved(p, S).linear
+    dv = al.add(al.motion_moved(p, psid).linear, al.cross(w, point.turned_v))
+    da = al.add(al.cross(psid.angular, point.twice_v), al.cross(w, point.turned_a))
+    da = al.add(da, al.motion_moved(p, rd.load_column(r, rd.PSIDD, i, c)).linear)
+    da_dv = al.add(al.cross(w, point.twice_v),
+                   al.motion_moved(p, rd.load_column(r, rd.DADV, i, c)).linear)
+    error = al.scale(kp, u)
+    if accelerated and kp > 0.0 and which == 0 and contacts.axes_of(r, n) == rows.LOCAL:
+        gap = al.load3(r.work, ly.offset(r, rows.ERRORS) + 6 * n)
+        error = al.add(error, al.scale(kp, al.cross(w, gap)))
+    add_rates(r, n, point.axes, contacts.row_start(r, n), ly.idx_v(r, i) + c,
+              Rates(u, dv, da, da_dv, error), accelerated)
 
 
 @kernel
@@ -261,12 +213,12 @@ def add_columns(r, n, bodies, which, accelerated):
     motion, point = relative_motion(r, n, bodies), point_of(r, n, bodies, which)
     i = bodies[0].joint if which == 0 else bodies[1].joint
     while i > 0:
-        for c in range(ncolumns(r, i)):
-            if is_point(r, n):
+        for c in range(ly.ncolumns(r, i)):
+            if contacts.is_point(r, n):
                 add_point_column(r, n, point, which, i, c, accelerated)
             else:
                 add_column(r, n, bodies, motion, which, i, c, accelerated)
-        i = parent(r, i)
+        i = ly.parent(r, i)
 
 
 @kernel
@@ -275,17 +227,17 @@ def differentiate_contacts(r, accelerated):
 
     Without acceleration, only dvc_dq and dac_da; for a batch, only what other kernels read.
     """
-    count = nconstraints(r) * nv(r)
+    count = ly.nconstraints(r) * ly.nv(r)
     if not (accelerated and holds_lanes(r.work)):
-        clear(r.work, offset(r, DAC_DA), count)
-        clear(r.work, offset(r, DVC_DQ), count)
+        ly.clear(r.work, ly.offset(r, DAC_DA), count)
+        ly.clear(r.work, ly.offset(r, DVC_DQ), count)
     if accelerated:
-        clear(r.work, offset(r, ROW_RATES), 2 * count)
+        ly.clear(r.work, ly.offset(r, ROW_RATES), 2 * count)
         if not holds_lanes(r.work):
-            clear(r.work, offset(r, DAC_DQ), count)
-            clear(r.work, offset(r, DAC_DV), count)
-    for n in range(ncontacts(r)):
-        bodies = Pair(body_of(r, n, 0), body_of(r, n, 1))
+            ly.clear(r.work, ly.offset(r, DAC_DQ), count)
+            ly.clear(r.work, ly.offset(r, DAC_DV), count)
+    for n in range(contacts.ncontacts(r)):
+        bodies = rows.Pair(body_of(r, n, 0), body_of(r, n, 1))
         add_columns(r, n, bodies, 0, accelerated)
         add_columns(r, n, bodies, 1, accelerated)
 
@@ -295,10 +247,10 @@ def differentiate_contacts(r, accelerated):
 @kernel
 def contact_force(r, n, forces):
     """The force of contact n on its first body, where it acts; its numbers are at an offset."""
-    f = force_scale(load(r.work, forces + row_start(r, n)), row_force(r, n, 0))
-    for k in range(row_start(r, n) + 1, row_stop(r, n)):
-        f = force_add(f, force_scale(load(r.work, forces + k),
-                                     row_force(r, n, k - row_start(r, n))))
+    f = al.force_scale(load(r.work, forces + contacts.row_start(r, n)), rows.row_force(r, n, 0))
+    for k in range(contacts.row_start(r, n) + 1, contacts.row_stop(r, n)):
+        f = al.force_add(f, al.force_scale(load(r.work, forces + k),
+                                           rows.row_force(r, n, k - contacts.row_start(r, n))))
     return f
 
 
@@ -309,18 +261,19 @@ def force_rate(r, n, which, of, u, f):
     f is the force on the first body. That on the second is opposite; it is expressed in the same
     axes, and for a contact of dimension 3, it acts at its own point.
     """
-    zero = zero3(u.linear[0])
-    rate, fixed = Force(zero, zero), force_cross(u, f)
+    zero = al.zero3(u.linear[0])
+    rate, fixed = al.Force(zero, zero), al.force_cross(u, f)
     if which == 0:
-        rate = fixed if axes_of(r, n) == LOCAL else Force(zero, cross(u.linear, f.linear))
+        rate = fixed if contacts.axes_of(r, n) == rows.LOCAL else al.Force(zero, al.cross(u.linear,
+                                                                                          f.linear))
     if of == 0:
-        return force_sub(rate, fixed) if which == 0 else Force(zero, zero)
-    if is_point(r, n):                              # about the point of the second body
-        rate = Force(rate.linear, zero)
+        return al.force_sub(rate, fixed) if which == 0 else al.Force(zero, zero)
+    if contacts.is_point(r, n):                              # about the point of the second body
+        rate = al.Force(rate.linear, zero)
         if which == 1:
-            rate = Force(zero, cross(u.linear, f.linear))
-    rate = force_scale(-1.0, rate)
-    return force_add(rate, fixed) if which == 1 else rate
+            rate = al.Force(zero, al.cross(u.linear, f.linear))
+    rate = al.force_scale(-1.0, rate)
+    return al.force_add(rate, fixed) if which == 1 else rate
 
 
 @kernel
@@ -329,19 +282,19 @@ def add_force_rates(r, n, bodies, which, f, target, step):
     body = bodies[0] if which == 0 else bodies[1]
     i = body.joint
     while i > 0:
-        for c in range(ncolumns(r, i)):
-            u = motion_moved(body.point, load_column(r, J, i, c))
+        for c in range(ly.ncolumns(r, i)):
+            u = al.motion_moved(body.point, rd.load_column(r, J, i, c))
             for of in range(2):
                 other = bodies[0] if of == 0 else bodies[1]
                 df = force_rate(r, n, which, of, u, f)
                 j = other.joint
                 while j > 0:
-                    for d in range(ncolumns(r, j)):
-                        S = motion_moved(other.point, load_column(r, J, j, d))
-                        increase(r.work, target + step * (idx_v(r, j) + d) + idx_v(r, i) + c,
-                                 -power(df, S))
-                    j = parent(r, j)
-        i = parent(r, i)
+                    for d in range(ly.ncolumns(r, j)):
+                        S = al.motion_moved(other.point, rd.load_column(r, J, j, d))
+                        ly.increase(r.work, target + step * (ly.idx_v(r, j) + d) + ly.idx_v(r, i)
+                                    + c, -al.power(df, S))
+                    j = ly.parent(r, j)
+        i = ly.parent(r, i)
 
 
 @kernel
@@ -350,9 +303,9 @@ def differentiate_forces(r, forces, target, step):
 
     The rows of the matrix start at the offset ``target`` and are a step apart.
     """
-    for n in range(ncontacts(r)):
-        if second_body(r, n) > 0 or axes_of(r, n) != LOCAL:
-            bodies, f = Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
+    for n in range(contacts.ncontacts(r)):
+        if contacts.second_body(r, n) > 0 or contacts.axes_of(r, n) != rows.LOCAL:
+            bodies, f = rows.Pair(body_of(r, n, 0), body_of(r, n, 1)), contact_force(r, n, forces)
             add_force_rates(r, n, bodies, 0, f, target, step)
             add_force_rates(r, n, bodies, 1, f, target, step)
 
@@ -360,42 +313,43 @@ def differentiate_forces(r, forces, target, step):
 @kernel
 def move_force_rates(r, n, forces, target):
     """Add u.linear x f to the derivative of the moment of contact n about the world's origin."""
-    k, i = forces + row_start(r, n), first_body(r, n)
+    k, i = forces + contacts.row_start(r, n), contacts.first_body(r, n)
     f = (load(r.work, k), load(r.work, k + 1), load(r.work, k + 2))
-    p, row = add(position(r, i), arm(r, n, 0)), target + nv(r) * (row_start(r, n) + 3)
+    p, row = al.add(position(r, i),
+                    rows.arm(r, n, 0)), target + ly.nv(r) * (contacts.row_start(r, n) + 3)
     while i > 0:
-        for c in range(ncolumns(r, i)):
-            m = cross(motion_moved(p, load_column(r, J, i, c)).linear, f)
+        for c in range(ly.ncolumns(r, i)):
+            m = al.cross(al.motion_moved(p, rd.load_column(r, J, i, c)).linear, f)
             for x in range(3):
-                increase(r.work, row + nv(r) * x + idx_v(r, i) + c, m[x])
-        i = parent(r, i)
+                ly.increase(r.work, row + ly.nv(r) * x + ly.idx_v(r, i) + c, m[x])
+        i = ly.parent(r, i)
 
 
 @kernel
 def rates_to_origin(r, forces, d_dq):
     """Move derivatives of forces with respect to q to the origin, as ``forces_to_origin``."""
-    for j in range(nv(r)):
-        forces_to_origin(r, d_dq + j, nv(r))
-    for n in range(ncontacts(r)):
-        if is_at_origin(r, n):
+    for j in range(ly.nv(r)):
+        rows.forces_to_origin(r, d_dq + j, ly.nv(r))
+    for n in range(contacts.ncontacts(r)):
+        if contacts.is_at_origin(r, n):
             move_force_rates(r, n, forces, d_dq)
 
 
 @kernel
 def add_contact_force(r, n, which, f, target):
     """Subtract the force of contact n from those that a joint transmits to a body."""
-    i = first_body(r, n) if which == 0 else second_body(r, n)
+    i = contacts.first_body(r, n) if which == 0 else contacts.second_body(r, n)
     if i > 0:
-        p = add(position(r, i), arm(r, n, which))
+        p = al.add(position(r, i), rows.arm(r, n, which))
         k = target + 6 * i
-        f = force_moved(p, force_scale(-1.0 if which == 0 else 1.0, f))
-        store_spatial(r.work, k, force_add(load_force(r.work, k), f))
+        f = al.force_moved(p, al.force_scale(-1.0 if which == 0 else 1.0, f))
+        al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), f))
 
 
 @kernel
 def add_contact_forces(r, forces, target):
     """Subtract the forces of all contacts from those of bodies, about the first joint's origin."""
-    for n in range(ncontacts(r)):
+    for n in range(contacts.ncontacts(r)):
         f = contact_force(r, n, forces)
         add_contact_force(r, n, 0, f, target)
         add_contact_force(r, n, 1, f, target)

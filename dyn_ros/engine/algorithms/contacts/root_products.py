@@ -5,38 +5,32 @@
 V and R are as sparse as the tree. Products are computed in blocks of three rows and three vectors
 of columns.
 """
+from ...kernel import lanes as la
+from ...kernel import layout as ly
 from ...kernel.algebra import scale
 from ...kernel.compiler import kernel
-from ...kernel.lanes import lift, load, load_simd, simd_width, store_simd
-from ...kernel.layout import clear, nv, offset, padded, velocity_end, velocity_parent
-from ..constrained.constraint_forces import (
-    SCALED,
-    add_three,
-    increase_simd,
-    last_velocity,
-    product_along,
-)
+from ..constrained import constraint_forces as cf
 from ..constrained.products import rows_of
 from ..constrained.semidefinite import WIDTH
 from ..dynamics.minverse import ROOT
-from .contacts import first_body, ncontacts, row_start, row_stop, second_body
+from . import contacts
 
 # --- what is linked
 
 @kernel
 def branches(r, n):
     """The velocities from which the paths from the bodies of contact n to the root start, or -1."""
-    first, second = first_body(r, n), second_body(r, n)
-    return (last_velocity(r, first) if first > 0 else -1,
-            last_velocity(r, second) if second > 0 else -1)
+    first, second = contacts.first_body(r, n), contacts.second_body(r, n)
+    return (cf.last_velocity(r, first) if first > 0 else -1,
+            cf.last_velocity(r, second) if second > 0 else -1)
 
 
 @kernel
 def are_linked(r):
     """Whether a contact connects two links, whose branches then have nonzero dtau."""
     found = False
-    for n in range(ncontacts(r)):
-        found = found or (first_body(r, n) > 0 and second_body(r, n) > 0)
+    for n in range(contacts.ncontacts(r)):
+        found = found or (contacts.first_body(r, n) > 0 and contacts.second_body(r, n) > 0)
     return found
 
 
@@ -47,7 +41,7 @@ def clear_linked(r, start):
     The next call of a batch relies on their zeros; see ``clear_matrix``.
     """
     if are_linked(r):
-        clear(r.work, start, nv(r) * nv(r))
+        ly.clear(r.work, start, ly.nv(r) * ly.nv(r))
 
 
 @kernel
@@ -55,15 +49,15 @@ def subtree_end(r, first, last):
     """End of the range of descendants of velocities ``first`` to ``last``."""
     end = last + 1
     for j in range(first, last):
-        end = max(end, velocity_end(r, j))
-    return max(end, velocity_end(r, last))
+        end = max(end, ly.velocity_end(r, j))
+    return max(end, ly.velocity_end(r, last))
 
 
 @kernel
 def moved_contacts(r, first, last):
     """The contacts of bodies that velocities ``first`` to ``last`` move, one bit each."""
     found, end = 0, subtree_end(r, first, last)
-    for n in range(ncontacts(r)):
+    for n in range(contacts.ncontacts(r)):
         p, q = branches(r, n)
         if (first <= p and p < end) or (first <= q and q < end):
             found |= 1 << n
@@ -73,8 +67,8 @@ def moved_contacts(r, first, last):
 @kernel
 def first_in_branch(r, j, k, stop):
     """The first velocity from j to the root that has a descendant from k to ``stop``, or is one."""
-    while j >= 0 and (j >= stop or velocity_end(r, j) <= k):
-        j = velocity_parent(r, j)
+    while j >= 0 and (j >= stop or ly.velocity_end(r, j) <= k):
+        j = ly.velocity_parent(r, j)
     return j
 
 
@@ -83,13 +77,13 @@ def first_in_branch(r, j, k, stop):
 @kernel
 def root(r):
     """V."""
-    return rows_of(offset(r, ROOT), padded(r))
+    return rows_of(ly.offset(r, ROOT), ly.padded(r))
 
 
 @kernel
 def reactions(r):
     """R."""
-    return rows_of(offset(r, SCALED), WIDTH)
+    return rows_of(ly.offset(r, cf.SCALED), WIDTH)
 
 
 # --- blocks
@@ -97,7 +91,7 @@ def reactions(r):
 @kernel
 def three_rows(r, A, i):
     """Offsets of rows i to i + 2; beyond the last one, it is repeated."""
-    last = nv(r) - 1
+    last = ly.nv(r) - 1
     return (A.start + A.step * i, A.start + A.step * min(i + 1, last),
             A.start + A.step * min(i + 2, last))
 
@@ -105,46 +99,46 @@ def three_rows(r, A, i):
 @kernel
 def load_three(r, rows, j):
     """Number j of three rows."""
-    return load(r.work, rows[0] + j), load(r.work, rows[1] + j), load(r.work, rows[2] + j)
+    return la.load(r.work, rows[0] + j), la.load(r.work, rows[1] + j), la.load(r.work, rows[2] + j)
 
 
 @kernel
 def zero_block(r, C):
-    zero = lift(0.0, load_simd(r.work, C.start, 1))
+    zero = la.lift(0.0, la.load_simd(r.work, C.start, 1))
     return (zero, zero, zero), (zero, zero, zero), (zero, zero, zero)
 
 
 @kernel
 def load_vectors(r, rows, k, count):
     """A vector of columns of three rows."""
-    return (load_simd(r.work, rows[0] + k, count), load_simd(r.work, rows[1] + k, count),
-            load_simd(r.work, rows[2] + k, count))
+    return (la.load_simd(r.work, rows[0] + k, count), la.load_simd(r.work, rows[1] + k, count),
+            la.load_simd(r.work, rows[2] + k, count))
 
 
 @kernel
 def load_block(r, C, i, k):
-    rows, some, count = three_rows(r, C, i), simd_width(r.work), nv(r) - k
+    rows, some, count = three_rows(r, C, i), la.simd_width(r.work), ly.nv(r) - k
     return (load_vectors(r, rows, k, count), load_vectors(r, rows, k + some, count - some),
             load_vectors(r, rows, k + 2 * some, count - 2 * some))
 
 
 @kernel
 def store_block(r, C, i, k, x):
-    some, n = simd_width(r.work), nv(r)
+    some, n = la.simd_width(r.work), ly.nv(r)
     for v in range(3):
         for t in range(3):
             if i + t < n and k + some * v < n:
-                store_simd(r.work, C.start + C.step * (i + t) + k + some * v, n - k - some * v,
-                           x[v][t])
+                la.store_simd(r.work, C.start + C.step * (i + t) + k + some * v, n - k - some * v,
+                              x[v][t])
 
 
 @kernel
 def add_to_block(r, x, a, B, j, k):
     """Add three numbers times row j of B."""
-    b, some, count = B.start + B.step * j + k, simd_width(r.work), nv(r) - k
-    return (add_three(x[0], a, load_simd(r.work, b, count)),
-            add_three(x[1], a, load_simd(r.work, b + some, count - some)),
-            add_three(x[2], a, load_simd(r.work, b + 2 * some, count - 2 * some)))
+    b, some, count = B.start + B.step * j + k, la.simd_width(r.work), ly.nv(r) - k
+    return (cf.add_three(x[0], a, la.load_simd(r.work, b, count)),
+            cf.add_three(x[1], a, la.load_simd(r.work, b + some, count - some)),
+            cf.add_three(x[2], a, la.load_simd(r.work, b + 2 * some, count - 2 * some)))
 
 
 # --- products; all matrices have nv columns
@@ -152,7 +146,7 @@ def add_to_block(r, x, a, B, j, k):
 @kernel
 def minus_root_times(r, C, B, first):
     """C <- -V B from column ``first`` on; B is as sparse as the tree, unless contacts link it."""
-    n, some, linked = nv(r), simd_width(r.work), are_linked(r)
+    n, some, linked = ly.nv(r), la.simd_width(r.work), are_linked(r)
     for k in range(first, n, 3 * some):
         low = 0 if linked else k
         stop = n if linked else subtree_end(r, k, min(k + 3 * some, n) - 1)
@@ -162,35 +156,35 @@ def minus_root_times(r, C, B, first):
             j = min(end, stop) - 1 if end > low else -1
             while j >= i:
                 x = add_to_block(r, x, scale(-1.0, load_three(r, rows, j)), B, j, k)
-                j = j - 1 if j > low else velocity_parent(r, j)
+                j = j - 1 if j > low else ly.velocity_parent(r, j)
             store_block(r, C, i, k, x)
 
 
 @kernel
 def root_transposed_times(r, C, first):
     """C <- V' C from column ``first`` on, from the last row to the first."""
-    n, V_ = nv(r), root(r)
+    n, V_ = ly.nv(r), root(r)
     for i in range((n - 1) // 3 * 3, -1, -3):
-        for k in range(first, n, 3 * simd_width(r.work)):
+        for k in range(first, n, 3 * la.simd_width(r.work)):
             x, j = zero_block(r, C), min(i + 2, n - 1)
             while j >= 0:
                 v = V_.start + V_.step * j + i
                 x = add_to_block(r, x, load_three(r, (v, v + 1, v + 2), 0), C, j, k)
-                j = j - 1 if j > i else velocity_parent(r, j)
+                j = j - 1 if j > i else ly.velocity_parent(r, j)
             store_block(r, C, i, k, x)
 
 
 @kernel
 def add_reactions(r, C, forces, first, adding):
     """C <- R forces from column ``first`` on; if adding, plus C."""
-    n = nv(r)
+    n = ly.nv(r)
     for i in range(0, n, 3):
         rows, moved = three_rows(r, reactions(r), i), moved_contacts(r, i, min(i + 2, n - 1))
-        for k in range(first, n, 3 * simd_width(r.work)):
+        for k in range(first, n, 3 * la.simd_width(r.work)):
             x = load_block(r, C, i, k) if adding else zero_block(r, C)
-            for contact in range(ncontacts(r)):
+            for contact in range(contacts.ncontacts(r)):
                 if moved >> contact & 1:
-                    for j in range(row_start(r, contact), row_stop(r, contact)):
+                    for j in range(contacts.row_start(r, contact), contacts.row_stop(r, contact)):
                         x = add_to_block(r, x, load_three(r, rows, j), forces, j, k)
             store_block(r, C, i, k, x)
 
@@ -198,19 +192,19 @@ def add_reactions(r, C, forces, first, adding):
 @kernel
 def add_motions(r, W, T, first):
     """W <- W + R' T from column ``first`` on; T is the result of ``minus_root_times``."""
-    n, some, linked = nv(r), simd_width(r.work), are_linked(r)
-    for contact in range(ncontacts(r)):
+    n, some, linked = ly.nv(r), la.simd_width(r.work), are_linked(r)
+    for contact in range(contacts.ncontacts(r)):
         p, q = branches(r, contact)
         for c in range(first, n, 2 * some):
             stop = n if linked else subtree_end(r, c, min(c + 2 * some, n) - 1)
             low = 0 if linked else c
             a, b = first_in_branch(r, p, low, stop), first_in_branch(r, q, low, stop)
-            for k in range(row_start(r, contact), row_stop(r, contact), 3):
+            for k in range(contacts.row_start(r, contact), contacts.row_stop(r, contact), 3):
                 R = reactions(r)
-                x, y = product_along(r, rows_of(R.start + k, R.step),
-                                     rows_of(T.start + c, T.step), n - c, a, b)
+                x, y = cf.product_along(r, rows_of(R.start + k, R.step),
+                                        rows_of(T.start + c, T.step), n - c, a, b)
                 for t in range(3):
                     w = W.start + W.step * (k + t) + c
-                    increase_simd(r, w, n - c, x[t])
+                    cf.increase_simd(r, w, n - c, x[t])
                     if c + some < n:
-                        increase_simd(r, w + some, n - c - some, y[t])
+                        cf.increase_simd(r, w + some, n - c - some, y[t])

@@ -8,70 +8,18 @@ of dimension 3 at the origins of c1 and c2. Results in WORLD are found at c1 and
 """
 from collections import namedtuple
 
-from ...kernel.algebra import (
-    SE3,
-    Force,
-    Motion,
-    add,
-    cross,
-    dot,
-    force_moved,
-    force_scale,
-    lift9,
-    load3,
-    load9,
-    load_motion,
-    motion_add,
-    motion_cross,
-    motion_moved,
-    motion_rotated,
-    motion_scale,
-    motion_sub,
-    power,
-    product,
-    rotate,
-    rotate_inverse,
-    store3,
-    store9,
-    store_spatial,
-    sub,
-    transposed,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import lanes as la
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import MAX_CONSTRAINTS, field
-from ...kernel.lanes import all_above, lift, load, select_above, sqrt, store
-from ...kernel.layout import idx_v, increase, ncolumns, nconstraints, nv, offset, parent
 from ...kernel.logarithm import log6
 from ...model.frames import ReferenceFrame
-from ..constrained.constraint_forces import (
-    COUPLING,
-    EXCESS,
-    TRUNK_FORCES,
-    UNIT_FORCES,
-    clear_eliminated,
-    couple,
-    last_velocity,
-    propagate,
-    scale_eliminated,
-    store_unit_force,
-)
+from ..constrained import constraint_forces as cf
 from ..constrained.semidefinite import WIDTH, absolute, clear_rows
 from ..dynamics.aba import DINV, LINK_ACCELERATION
-from ..kinematics.root_axes import BODY_VELOCITY, ROTATION, from_parent, load_column
-from .contacts import (
-    axes_of,
-    first_body,
-    first_placement,
-    gains,
-    is_at_origin,
-    is_point,
-    ncontacts,
-    row_start,
-    row_stop,
-    second_body,
-    second_placement,
-)
+from ..kinematics import root_axes as ra
+from . import contacts
 
 LOCAL = int(ReferenceFrame.LOCAL)
 MAX_CONTACTS = MAX_CONSTRAINTS // 3
@@ -93,81 +41,84 @@ Pair = namedtuple("Pair", "first second")               # of motions, one for ea
 @kernel
 def relative_position(r, i, j):
     """From the origin of joint i to that of joint j; 0 is the root."""
-    p = zero3(load(r.work, offset(r, ROTATION)))
+    p = al.zero3(la.load(r.work, ly.offset(r, ra.ROTATION)))
     while i != j:
         if i > j:
-            p, i = sub(p, from_parent(r, i)), parent(r, i)
+            p, i = al.sub(p, ra.from_parent(r, i)), ly.parent(r, i)
         else:
-            p, j = add(p, from_parent(r, j)), parent(r, j)
+            p, j = al.add(p, ra.from_parent(r, j)), ly.parent(r, j)
     return p
 
 
 @kernel
 def placed(r, i, X):
     """A frame at X in the frame of joint i: its rotation, and its origin from that of the joint."""
-    R = load9(r.work, offset(r, ROTATION) + 9 * i)
-    return SE3(product(R, X.rotation), rotate(R, X.translation))
+    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+    return al.SE3(al.product(R, X.rotation), al.rotate(R, X.translation))
 
 
 @kernel
 def store_arms(r, n, t1, t2):
     """Store where the unit forces of contact n act, with c1 and c2 at t1 and t2 of the joints."""
-    arms = offset(r, ARMS) + 6 * n
-    if not is_point(r, n):
-        t2 = add(t1, relative_position(r, second_body(r, n), first_body(r, n)))
-    store3(r.work, arms, t1)
-    store3(r.work, arms + 3, t2)
+    arms = ly.offset(r, ARMS) + 6 * n
+    if not contacts.is_point(r, n):
+        t2 = al.add(t1, relative_position(r, contacts.second_body(r, n), contacts.first_body(r, n)))
+    al.store3(r.work, arms, t1)
+    al.store3(r.work, arms + 3, t2)
 
 
 @kernel
 def set_contact(r, n):
     """Store axes and arms of contact n."""
-    i, j = first_body(r, n), second_body(r, n)
-    X1, X2 = placed(r, i, first_placement(r, n)), placed(r, j, second_placement(r, n))
+    i, j = contacts.first_body(r, n), contacts.second_body(r, n)
+    X1, X2 = placed(r, i, contacts.first_placement(r, n)), placed(r, j,
+                                                                  contacts.second_placement(r, n))
     axes = X1.rotation
-    if axes_of(r, n) != LOCAL:
-        axes = lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
-    store9(r.work, offset(r, AXES) + 9 * n, axes)
+    if contacts.axes_of(r, n) != LOCAL:
+        axes = al.lift9((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), axes[0])
+    al.store9(r.work, ly.offset(r, AXES) + 9 * n, axes)
     store_arms(r, n, X1.translation, X2.translation)
-    if is_at_origin(r, n):
-        store3(r.work, offset(r, POINTS) + 3 * n,
-               add(relative_position(r, 0, i), X1.translation))
+    if contacts.is_at_origin(r, n):
+        al.store3(r.work, ly.offset(r, POINTS) + 3 * n,
+                  al.add(relative_position(r, 0, i), X1.translation))
 
 
 @kernel
 def store_poses(r, n):
     """Store the rotations of c1 and c2 of contact n, and the way from c1 to c2."""
-    i, j, poses = first_body(r, n), second_body(r, n), offset(r, POSES) + 21 * n
-    X1, X2 = placed(r, i, first_placement(r, n)), placed(r, j, second_placement(r, n))
-    gap = add(relative_position(r, i, j), sub(X2.translation, X1.translation))
-    store9(r.work, poses, X1.rotation)
-    store9(r.work, poses + 9, X2.rotation)
-    store3(r.work, poses + 18, gap)
+    i, j, poses = contacts.first_body(r, n), contacts.second_body(r, n), ly.offset(r,
+                                                                                   POSES) + 21 * n
+    X1, X2 = placed(r, i, contacts.first_placement(r, n)), placed(r, j,
+                                                                  contacts.second_placement(r, n))
+    gap = al.add(relative_position(r, i, j), al.sub(X2.translation, X1.translation))
+    al.store9(r.work, poses, X1.rotation)
+    al.store9(r.work, poses + 9, X2.rotation)
+    al.store3(r.work, poses + 18, gap)
 
 
 @kernel
 def arm(r, n, body):
     """From the origin of the joint of a body, 0 or 1, to where the unit forces act on it."""
-    return load3(r.work, offset(r, ARMS) + 6 * n + 3 * body)
+    return al.load3(r.work, ly.offset(r, ARMS) + 6 * n + 3 * body)
 
 
 @kernel
 def row_force(r, n, c):
     """The unit force of row c of contact n, about the point where it acts."""
-    E = offset(r, AXES) + 9 * n + (c if c < 3 else c - 3)
-    e = (load(r.work, E), load(r.work, E + 3), load(r.work, E + 6))
+    E = ly.offset(r, AXES) + 9 * n + (c if c < 3 else c - 3)
+    e = (la.load(r.work, E), la.load(r.work, E + 3), la.load(r.work, E + 6))
     if c < 3:
-        return Force(e, zero3(e[0]))
-    return Force(zero3(e[0]), e)
+        return al.Force(e, al.zero3(e[0]))
+    return al.Force(al.zero3(e[0]), e)
 
 
 @kernel
 def place_unit_forces(r, n, body, sign):
     """Store the unit forces of contact n on a body, about the origin of its joint."""
     p = arm(r, n, body)
-    for k in range(row_start(r, n), row_stop(r, n)):
-        f = force_moved(p, row_force(r, n, k - row_start(r, n)))
-        store_unit_force(r, k, force_scale(sign, f))
+    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
+        f = al.force_moved(p, row_force(r, n, k - contacts.row_start(r, n)))
+        cf.store_unit_force(r, k, al.force_scale(sign, f))
 
 
 # --- drift and stabilization
@@ -175,9 +126,10 @@ def place_unit_forces(r, n, body, sign):
 @kernel
 def contact_velocities(r, n):
     """Velocities of both bodies of contact n, where the unit forces act."""
-    v_ = offset(r, BODY_VELOCITY)
-    return Pair(motion_moved(arm(r, n, 0), load_motion(r.work, v_ + 6 * first_body(r, n))),
-                motion_moved(arm(r, n, 1), load_motion(r.work, v_ + 6 * second_body(r, n))))
+    v_ = ly.offset(r, ra.BODY_VELOCITY)
+    return Pair(
+        al.motion_moved(arm(r, n, 0), al.load_motion(r.work, v_ + 6 * contacts.first_body(r, n))),
+        al.motion_moved(arm(r, n, 1), al.load_motion(r.work, v_ + 6 * contacts.second_body(r, n))))
 
 
 @kernel
@@ -188,36 +140,36 @@ def drift(r, n, v):
     with the first body.
     """
     v1, v2 = v
-    if is_point(r, n):
-        return Motion(sub(cross(v1.angular, v1.linear), cross(v2.angular, v2.linear)),
-                      zero3(v1.linear[0]))
-    if axes_of(r, n) == LOCAL:
-        return motion_cross(v1, v2)
-    return Motion(zero3(v1.linear[0]), zero3(v1.linear[0]))
+    if contacts.is_point(r, n):
+        return al.Motion(al.sub(al.cross(v1.angular, v1.linear), al.cross(v2.angular, v2.linear)),
+                         al.zero3(v1.linear[0]))
+    if contacts.axes_of(r, n) == LOCAL:
+        return al.motion_cross(v1, v2)
+    return al.Motion(al.zero3(v1.linear[0]), al.zero3(v1.linear[0]))
 
 
 @kernel
 def pose_error(r, n):
     """The motion from c1 to c2, at c1; for dimension 3, their distance."""
-    poses = offset(r, POSES) + 21 * n
-    gap = load3(r.work, poses + 18)
-    if is_point(r, n):
-        return Motion(gap, zero3(gap[0]))
-    R1, R2 = load9(r.work, poses), load9(r.work, poses + 9)
-    m = log6(SE3(product(transposed(R1), R2), rotate_inverse(R1, gap)))
-    return motion_rotated(R1, m)
+    poses = ly.offset(r, POSES) + 21 * n
+    gap = al.load3(r.work, poses + 18)
+    if contacts.is_point(r, n):
+        return al.Motion(gap, al.zero3(gap[0]))
+    R1, R2 = al.load9(r.work, poses), al.load9(r.work, poses + 9)
+    m = log6(al.SE3(al.product(al.transposed(R1), R2), al.rotate_inverse(R1, gap)))
+    return al.motion_rotated(R1, m)
 
 
 @kernel
 def stabilization(r, n, v):
     """kp err - kd v."""
-    kp, kd = gains(r, n)
-    a = motion_scale(-kd, motion_sub(v.first, v.second))
+    kp, kd = contacts.gains(r, n)
+    a = al.motion_scale(-kd, al.motion_sub(v.first, v.second))
     if kp > 0.0:
         store_poses(r, n)
         m = pose_error(r, n)
-        store_spatial(r.work, offset(r, ERRORS) + 6 * n, m)
-        a = motion_add(a, motion_scale(kp, m))
+        al.store_spatial(r.work, ly.offset(r, ERRORS) + 6 * n, m)
+        a = al.motion_add(a, al.motion_scale(kp, m))
     return a
 
 
@@ -228,14 +180,15 @@ def set_excess(r, n):
     The accelerations of moving bodies contain minus gravity, that of the world does not.
     """
     v = contact_velocities(r, n)
-    a = motion_sub(stabilization(r, n, v), drift(r, n, v))
-    root = load_motion(r.work, offset(r, LINK_ACCELERATION))
-    if second_body(r, n) == 0:
-        a = motion_add(a, root)
-    if first_body(r, n) == 0:
-        a = motion_sub(a, root)
-    for k in range(row_start(r, n), row_stop(r, n)):
-        store(r.work, offset(r, EXCESS) + k, -power(row_force(r, n, k - row_start(r, n)), a))
+    a = al.motion_sub(stabilization(r, n, v), drift(r, n, v))
+    root = al.load_motion(r.work, ly.offset(r, LINK_ACCELERATION))
+    if contacts.second_body(r, n) == 0:
+        a = al.motion_add(a, root)
+    if contacts.first_body(r, n) == 0:
+        a = al.motion_sub(a, root)
+    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
+        la.store(r.work, ly.offset(r, cf.EXCESS) + k,
+                 -al.power(row_force(r, n, k - contacts.row_start(r, n)), a))
 
 
 # --- rows and the matrix J M^-1 J'
@@ -245,18 +198,18 @@ def common_joint(r, i, j):
     """The last joint that moves the bodies of joints i and j, or 0."""
     while i != j:
         if i > j:
-            i = parent(r, i)
+            i = ly.parent(r, i)
         else:
-            j = parent(r, j)
+            j = ly.parent(r, j)
     return i
 
 
 @kernel
 def trunk(r):
     """The last joint that moves all bodies in contact, or 0."""
-    found = max(first_body(r, 0), second_body(r, 0))
-    for n in range(ncontacts(r)):
-        for i in (first_body(r, n), second_body(r, n)):
+    found = max(contacts.first_body(r, 0), contacts.second_body(r, 0))
+    for n in range(contacts.ncontacts(r)):
+        for i in (contacts.first_body(r, n), contacts.second_body(r, n)):
             if i > 0:
                 found = common_joint(r, found, i)
     return found
@@ -265,29 +218,31 @@ def trunk(r):
 @kernel
 def propagate_bodies(r, n, end, eliminating, moving):
     """Propagate the unit forces of contact n from both bodies to a joint."""
-    i, j, start, stop = first_body(r, n), second_body(r, n), row_start(r, n), row_stop(r, n)
+    i, j, start, stop = contacts.first_body(
+        r, n), contacts.second_body(r, n), contacts.row_start(r, n), contacts.row_stop(r, n)
     if i > 0:
         place_unit_forces(r, n, 0, 1.0)
-        propagate(r, offset(r, UNIT_FORCES), i, end, start, stop, eliminating, moving)
+        cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), i, end, start, stop, eliminating, moving)
     if j > 0:
         place_unit_forces(r, n, 1, -1.0)
-        propagate(r, offset(r, UNIT_FORCES), j, end, start, stop, eliminating, moving)
+        cf.propagate(r, ly.offset(r, cf.UNIT_FORCES), j, end, start, stop, eliminating, moving)
 
 
 @kernel
 def propagate_contact(r, n, moving):
     """J' of contact n. In J, unit forces of dimension 6 cancel from a common joint on."""
-    end = 0 if is_point(r, n) else common_joint(r, first_body(r, n), second_body(r, n))
+    end = 0 if contacts.is_point(r, n) else common_joint(r, contacts.first_body(r, n),
+                                                         contacts.second_body(r, n))
     propagate_bodies(r, n, end, False, moving)
 
 
 @kernel
 def propagate_contacts(r, eliminating, moving):
     """J' if not eliminating, else U^-1 J'; if moving, also the error of the bias acceleration."""
-    clear_eliminated(r)
-    clear_rows(r, 6, nconstraints(r), offset(r, TRUNK_FORCES))
+    cf.clear_eliminated(r)
+    clear_rows(r, 6, ly.nconstraints(r), ly.offset(r, cf.TRUNK_FORCES))
     end = trunk(r) if eliminating else 0
-    for n in range(ncontacts(r)):
+    for n in range(contacts.ncontacts(r)):
         set_contact(r, n)
         if moving:
             set_excess(r, n)
@@ -296,32 +251,33 @@ def propagate_contacts(r, eliminating, moving):
         else:
             propagate_contact(r, n, moving)
     if end > 0:
-        propagate(r, offset(r, TRUNK_FORCES), end, 0, 0, nconstraints(r), True, moving)
+        cf.propagate(r, ly.offset(r, cf.TRUNK_FORCES), end, 0, 0, ly.nconstraints(r), True, moving)
 
 
 @kernel
 def forces_to_origin(r, forces, step):
     """Move the forces of contacts in WORLD to the world's origin; row k is k steps on."""
-    for n in range(ncontacts(r)):
-        if is_at_origin(r, n):
-            k = forces + step * row_start(r, n)
-            m = cross(load3(r.work, offset(r, POINTS) + 3 * n),
-                      (load(r.work, k), load(r.work, k + step), load(r.work, k + 2 * step)))
+    for n in range(contacts.ncontacts(r)):
+        if contacts.is_at_origin(r, n):
+            k = forces + step * contacts.row_start(r, n)
+            m = al.cross(al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
+                         (la.load(r.work, k), la.load(r.work, k + step),
+                          la.load(r.work, k + 2 * step)))
             for c in range(3):
-                increase(r.work, k + step * (3 + c), m[c])
+                ly.increase(r.work, k + step * (3 + c), m[c])
 
 
 @kernel
 def motions_to_origin(r, motions, step):
     """Move the rows of contacts in WORLD to the world's origin; row k is k steps on."""
-    for n in range(ncontacts(r)):
-        if is_at_origin(r, n):
-            k = motions + step * row_start(r, n)
-            m = cross(load3(r.work, offset(r, POINTS) + 3 * n),
-                      (load(r.work, k + 3 * step), load(r.work, k + 4 * step),
-                       load(r.work, k + 5 * step)))
+    for n in range(contacts.ncontacts(r)):
+        if contacts.is_at_origin(r, n):
+            k = motions + step * contacts.row_start(r, n)
+            m = al.cross(al.load3(r.work, ly.offset(r, POINTS) + 3 * n),
+                         (la.load(r.work, k + 3 * step), la.load(r.work, k + 4 * step),
+                          la.load(r.work, k + 5 * step)))
             for c in range(3):
-                increase(r.work, k + step * c, m[c])
+                ly.increase(r.work, k + step * c, m[c])
 
 
 @kernel
@@ -329,42 +285,42 @@ def row_size(r, i, lever, weights):
     """Weighted size that the square of a row can have, which acts at a lever on joint i: the sum
     over velocities without cancellation.
     """
-    total = lift(0.0, load(r.work, weights))
-    reach = sqrt(dot(lever, lever)) + lift(1.0, total)
+    total = la.lift(0.0, la.load(r.work, weights))
+    reach = la.sqrt(al.dot(lever, lever)) + la.lift(1.0, total)
     while i > 0:
-        for c in range(ncolumns(r, i)):
-            S = load_column(r, i, c)
-            square = dot(S.linear, S.linear) + dot(S.angular, S.angular) * (reach * reach)
-            total = total + absolute(load(r.work, weights + idx_v(r, i) + c)) * square
-        p = from_parent(r, i)
-        reach = reach + sqrt(dot(p, p))
-        i = parent(r, i)
+        for c in range(ly.ncolumns(r, i)):
+            S = ra.load_column(r, i, c)
+            square = al.dot(S.linear, S.linear) + al.dot(S.angular, S.angular) * (reach * reach)
+            total = total + absolute(la.load(r.work, weights + ly.idx_v(r, i) + c)) * square
+        p = ra.from_parent(r, i)
+        reach = reach + la.sqrt(al.dot(p, p))
+        i = ly.parent(r, i)
     return total
 
 
 @kernel
 def drop_row(r, A, k, count, size):
     """Clear row and column k of a symmetric matrix if they are rounding errors of a size."""
-    keep = select_above(load(r.work, A + (WIDTH + 1) * k), ROUNDING * size, 1.0, 0.0)
+    keep = la.select_above(la.load(r.work, A + (WIDTH + 1) * k), ROUNDING * size, 1.0, 0.0)
     for i in range(count):
         for entry in (A + WIDTH * k + i, A + WIDTH * i + k):
-            store(r.work, entry, keep * load(r.work, entry))
+            la.store(r.work, entry, keep * la.load(r.work, entry))
 
 
 @kernel
 def drop_rounding(r, n, C, weights):
     """Clear rows of contact n in C = J W J' that are rounding errors: no velocity moves them."""
-    size = (row_size(r, first_body(r, n), arm(r, n, 0), weights)
-            + row_size(r, second_body(r, n), arm(r, n, 1), weights))
-    for k in range(row_start(r, n), row_stop(r, n)):
-        drop_row(r, C, k, nconstraints(r), size)
+    size = (row_size(r, contacts.first_body(r, n), arm(r, n, 0), weights)
+            + row_size(r, contacts.second_body(r, n), arm(r, n, 1), weights))
+    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
+        drop_row(r, C, k, ly.nconstraints(r), size)
 
 
 @kernel
 def are_large(r, n, C, scale):
     """Whether no row of contact n can be a rounding error."""
-    for k in range(row_start(r, n), row_stop(r, n)):
-        if not all_above(load(r.work, C + (WIDTH + 1) * k), scale):
+    for k in range(contacts.row_start(r, n), contacts.row_stop(r, n)):
+        if not la.all_above(la.load(r.work, C + (WIDTH + 1) * k), scale):
             return False
     return True
 
@@ -372,10 +328,10 @@ def are_large(r, n, C, scale):
 @kernel
 def drop_all_rounding(r, C, weights):
     """Clear rows of C = J W J' that are rounding errors."""
-    scale = lift(0.0, load(r.work, weights))
-    for j in range(nv(r)):
-        scale = scale + absolute(load(r.work, weights + j))
-    for n in range(ncontacts(r)):
+    scale = la.lift(0.0, la.load(r.work, weights))
+    for j in range(ly.nv(r)):
+        scale = scale + absolute(la.load(r.work, weights + j))
+    for n in range(contacts.ncontacts(r)):
         if not are_large(r, n, C, DOUBTFUL * scale):
             drop_rounding(r, n, C, weights)
 
@@ -383,10 +339,10 @@ def drop_all_rounding(r, C, weights):
 @kernel
 def couple_contacts(r):
     """J M^-1 J' from U^-1 J'."""
-    scale_eliminated(r)
-    for n in range(ncontacts(r)):
-        i, j = first_body(r, n), second_body(r, n)
-        first = last_velocity(r, i) if i > 0 else -1
-        second = last_velocity(r, j) if j > 0 else -1
-        couple(r, row_start(r, n), row_stop(r, n), first, second)
-    drop_all_rounding(r, offset(r, COUPLING), offset(r, DINV))
+    cf.scale_eliminated(r)
+    for n in range(contacts.ncontacts(r)):
+        i, j = contacts.first_body(r, n), contacts.second_body(r, n)
+        first = cf.last_velocity(r, i) if i > 0 else -1
+        second = cf.last_velocity(r, j) if j > 0 else -1
+        cf.couple(r, contacts.row_start(r, n), contacts.row_stop(r, n), first, second)
+    drop_all_rounding(r, ly.offset(r, cf.COUPLING), ly.offset(r, DINV))

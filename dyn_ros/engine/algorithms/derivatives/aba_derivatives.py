@@ -8,24 +8,16 @@ derivatives of rnea at ddq.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, A, Q, V, field
 from ...kernel.lanes import load, load_simd, simd_width, store
-from ...kernel.layout import nv, offset, velocity_end, velocity_parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
+from ..dynamics import minverse
 from ..dynamics.aba import DDQ, aba_kernel, projected_aba_kernel
 from ..dynamics.crba import M
-from ..dynamics.minverse import (
-    MINV,
-    add_scaled,
-    inverse_after_elimination,
-    inverse_after_factor,
-    load_eight,
-    store_rows,
-)
-from .rnea_derivatives import DTAU_DQ, DTAU_DV, columns_in_world, inward, outward
-from .rnea_derivatives import LEAVES as RNEA_LEAVES
+from . import rnea_derivatives as rd
 
 DDQ_DQ = field("ddq_dq", ("nv", "nv"), "Derivative of the joint accelerations with respect to "
                                        "configuration [rad/s2, m/s2 per rad, m].")
@@ -39,23 +31,23 @@ def less_minverse_times(r, X, Y, B, C):
 
     Column k of B and C is nonzero only for ancestors and descendants of k.
     """
-    n, W = nv(r), offset(r, MINV)
+    n, W = ly.nv(r), ly.offset(r, minverse.MINV)
     for i in range(0, n, 8):
         for k in range(0, n, simd_width(r.work)):
             end = k
             for j in range(k, min(k + simd_width(r.work), n)):
-                end = max(end, velocity_end(r, j))
+                end = max(end, ly.velocity_end(r, j))
             zero = 0.0 * load_simd(r.work, B + k, n - k)
             x = (zero, zero, zero, zero, zero, zero, zero, zero)
             y = x
             j = end - 1
             while j >= 0:
-                row = load_eight(r.work, W + n * j + i)
-                x = add_scaled(x, row, -load_simd(r.work, B + n * j + k, n - k))
-                y = add_scaled(y, row, -load_simd(r.work, C + n * j + k, n - k))
-                j = j - 1 if j > k else velocity_parent(r, j)
-            store_rows(r, X + n * i + k, n - i, n - k, x)
-            store_rows(r, Y + n * i + k, n - i, n - k, y)
+                row = minverse.load_eight(r.work, W + n * j + i)
+                x = minverse.add_scaled(x, row, -load_simd(r.work, B + n * j + k, n - k))
+                y = minverse.add_scaled(y, row, -load_simd(r.work, C + n * j + k, n - k))
+                j = j - 1 if j > k else ly.velocity_parent(r, j)
+            minverse.store_rows(r, X + n * i + k, n - i, n - k, x)
+            minverse.store_rows(r, Y + n * i + k, n - i, n - k, y)
 
 
 @kernel
@@ -64,35 +56,35 @@ def differentiate(r, placed):
 
     The bodies may have been ``placed`` by ``outward_velocities``.
     """
-    for k in range(nv(r)):
-        store(r.work, offset(r, A) + k, load(r.work, offset(r, DDQ) + k))
-    outward(r, placed)
-    inward(r, True)
-    less_minverse_times(r, offset(r, DDQ_DQ), offset(r, DDQ_DV),
-                        offset(r, DTAU_DQ), offset(r, DTAU_DV))
+    for k in range(ly.nv(r)):
+        store(r.work, ly.offset(r, A) + k, load(r.work, ly.offset(r, DDQ) + k))
+    rd.outward(r, placed)
+    rd.inward(r, True)
+    less_minverse_times(r, ly.offset(r, DDQ_DQ), ly.offset(r, DDQ_DV), ly.offset(r, rd.DTAU_DQ),
+                        ly.offset(r, rd.DTAU_DV))
 
 
 @subroutine
 def aba_derivatives_kernel(r):
     aba_kernel(r)
-    inverse_after_elimination(r)
+    minverse.inverse_after_elimination(r)
     differentiate(r, True)
-    columns_in_world(r)
+    rd.columns_in_world(r)
 
 
 @subroutine
 def projected_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)
-    inverse_after_factor(r)
+    minverse.inverse_after_factor(r)
     differentiate(r, False)
-    columns_in_world(r)
+    rd.columns_in_world(r)
 
 
-LEAVES = (DDQ, DTAU_DQ, DTAU_DV, M, *RNEA_LEAVES)
-_aba_derivatives = Algorithm(
-    "aba_derivatives", aba_derivatives_kernel, (Q, V, TAU_IN, F_EXT), (DDQ_DQ, DDQ_DV, MINV),
-    optional=(F_EXT,), leaves=LEAVES, coupled=projected_derivatives_kernel).caller()
+LEAVES = (DDQ, rd.DTAU_DQ, rd.DTAU_DV, M, *rd.LEAVES)
+_aba_derivatives = Algorithm("aba_derivatives", aba_derivatives_kernel, (Q, V, TAU_IN, F_EXT),
+                             (DDQ_DQ, DDQ_DV, minverse.MINV), optional=(F_EXT,), leaves=LEAVES,
+                             coupled=projected_derivatives_kernel).caller()
 
 
 def aba_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike, tau: ArrayLike,

@@ -14,45 +14,36 @@ dM/dq, and the derivatives of aba_derivatives.py,
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, TAU_IN, Q, V, field
 from ...kernel.lanes import LANES, load_simd, simd_width, store_simd
-from ...kernel.layout import nv, offset, velocity_end, velocity_parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
+from ..dynamics import minverse
 from ..dynamics.aba import aba_kernel, projected_aba_kernel
-from ..dynamics.minverse import (
-    MINV,
-    add_scaled,
-    inverse_after_elimination,
-    inverse_after_factor,
-    load_eight,
-)
+from . import rnea_second_order
 from .aba_derivatives import DDQ_DQ, DDQ_DV, LEAVES, differentiate
 from .rnea_derivatives import columns_in_world
-from .rnea_second_order import (
-    CUBE,
-    D2TAU_DADQ,
-    D2TAU_DQDQ,
-    D2TAU_DQDV,
-    D2TAU_DVDV,
-    second_order,
-)
 
-D2DDQ_DQDQ = field("d2ddq_dqdq", CUBE, "Derivative of ddq_dq with respect to configuration, "
-                                       "indexed by acceleration, q, q.")
-D2DDQ_DVDV = field("d2ddq_dvdv", CUBE, "Derivative of ddq_dv with respect to velocity, indexed by "
-                                       "acceleration, v, v.")
-D2DDQ_DQDV = field("d2ddq_dqdv", CUBE, "Derivative of ddq_dq with respect to velocity, indexed by "
-                                       "acceleration, q, v.")
-D2DDQ_DTAUDQ = field("d2ddq_dtaudq", CUBE, "Derivative of Minv with respect to configuration, "
-                                           "indexed by acceleration, tau, q.")
+D2DDQ_DQDQ = field(
+    "d2ddq_dqdq", rnea_second_order.CUBE,
+    "Derivative of ddq_dq with respect to configuration, indexed by acceleration, q, q.")
+D2DDQ_DVDV = field(
+    "d2ddq_dvdv", rnea_second_order.CUBE,
+    "Derivative of ddq_dv with respect to velocity, indexed by acceleration, v, v.")
+D2DDQ_DQDV = field(
+    "d2ddq_dqdv", rnea_second_order.CUBE,
+    "Derivative of ddq_dq with respect to velocity, indexed by acceleration, q, v.")
+D2DDQ_DTAUDQ = field(
+    "d2ddq_dtaudq", rnea_second_order.CUBE,
+    "Derivative of Minv with respect to configuration, indexed by acceleration, tau, q.")
 SLICE = field("_slice", ("nv", LANES))
 
 
 @kernel
 def zeros(r):
-    zero = 0.0 * load_simd(r.work, offset(r, MINV), nv(r))
+    zero = 0.0 * load_simd(r.work, ly.offset(r, minverse.MINV), ly.nv(r))
     return zero, zero, zero, zero, zero, zero, zero, zero
 
 
@@ -63,38 +54,41 @@ def add_accelerations(r):
     Computes eight rows j and a few columns k at a time. Row i of dM/dq is nonzero only for
     ancestors and descendants of velocity i.
     """
-    n = nv(r)
-    qq, qv, tq = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
+    n = ly.nv(r)
+    qq, qv, tq = ly.offset(r, D2DDQ_DQDQ), ly.offset(r, D2DDQ_DQDV), ly.offset(r, D2DDQ_DTAUDQ)
     for i in range(n):
-        plane = offset(r, D2TAU_DADQ) + n * n * i
+        plane = ly.offset(r, rnea_second_order.D2TAU_DADQ) + n * n * i
         for j in range(0, n, 8):
             for k in range(0, n, simd_width(r.work)):
                 for_qq, for_qv, for_tq = zeros(r), zeros(r), zeros(r)
-                l = velocity_end(r, i) - 1
+                l = ly.velocity_end(r, i) - 1
                 while l >= 0:
                     row = n * l
-                    rates = load_eight(r.work, plane + row + j)
+                    rates = minverse.load_eight(r.work, plane + row + j)
                     by_k = load_simd(r.work, plane + row + k, n - k)
-                    for_qq = add_scaled(add_scaled(
-                        for_qq, rates, load_simd(r.work, offset(r, DDQ_DQ) + row + k, n - k)),
-                        load_eight(r.work, offset(r, DDQ_DQ) + row + j), by_k)
-                    for_qv = add_scaled(
-                        for_qv, rates, load_simd(r.work, offset(r, DDQ_DV) + row + k, n - k))
-                    for_tq = add_scaled(for_tq, load_eight(r.work, offset(r, MINV) + row + j), by_k)
-                    l = l - 1 if l > i else velocity_parent(r, l)
+                    for_qq = minverse.add_scaled(
+                        minverse.add_scaled(for_qq, rates, load_simd(r.work, ly.offset(r, DDQ_DQ)
+                                                                     + row + k, n - k)),
+                        minverse.load_eight(r.work, ly.offset(r, DDQ_DQ) + row + j), by_k)
+                    for_qv = minverse.add_scaled(
+                        for_qv, rates, load_simd(r.work, ly.offset(r, DDQ_DV) + row + k, n - k))
+                    for_tq = minverse.add_scaled(
+                        for_tq, minverse.load_eight(r.work, ly.offset(r, minverse.MINV) + row + j),
+                        by_k)
+                    l = l - 1 if l > i else ly.velocity_parent(r, l)
                 for t in range(min(8, n - j)):
                     at_k = (n * i + j + t) * n + k
                     store_simd(r.work, qq + at_k, n - k, for_qq[t] + load_simd(
-                        r.work, offset(r, D2TAU_DQDQ) + at_k, n - k))
+                        r.work, ly.offset(r, rnea_second_order.D2TAU_DQDQ) + at_k, n - k))
                     store_simd(r.work, qv + at_k, n - k, for_qv[t] + load_simd(
-                        r.work, offset(r, D2TAU_DQDV) + at_k, n - k))
+                        r.work, ly.offset(r, rnea_second_order.D2TAU_DQDV) + at_k, n - k))
                     store_simd(r.work, tq + at_k, n - k, for_tq[t])
 
 
 @kernel
 def less_minverse_times_tensor(r, X, B):
     """X[:, j, k] = -M^-1 B[:, j, k] for tensors at offsets, which may be equal."""
-    n, W, s = nv(r), offset(r, MINV), offset(r, SLICE)
+    n, W, s = ly.nv(r), ly.offset(r, minverse.MINV), ly.offset(r, SLICE)
     for jk in range(0, n * n, simd_width(r.work)):
         count = n * n - jk
         for l in range(n):
@@ -103,8 +97,8 @@ def less_minverse_times_tensor(r, X, B):
         for i in range(0, n, 8):
             total = zeros(r)
             for l in range(n):
-                total = add_scaled(total, load_eight(r.work, W + n * l + i),
-                                   load_simd(r.work, s + LANES * l, LANES))
+                total = minverse.add_scaled(total, minverse.load_eight(r.work, W + n * l + i),
+                                            load_simd(r.work, s + LANES * l, LANES))
             for t in range(min(8, n - i)):
                 store_simd(r.work, X + n * n * (i + t) + jk, count, -total[t])
 
@@ -112,19 +106,19 @@ def less_minverse_times_tensor(r, X, B):
 @kernel
 def differentiate_twice(r):
     """The second-order derivatives, after ``differentiate``."""
-    second_order(r)
+    rnea_second_order.second_order(r)
     columns_in_world(r)
     add_accelerations(r)
-    qq, vv = offset(r, D2DDQ_DQDQ), offset(r, D2DDQ_DVDV)
-    qv, tq = offset(r, D2DDQ_DQDV), offset(r, D2DDQ_DTAUDQ)
-    for X, B in ((qq, qq), (vv, offset(r, D2TAU_DVDV)), (qv, qv), (tq, tq)):
+    qq, vv = ly.offset(r, D2DDQ_DQDQ), ly.offset(r, D2DDQ_DVDV)
+    qv, tq = ly.offset(r, D2DDQ_DQDV), ly.offset(r, D2DDQ_DTAUDQ)
+    for X, B in ((qq, qq), (vv, ly.offset(r, rnea_second_order.D2TAU_DVDV)), (qv, qv), (tq, tq)):
         less_minverse_times_tensor(r, X, B)
 
 
 @subroutine
 def aba_second_order_derivatives_kernel(r):
     aba_kernel(r)
-    inverse_after_elimination(r)
+    minverse.inverse_after_elimination(r)
     differentiate(r, True)
     differentiate_twice(r)
 
@@ -133,16 +127,18 @@ def aba_second_order_derivatives_kernel(r):
 def projected_second_order_derivatives_kernel(r):
     """The kernel for models whose mimic joints couple branches."""
     projected_aba_kernel(r)
-    inverse_after_factor(r)
+    minverse.inverse_after_factor(r)
     differentiate(r, False)
     differentiate_twice(r)
 
 
-_second_order = Algorithm(
-    "aba_second_order_derivatives", aba_second_order_derivatives_kernel, (Q, V, TAU_IN, F_EXT),
-    (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ), optional=(F_EXT,),
-    leaves=(DDQ_DQ, DDQ_DV, MINV, D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ, *LEAVES),
-    coupled=projected_second_order_derivatives_kernel).caller()
+_second_order = Algorithm("aba_second_order_derivatives", aba_second_order_derivatives_kernel,
+                          (Q, V, TAU_IN, F_EXT), (D2DDQ_DQDQ, D2DDQ_DVDV, D2DDQ_DQDV, D2DDQ_DTAUDQ),
+                          optional=(F_EXT,),
+                          leaves=(DDQ_DQ, DDQ_DV, minverse.MINV, rnea_second_order.D2TAU_DQDQ,
+                                  rnea_second_order.D2TAU_DVDV, rnea_second_order.D2TAU_DQDV,
+                                  rnea_second_order.D2TAU_DADQ, *LEAVES),
+                          coupled=projected_second_order_derivatives_kernel).caller()
 
 
 def aba_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,

@@ -11,88 +11,55 @@ an ancestor of i,
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    coriolis_inertia,
-    coriolis_times,
-    coriolis_transpose_times,
-    dot,
-    force_add,
-    force_scale,
-    load_motion,
-    momentum,
-    power,
-    scale,
-    store_coriolis,
-    store_inertia,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, V, field
-from ...kernel.layout import (
-    accumulate,
-    clear_matrix,
-    idx_v,
-    nallcolumns,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OV
-from .rnea_derivatives import (
-    COMPOSITE_CORIOLIS,
-    COMPOSITE_INERTIA,
-    clear_composites,
-    composite_coriolis,
-    composite_inertia,
-    load_column,
-    motions_in_world,
-    place_columns,
-    set_relative,
-)
+from . import rnea_derivatives as rd
 
 C = field("C", ("nv", "nv"), "Coriolis matrix [kg m2 rad/s, kg m/s].", sparse=True)
 
 
 @kernel
 def coriolis_matrix_kernel(r):
-    n, C_ = nv(r), offset(r, C)
-    set_relative(r)
-    for i in range(1, njoints(r) + 1):
-        Y = place_columns(r, i)
+    n, C_ = ly.nv(r), ly.offset(r, C)
+    rd.set_relative(r)
+    for i in range(1, ly.njoints(r) + 1):
+        Y = rd.place_columns(r, i)
         move_columns(r, i)
-        v = load_motion(r.work, offset(r, OV) + 6 * i)
-        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i,
-                       coriolis_inertia(Y, v, momentum(Y, v).linear))
-    clear_composites(r)
-    clear_matrix(r, C_)
-    for i in range(njoints(r), 0, -1):
-        Y, B = composite_inertia(r, i), composite_coriolis(r, i)
-        for c in range(ncolumns(r, i)):
-            k = idx_v(r, i) + c
-            S = load_column(r, J, i, c)
-            F = momentum(Y, S)
-            F_rate = force_add(momentum(Y, load_column(r, DJ, i, c)),
-                               force_scale(0.5, coriolis_times(B, S)))
-            u = scale(0.5, coriolis_transpose_times(B, S))
-            for d in range(ncolumns(r, i)):
-                accumulate(r, C_ + n * (idx_v(r, i) + d) + k,
-                           power(F_rate, load_column(r, J, i, d)))
-            j = parent(r, i)
+        v = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
+        al.store_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i, Y)
+        al.store_coriolis(r.work, ly.offset(r, rd.COMPOSITE_CORIOLIS) + 12 * i,
+                          al.coriolis_inertia(Y, v, al.momentum(Y, v).linear))
+    rd.clear_composites(r)
+    ly.clear_matrix(r, C_)
+    for i in range(ly.njoints(r), 0, -1):
+        Y, B = rd.composite_inertia(r, i), rd.composite_coriolis(r, i)
+        for c in range(ly.ncolumns(r, i)):
+            k = ly.idx_v(r, i) + c
+            S = rd.load_column(r, J, i, c)
+            F = al.momentum(Y, S)
+            F_rate = al.force_add(al.momentum(Y, rd.load_column(r, DJ, i, c)),
+                                  al.force_scale(0.5, al.coriolis_times(B, S)))
+            u = al.scale(0.5, al.coriolis_transpose_times(B, S))
+            for d in range(ly.ncolumns(r, i)):
+                ly.accumulate(r, C_ + n * (ly.idx_v(r, i) + d) + k,
+                              al.power(F_rate, rd.load_column(r, J, i, d)))
+            j = ly.parent(r, i)
             while j > 0:
-                for d in range(ncolumns(r, j)):
-                    S_d = load_column(r, J, j, d)
-                    accumulate(r, C_ + n * (idx_v(r, j) + d) + k, power(F_rate, S_d))
-                    accumulate(r, C_ + n * k + idx_v(r, j) + d,
-                               power(F, load_column(r, DJ, j, d)) + dot(u, S_d.angular))
-                j = parent(r, j)
+                for d in range(ly.ncolumns(r, j)):
+                    S_d = rd.load_column(r, J, j, d)
+                    ly.accumulate(r, C_ + n * (ly.idx_v(r, j) + d) + k, al.power(F_rate, S_d))
+                    ly.accumulate(r, C_ + n * k + ly.idx_v(r, j) + d,
+                                  al.power(F, rd.load_column(r, DJ, j, d)) + al.dot(u, S_d.angular))
+                j = ly.parent(r, j)
     for columns in (J, DJ):
-        motions_in_world(r, columns, nallcolumns(r))
-    motions_in_world(r, OV, njoints(r) + 1)
+        rd.motions_in_world(r, columns, ly.nallcolumns(r))
+    rd.motions_in_world(r, OV, ly.njoints(r) + 1)
 
 
 _coriolis = Algorithm("coriolis_matrix", coriolis_matrix_kernel, (Q, V), (C,),

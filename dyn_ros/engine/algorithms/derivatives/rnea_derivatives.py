@@ -16,78 +16,18 @@ inertia B and force f. Each column is combined with those of its own joint and o
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Inertia,
-    Motion,
-    add,
-    constant3,
-    coriolis_add,
-    coriolis_inertia,
-    coriolis_times,
-    coriolis_transpose_times,
-    cross,
-    dot,
-    force_add,
-    force_cross,
-    force_moved,
-    force_rotated,
-    force_sub,
-    inertia_add,
-    inertia_moved,
-    load3,
-    load9,
-    load_coriolis,
-    load_force,
-    load_inertia,
-    load_motion,
-    momentum,
-    motion_add,
-    motion_cross,
-    motion_moved,
-    motion_scale,
-    power,
-    scale,
-    store3,
-    store_coriolis,
-    store_inertia,
-    store_spatial,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, A, Q, V, field
 from ...kernel.lanes import holds_lanes, lift, load, store
-from ...kernel.layout import (
-    GRAVITY,
-    accumulate,
-    armature,
-    clear,
-    clear_matrix,
-    column_before,
-    has_input,
-    idx_column,
-    idx_v,
-    increase,
-    nallcolumns,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..dynamics.crba import COMPOSITE, M
 from ..dynamics.rnea import TAU, external_force
+from ..kinematics import root_axes as ra
 from ..kinematics.jacobians import DJ, J, move_columns
 from ..kinematics.kinematics import OA_GF, OV
-from ..kinematics.root_axes import (
-    ORIGIN,
-    ROTATION,
-    make_relative,
-    place_body_relative,
-    position,
-    set_root_relative,
-)
-from ..kinematics.root_axes import load_column as column_at_joint
 
 DTAU_DQ = field("dtau_dq", ("nv", "nv"), "Derivative of the joint torques with respect to "
                                          "configuration [N m, N per rad, m].", sparse=True)
@@ -120,17 +60,17 @@ COMPOSITE_FORCE = field("_of", ("rows", 6))
 @kernel
 def columns_at(r, field, i, c):
     """Offset of column c of joint i in a field with the axis "ncolumns"."""
-    return offset(r, field) + 6 * (idx_column(r, i) + c)
+    return ly.offset(r, field) + 6 * (ly.idx_column(r, i) + c)
 
 
 @kernel
 def load_column(r, field, i, c):
-    return load_motion(r.work, columns_at(r, field, i, c))
+    return al.load_motion(r.work, columns_at(r, field, i, c))
 
 
 @kernel
 def store_column(r, field, i, c, m):
-    store_spatial(r.work, columns_at(r, field, i, c), m)
+    al.store_spatial(r.work, columns_at(r, field, i, c), m)
 
 
 # --- outward
@@ -138,48 +78,48 @@ def store_column(r, field, i, c, m):
 @kernel
 def set_gravity(r):
     """Set the acceleration of the universe to minus gravity."""
-    clear(r.work, offset(r, OA_GF), 6)
-    store3(r.work, offset(r, OA_GF), scale(-1.0, constant3(r.floats, GRAVITY)))
+    ly.clear(r.work, ly.offset(r, OA_GF), 6)
+    al.store3(r.work, ly.offset(r, OA_GF), al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY)))
 
 
 @kernel
 def set_relative(r):
     """Set the universe to rest, about the first joint's origin."""
-    set_root_relative(r)
-    clear(r.work, offset(r, OV), 6)
+    ra.set_root_relative(r)
+    ly.clear(r.work, ly.offset(r, OV), 6)
 
 
 @kernel
 def place_columns(r, i):
     """Place the body of joint i, and store its columns of J; return its inertia."""
-    return shift_columns(r, i, place_body_relative(r, i))
+    return shift_columns(r, i, ra.place_body_relative(r, i))
 
 
 @kernel
 def placed_columns(r, i):
     """``place_columns`` for a body that has been placed in the root frame."""
-    make_relative(r, i)
-    return shift_columns(r, i, load_inertia(r.work, offset(r, COMPOSITE) + 10 * i))
+    ra.make_relative(r, i)
+    return shift_columns(r, i, al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i))
 
 
 @kernel
 def shift_columns(r, i, Y):
     """Store the columns of J of joint i; return the inertia of its body."""
-    p = position(r, i)
-    for c in range(ncolumns(r, i)):
-        store_column(r, J, i, c, motion_moved(scale(-1.0, p), column_at_joint(r, i, c)))
-    Y = inertia_moved(p, Y)
-    return Inertia(lift(Y.mass, p[0]), Y.moment, Y.rotational)
+    p = ra.position(r, i)
+    for c in range(ly.ncolumns(r, i)):
+        store_column(r, J, i, c, al.motion_moved(al.scale(-1.0, p), ra.load_column(r, i, c)))
+    Y = al.inertia_moved(p, Y)
+    return al.Inertia(lift(Y.mass, p[0]), Y.moment, Y.rotational)
 
 
 @kernel
 def velocity_columns(r, i):
     """Store psid and dAdv of joint i, after ``move_columns``."""
-    ov = load_motion(r.work, offset(r, OV) + 6 * parent(r, i))
-    for c in range(ncolumns(r, i)):
-        psid = motion_cross(ov, load_column(r, J, i, c))
+    ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i))
+    for c in range(ly.ncolumns(r, i)):
+        psid = al.motion_cross(ov, load_column(r, J, i, c))
         store_column(r, PSID, i, c, psid)
-        store_column(r, DADV, i, c, motion_add(psid, load_column(r, DJ, i, c)))
+        store_column(r, DADV, i, c, al.motion_add(psid, load_column(r, DJ, i, c)))
 
 
 @kernel
@@ -189,39 +129,41 @@ def acceleration_columns(r, i, acceleration, columns):
     ``acceleration`` is OA or OA_GF, whose row for the universe is already set; ``columns`` is the
     field of the result.
     """
-    ov = load_motion(r.work, offset(r, OV) + 6 * parent(r, i))
-    oa = load_motion(r.work, offset(r, acceleration) + 6 * parent(r, i))
+    ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i))
+    oa = al.load_motion(r.work, ly.offset(r, acceleration) + 6 * ly.parent(r, i))
     total = oa
-    for c in range(ncolumns(r, i)):
+    for c in range(ly.ncolumns(r, i)):
         S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
-        store_column(r, columns, i, c, motion_add(motion_cross(oa, S), motion_cross(ov, psid)))
-        k = idx_v(r, i) + c
-        total = motion_add(total, motion_add(
-            motion_scale(load(r.work, offset(r, A) + k), S),
-            motion_scale(load(r.work, offset(r, V) + k), psid)))
-    store_spatial(r.work, offset(r, acceleration) + 6 * i, total)
+        store_column(r, columns, i, c,
+                     al.motion_add(al.motion_cross(oa, S), al.motion_cross(ov, psid)))
+        k = ly.idx_v(r, i) + c
+        total = al.motion_add(
+            total, al.motion_add(al.motion_scale(load(r.work, ly.offset(r, A) + k), S),
+                                 al.motion_scale(load(r.work, ly.offset(r, V) + k), psid)))
+    al.store_spatial(r.work, ly.offset(r, acceleration) + 6 * i, total)
 
 
 @kernel
 def store_body(r, i, acceleration, Y):
     """Store inertia, Coriolis inertia and force of the body of joint i; return its momentum."""
-    v = load_motion(r.work, offset(r, OV) + 6 * i)
-    h = momentum(Y, v)
-    f = force_add(momentum(Y, load_motion(r.work, offset(r, acceleration) + 6 * i)),
-                  force_cross(v, h))
-    store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-    store_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i, coriolis_inertia(Y, v, h.linear))
-    store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, f)
+    v = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
+    h = al.momentum(Y, v)
+    f = al.force_add(al.momentum(Y, al.load_motion(r.work, ly.offset(r, acceleration) + 6 * i)),
+                     al.force_cross(v, h))
+    al.store_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+    al.store_coriolis(r.work, ly.offset(r, COMPOSITE_CORIOLIS) + 12 * i,
+                      al.coriolis_inertia(Y, v, h.linear))
+    al.store_spatial(r.work, ly.offset(r, COMPOSITE_FORCE) + 6 * i, f)
     return h
 
 
 @kernel
 def subtract_external_force(r, i):
-    if has_input(r, F_EXT):
-        R = load9(r.work, offset(r, ROTATION) + 9 * i)
-        pushed = force_moved(position(r, i), force_rotated(R, external_force(r, i)))
-        f = offset(r, COMPOSITE_FORCE) + 6 * i
-        store_spatial(r.work, f, force_sub(load_force(r.work, f), pushed))
+    if ly.has_input(r, F_EXT):
+        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+        pushed = al.force_moved(ra.position(r, i), al.force_rotated(R, external_force(r, i)))
+        f = ly.offset(r, COMPOSITE_FORCE) + 6 * i
+        al.store_spatial(r.work, f, al.force_sub(al.load_force(r.work, f), pushed))
 
 
 @kernel
@@ -235,17 +177,17 @@ def outward(r, placed):
 def outward_bodies(r, placed, publishing):
     """``outward`` with the given acceleration of the universe; publishing stores dAdq."""
     set_relative(r)
-    g = constant3(r.floats, GRAVITY)
-    for i in range(1, njoints(r) + 1):
+    g = al.constant3(r.floats, ly.GRAVITY)
+    for i in range(1, ly.njoints(r) + 1):
         Y = placed_columns(r, i) if placed else place_columns(r, i)
         move_columns(r, i)
         velocity_columns(r, i)
         acceleration_columns(r, i, OA_GF, PSIDD)
         if publishing:
-            for c in range(ncolumns(r, i)):
+            for c in range(ly.ncolumns(r, i)):
                 psidd = load_column(r, PSIDD, i, c)
-                turned = cross(g, load_column(r, J, i, c).angular)
-                store_column(r, DADQ, i, c, Motion(add(psidd.linear, turned), psidd.angular))
+                turned = al.cross(g, load_column(r, J, i, c).angular)
+                store_column(r, DADQ, i, c, al.Motion(al.add(psidd.linear, turned), psidd.angular))
         store_body(r, i, OA_GF, Y)
         subtract_external_force(r, i)
 
@@ -255,96 +197,97 @@ def outward_bodies(r, placed, publishing):
 @kernel
 def clear_composites(r):
     """Clear the composites of the universe, which sum all bodies."""
-    clear(r.work, offset(r, COMPOSITE_INERTIA), 10)
-    clear(r.work, offset(r, COMPOSITE_CORIOLIS), 12)
-    clear(r.work, offset(r, COMPOSITE_FORCE), 6)
+    ly.clear(r.work, ly.offset(r, COMPOSITE_INERTIA), 10)
+    ly.clear(r.work, ly.offset(r, COMPOSITE_CORIOLIS), 12)
+    ly.clear(r.work, ly.offset(r, COMPOSITE_FORCE), 6)
 
 
 @kernel
 def composite_inertia(r, i):
     """Return Y of the subtree of joint i, and add it to that of its parent."""
-    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i)
-    p = offset(r, COMPOSITE_INERTIA) + 10 * parent(r, i)
-    store_inertia(r.work, p, inertia_add(load_inertia(r.work, p), Y))
+    Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i)
+    p = ly.offset(r, COMPOSITE_INERTIA) + 10 * ly.parent(r, i)
+    al.store_inertia(r.work, p, al.inertia_add(al.load_inertia(r.work, p), Y))
     return Y
 
 
 @kernel
 def composite_coriolis(r, i):
     """Return B of the subtree of joint i, and add it to that of its parent."""
-    B = load_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i)
-    p = offset(r, COMPOSITE_CORIOLIS) + 12 * parent(r, i)
-    store_coriolis(r.work, p, coriolis_add(load_coriolis(r.work, p), B))
+    B = al.load_coriolis(r.work, ly.offset(r, COMPOSITE_CORIOLIS) + 12 * i)
+    p = ly.offset(r, COMPOSITE_CORIOLIS) + 12 * ly.parent(r, i)
+    al.store_coriolis(r.work, p, al.coriolis_add(al.load_coriolis(r.work, p), B))
     return B
 
 
 @kernel
 def composite_force(r, field, i):
     """Return the force on the subtree of joint i, or its momentum, and add it to the parent's."""
-    f = load_force(r.work, offset(r, field) + 6 * i)
-    p = offset(r, field) + 6 * parent(r, i)
-    store_spatial(r.work, p, force_add(load_force(r.work, p), f))
+    f = al.load_force(r.work, ly.offset(r, field) + 6 * i)
+    p = ly.offset(r, field) + 6 * ly.parent(r, i)
+    al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p), f))
     return f
 
 
 @kernel
 def inward(r, publishing):
     """The derivatives, column by column from the tips; publishing also M, tau and dFd*."""
-    n, M_, dq, dv, tau = nv(r), offset(r, M), offset(r, DTAU_DQ), offset(r, DTAU_DV), offset(r, TAU)
+    n, M_, dq, dv, tau = ly.nv(
+        r), ly.offset(r, M), ly.offset(r, DTAU_DQ), ly.offset(r, DTAU_DV), ly.offset(r, TAU)
     clear_composites(r)
-    clear_matrix(r, dq)
-    clear_matrix(r, dv)
+    ly.clear_matrix(r, dq)
+    ly.clear_matrix(r, dv)
     if publishing:
-        clear_matrix(r, M_)
-        clear(r.work, tau, n)
-    for i in range(njoints(r), 0, -1):
+        ly.clear_matrix(r, M_)
+        ly.clear(r.work, tau, n)
+    for i in range(ly.njoints(r), 0, -1):
         Y, B = composite_inertia(r, i), composite_coriolis(r, i)
         f = composite_force(r, COMPOSITE_FORCE, i)
-        for c in range(ncolumns(r, i)):
-            k = idx_v(r, i) + c
+        for c in range(ly.ncolumns(r, i)):
+            k = ly.idx_v(r, i) + c
             S = load_column(r, J, i, c)
-            Fa = momentum(Y, S)
-            Fv = force_add(coriolis_times(B, S), momentum(Y, load_column(r, DADV, i, c)))
-            Fq = force_add(coriolis_times(B, load_column(r, PSID, i, c)),
-                           momentum(Y, load_column(r, PSIDD, i, c)))
-            u = coriolis_transpose_times(B, S)
+            Fa = al.momentum(Y, S)
+            Fv = al.force_add(al.coriolis_times(B, S), al.momentum(Y, load_column(r, DADV, i, c)))
+            Fq = al.force_add(al.coriolis_times(B, load_column(r, PSID, i, c)),
+                              al.momentum(Y, load_column(r, PSIDD, i, c)))
+            u = al.coriolis_transpose_times(B, S)
             if publishing:
-                increase(r.work, tau + k, power(f, S))
-            for d in range(ncolumns(r, i)):
+                ly.increase(r.work, tau + k, al.power(f, S))
+            for d in range(ly.ncolumns(r, i)):
                 S_d = load_column(r, J, i, d)
-                row = n * (idx_v(r, i) + d) + k
+                row = n * (ly.idx_v(r, i) + d) + k
                 if publishing and d <= c:
-                    accumulate(r, M_ + row, power(Fa, S_d))
+                    ly.accumulate(r, M_ + row, al.power(Fa, S_d))
                 if publishing and d < c:
-                    accumulate(r, M_ + n * k + idx_v(r, i) + d, power(Fa, S_d))
-                accumulate(r, dq + row, power(Fq, S_d))
-                accumulate(r, dv + row, power(Fv, S_d))
-            Fq = force_add(Fq, force_cross(S, f))
+                    ly.accumulate(r, M_ + n * k + ly.idx_v(r, i) + d, al.power(Fa, S_d))
+                ly.accumulate(r, dq + row, al.power(Fq, S_d))
+                ly.accumulate(r, dv + row, al.power(Fv, S_d))
+            Fq = al.force_add(Fq, al.force_cross(S, f))
             if publishing:
                 store_column(r, DFDA, i, c, Fa)
                 store_column(r, DFDQ, i, c, Fq)
                 store_column(r, DFDV, i, c, Fv)
-            j, d = column_before(r, i, 0)
+            j, d = ly.column_before(r, i, 0)
             while j > 0:
                 S_d = load_column(r, J, j, d)
-                x = power(Fa, S_d)
-                row = n * (idx_v(r, j) + d) + k
+                x = al.power(Fa, S_d)
+                row = n * (ly.idx_v(r, j) + d) + k
                 if publishing:
-                    accumulate(r, M_ + row, x)
-                accumulate(r, dq + row, power(Fq, S_d))
-                accumulate(r, dv + row, power(Fv, S_d))
-                row = n * k + idx_v(r, j) + d
+                    ly.accumulate(r, M_ + row, x)
+                ly.accumulate(r, dq + row, al.power(Fq, S_d))
+                ly.accumulate(r, dv + row, al.power(Fv, S_d))
+                row = n * k + ly.idx_v(r, j) + d
                 if publishing:
-                    accumulate(r, M_ + row, x)
-                accumulate(r, dq + row, power(Fa, load_column(r, PSIDD, j, d))
-                           + dot(u, load_column(r, PSID, j, d).angular))
-                accumulate(r, dv + row, power(Fa, load_column(r, DADV, j, d))
-                           + dot(u, S_d.angular))
-                j, d = column_before(r, j, d)
+                    ly.accumulate(r, M_ + row, x)
+                ly.accumulate(r, dq + row, al.power(Fa, load_column(r, PSIDD, j, d))
+                              + al.dot(u, load_column(r, PSID, j, d).angular))
+                ly.accumulate(r, dv + row,
+                              al.power(Fa, load_column(r, DADV, j, d)) + al.dot(u, S_d.angular))
+                j, d = ly.column_before(r, j, d)
     if publishing:
         for k in range(n):
-            increase(r.work, M_ + n * k + k, armature(r, k))
-            increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
+            ly.increase(r.work, M_ + n * k + k, ly.armature(r, k))
+            ly.increase(r.work, tau + k, ly.armature(r, k) * load(r.work, ly.offset(r, A) + k))
 
 
 # --- expressed in the world: public results of a single state
@@ -354,9 +297,9 @@ def motions_in_world(r, field, count):
     """Shift motions from the first joint's origin to the world's origin."""
     if holds_lanes(r.work):
         return
-    o = scale(-1.0, load3(r.work, offset(r, ORIGIN)))
-    for k in range(offset(r, field), offset(r, field) + 6 * count, 6):
-        store_spatial(r.work, k, motion_moved(o, load_motion(r.work, k)))
+    o = al.scale(-1.0, al.load3(r.work, ly.offset(r, ra.ORIGIN)))
+    for k in range(ly.offset(r, field), ly.offset(r, field) + 6 * count, 6):
+        al.store_spatial(r.work, k, al.motion_moved(o, al.load_motion(r.work, k)))
 
 
 @kernel
@@ -364,31 +307,31 @@ def forces_in_world(r, field, count):
     """Shift forces from the first joint's origin to the world's origin."""
     if holds_lanes(r.work):
         return
-    o = load3(r.work, offset(r, ORIGIN))
-    for k in range(offset(r, field), offset(r, field) + 6 * count, 6):
-        store_spatial(r.work, k, force_moved(o, load_force(r.work, k)))
+    o = al.load3(r.work, ly.offset(r, ra.ORIGIN))
+    for k in range(ly.offset(r, field), ly.offset(r, field) + 6 * count, 6):
+        al.store_spatial(r.work, k, al.force_moved(o, al.load_force(r.work, k)))
 
 
 @kernel
 def velocity_columns_in_world(r):
-    n = nallcolumns(r)
+    n = ly.nallcolumns(r)
     for columns in (J, DJ, PSID, DADV):
         motions_in_world(r, columns, n)
-    motions_in_world(r, OV, njoints(r) + 1)
+    motions_in_world(r, OV, ly.njoints(r) + 1)
     if holds_lanes(r.work):
         return
     for k in range(6 * n):
-        store(r.work, offset(r, DVDQ) + k, load(r.work, offset(r, PSID) + k))
+        store(r.work, ly.offset(r, DVDQ) + k, load(r.work, ly.offset(r, PSID) + k))
 
 
 @kernel
 def columns_in_world(r):
     velocity_columns_in_world(r)
     for columns in (PSIDD, DADQ):
-        motions_in_world(r, columns, nallcolumns(r))
+        motions_in_world(r, columns, ly.nallcolumns(r))
     for columns in (DFDA, DFDQ, DFDV):
-        forces_in_world(r, columns, nallcolumns(r))
-    motions_in_world(r, OA_GF, njoints(r) + 1)
+        forces_in_world(r, columns, ly.nallcolumns(r))
+    motions_in_world(r, OA_GF, ly.njoints(r) + 1)
 
 
 @subroutine
@@ -403,27 +346,28 @@ def rnea_derivatives_kernel(r):
 @kernel
 def inward_at_rest(r, dq):
     """``inward`` at rest: only the derivatives with respect to q."""
-    n = nv(r)
+    n = ly.nv(r)
     clear_composites(r)
-    clear_matrix(r, dq)
-    for i in range(njoints(r), 0, -1):
+    ly.clear_matrix(r, dq)
+    for i in range(ly.njoints(r), 0, -1):
         Y, f = composite_inertia(r, i), composite_force(r, COMPOSITE_FORCE, i)
-        for c in range(ncolumns(r, i)):
-            k = idx_v(r, i) + c
+        for c in range(ly.ncolumns(r, i)):
+            k = ly.idx_v(r, i) + c
             S = load_column(r, J, i, c)
-            Fa, Fq = momentum(Y, S), momentum(Y, load_column(r, PSIDD, i, c))
-            for d in range(ncolumns(r, i)):
-                accumulate(r, dq + n * (idx_v(r, i) + d) + k, power(Fq, load_column(r, J, i, d)))
-            Fq = force_add(Fq, force_cross(S, f))
+            Fa, Fq = al.momentum(Y, S), al.momentum(Y, load_column(r, PSIDD, i, c))
+            for d in range(ly.ncolumns(r, i)):
+                ly.accumulate(r, dq + n * (ly.idx_v(r, i) + d) + k,
+                              al.power(Fq, load_column(r, J, i, d)))
+            Fq = al.force_add(Fq, al.force_cross(S, f))
             store_column(r, DFDQ, i, c, Fq)
-            j = parent(r, i)
+            j = ly.parent(r, i)
             while j > 0:
-                for d in range(ncolumns(r, j)):
-                    accumulate(r, dq + n * (idx_v(r, j) + d) + k,
-                               power(Fq, load_column(r, J, j, d)))
-                    accumulate(r, dq + n * k + idx_v(r, j) + d,
-                               power(Fa, load_column(r, PSIDD, j, d)))
-                j = parent(r, j)
+                for d in range(ly.ncolumns(r, j)):
+                    ly.accumulate(r, dq + n * (ly.idx_v(r, j) + d) + k,
+                                  al.power(Fq, load_column(r, J, j, d)))
+                    ly.accumulate(r, dq + n * k + ly.idx_v(r, j) + d,
+                                  al.power(Fa, load_column(r, PSIDD, j, d)))
+                j = ly.parent(r, j)
 
 
 @kernel
@@ -431,28 +375,28 @@ def statics_derivatives(r, dq):
     """``outward`` and ``inward`` at rest: psidd is -g x S, psid is zero."""
     set_relative(r)
     set_gravity(r)
-    oa = load_motion(r.work, offset(r, OA_GF))
-    for i in range(1, njoints(r) + 1):
+    oa = al.load_motion(r.work, ly.offset(r, OA_GF))
+    for i in range(1, ly.njoints(r) + 1):
         Y = place_columns(r, i)
-        for c in range(ncolumns(r, i)):
-            store_column(r, PSIDD, i, c, motion_cross(oa, load_column(r, J, i, c)))
-        store_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
-        store_spatial(r.work, offset(r, COMPOSITE_FORCE) + 6 * i, momentum(Y, oa))
+        for c in range(ly.ncolumns(r, i)):
+            store_column(r, PSIDD, i, c, al.motion_cross(oa, load_column(r, J, i, c)))
+        al.store_inertia(r.work, ly.offset(r, COMPOSITE_INERTIA) + 10 * i, Y)
+        al.store_spatial(r.work, ly.offset(r, COMPOSITE_FORCE) + 6 * i, al.momentum(Y, oa))
         subtract_external_force(r, i)
     inward_at_rest(r, dq)
     for columns in (J, PSIDD):
-        motions_in_world(r, columns, nallcolumns(r))
-    forces_in_world(r, DFDQ, nallcolumns(r))
+        motions_in_world(r, columns, ly.nallcolumns(r))
+    forces_in_world(r, DFDQ, ly.nallcolumns(r))
 
 
 @kernel
 def generalized_gravity_derivatives_kernel(r):
-    statics_derivatives(r, offset(r, DG_DQ))
+    statics_derivatives(r, ly.offset(r, DG_DQ))
 
 
 @kernel
 def static_torque_derivatives_kernel(r):
-    statics_derivatives(r, offset(r, DTAU_DQ))
+    statics_derivatives(r, ly.offset(r, DTAU_DQ))
 
 
 LEAVES = (TAU, J, DJ, PSID, PSIDD, DVDQ, DADQ, DADV, DFDQ, DFDV, DFDA, OV, OA_GF)

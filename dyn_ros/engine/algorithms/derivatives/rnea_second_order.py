@@ -33,65 +33,17 @@ from collections import namedtuple
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    CoriolisInertia,
-    Force,
-    add,
-    coriolis_add,
-    coriolis_inertia,
-    coriolis_times,
-    coriolis_transpose_times,
-    cross,
-    dot,
-    force_add,
-    force_cross,
-    force_sub,
-    load_coriolis,
-    load_force,
-    load_inertia,
-    momentum,
-    motion_cross,
-    power,
-    product,
-    skew,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel, subroutine
 from ...kernel.fields import F_EXT, A, Q, V, field
 from ...kernel.lanes import holds_lanes
-from ...kernel.layout import (
-    accumulate,
-    clear,
-    column_before,
-    coupled,
-    idx_v,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..dynamics.composites import inertia_rate
 from ..dynamics.crba import M
 from ..kinematics.jacobians import J
-from .rnea_derivatives import (
-    COMPOSITE_CORIOLIS,
-    COMPOSITE_INERTIA,
-    DADV,
-    DFDA,
-    DFDQ,
-    DFDV,
-    DTAU_DQ,
-    DTAU_DV,
-    LEAVES,
-    PSID,
-    PSIDD,
-    columns_at,
-    columns_in_world,
-    inward,
-    load_column,
-    outward,
-)
+from . import rnea_derivatives as rd
 
 CUBE = ("nv", "nv", "nv")
 D2TAU_DQDQ = field("d2tau_dqdq", CUBE, "Derivative of dtau_dq with respect to configuration, "
@@ -110,29 +62,31 @@ Forces = namedtuple("Forces", "F1 F2 F3 F4 F5 F6 F7 difference")
 @kernel
 def coriolis_rate(B, S):
     """S x* B - B S x, which has the form of B."""
-    s, p, W = S.linear, B.momentum, skew(S.angular)
-    L, R, t = product(W, B.angular), product(B.angular, W), dot(s, p)
-    return CoriolisInertia(cross(S.angular, p), (
-        L[0] - R[0] + t - p[0] * s[0], L[1] - R[1] - p[0] * s[1], L[2] - R[2] - p[0] * s[2],
-        L[3] - R[3] - p[1] * s[0], L[4] - R[4] + t - p[1] * s[1], L[5] - R[5] - p[1] * s[2],
-        L[6] - R[6] - p[2] * s[0], L[7] - R[7] - p[2] * s[1], L[8] - R[8] + t - p[2] * s[2]))
+    s, p, W = S.linear, B.momentum, al.skew(S.angular)
+    L, R, t = al.product(W, B.angular), al.product(B.angular, W), al.dot(s, p)
+    return al.CoriolisInertia(al.cross(S.angular, p),
+                              (L[0] - R[0] + t - p[0] * s[0], L[1] - R[1] - p[0] * s[1],
+                               L[2] - R[2] - p[0] * s[2], L[3] - R[3] - p[1] * s[0], L[4] - R[4] + t
+                               - p[1] * s[1], L[5] - R[5] - p[1] * s[2], L[6] - R[6] - p[2] * s[0],
+                               L[7] - R[7] - p[2] * s[1], L[8] - R[8] + t - p[2] * s[2]))
 
 
 @kernel
 def load_force_column(r, field, i, c):
-    return load_force(r.work, columns_at(r, field, i, c))
+    return al.load_force(r.work, rd.columns_at(r, field, i, c))
 
 
 @kernel
 def outer_column(r, i, c):
     """Column d, and the inertias of its subtree with their rates."""
-    Y = load_inertia(r.work, offset(r, COMPOSITE_INERTIA) + 10 * i)
-    B = load_coriolis(r.work, offset(r, COMPOSITE_CORIOLIS) + 12 * i)
-    S, psid = load_column(r, J, i, c), load_column(r, PSID, i, c)
-    D = coriolis_add(coriolis_rate(B, S), coriolis_inertia(Y, psid, momentum(Y, psid).linear))
-    return Outer(S, load_force_column(r, DFDA, i, c), load_force_column(r, DFDV, i, c),
-                 load_force_column(r, DFDQ, i, c), Y, inertia_rate(Y, S), D,
-                 coriolis_transpose_times(B, S))
+    Y = al.load_inertia(r.work, ly.offset(r, rd.COMPOSITE_INERTIA) + 10 * i)
+    B = al.load_coriolis(r.work, ly.offset(r, rd.COMPOSITE_CORIOLIS) + 12 * i)
+    S, psid = rd.load_column(r, J, i, c), rd.load_column(r, rd.PSID, i, c)
+    D = al.coriolis_add(coriolis_rate(B, S),
+                        al.coriolis_inertia(Y, psid, al.momentum(Y, psid).linear))
+    return Outer(S, load_force_column(r, rd.DFDA, i, c), load_force_column(r, rd.DFDV, i, c),
+                 load_force_column(r, rd.DFDQ, i, c), Y, inertia_rate(Y, S), D,
+                 al.coriolis_transpose_times(B, S))
 
 
 @kernel
@@ -142,65 +96,65 @@ def forces(r, d, j, b, one_joint):
     If both are columns of the same joint, F5 is not needed and holds Y S_d x S_e. F4 has only its
     angular part, as its linear part is zero.
     """
-    S, psid = load_column(r, J, j, b), load_column(r, PSID, j, b)
-    turned, rate = force_cross(psid, d.Fa), momentum(d.P, psid)
-    F3 = force_sub(turned, rate)
-    F3 = Force(F3.linear, add(F3.angular, cross(S.angular, d.u)))
-    F5 = force_add(coriolis_times(d.D, S), momentum(d.P, load_column(r, DADV, j, b)))
+    S, psid = rd.load_column(r, J, j, b), rd.load_column(r, rd.PSID, j, b)
+    turned, rate = al.force_cross(psid, d.Fa), al.momentum(d.P, psid)
+    F3 = al.force_sub(turned, rate)
+    F3 = al.Force(F3.linear, al.add(F3.angular, al.cross(S.angular, d.u)))
+    F5 = al.force_add(al.coriolis_times(d.D, S), al.momentum(d.P, rd.load_column(r, rd.DADV, j, b)))
     if one_joint:
-        F5 = momentum(d.Y, motion_cross(d.S, S))
-    F6 = force_add(force_add(turned, rate), force_cross(S, d.Fv))
-    F7 = force_add(force_add(coriolis_times(d.D, psid), force_cross(S, d.Fq)),
-                   momentum(d.P, load_column(r, PSIDD, j, b)))
-    F1, F2 = force_cross(S, d.Fa), momentum(d.P, S)
-    return Forces(F1, F2, F3, coriolis_transpose_times(d.D, S), F5, F6, F7, force_sub(F1, F2))
+        F5 = al.momentum(d.Y, al.motion_cross(d.S, S))
+    F6 = al.force_add(al.force_add(turned, rate), al.force_cross(S, d.Fv))
+    F7 = al.force_add(al.force_add(al.coriolis_times(d.D, psid), al.force_cross(S, d.Fq)),
+                      al.momentum(d.P, rd.load_column(r, rd.PSIDD, j, b)))
+    F1, F2 = al.force_cross(S, d.Fa), al.momentum(d.P, S)
+    return Forces(F1, F2, F3, al.coriolis_transpose_times(d.D, S), F5, F6, F7, al.force_sub(F1, F2))
 
 
 @kernel
 def store_entries(r, d, e, f, F, k, a, de_one_joint, ef_one_joint):
     """Store all entries for velocities d, e and f, where f is column a of joint k."""
-    n = nv(r)
-    qq, vv = offset(r, D2TAU_DQDQ), offset(r, D2TAU_DVDV)
-    qv, aq = offset(r, D2TAU_DQDV), offset(r, D2TAU_DADQ)
-    S, psid = load_column(r, J, k, a), load_column(r, PSID, k, a)
-    psidd, dAdv = load_column(r, PSIDD, k, a), load_column(r, DADV, k, a)
-    x, y = power(F.F1, S), power(F.F2, S)
-    z = power(F.difference, psid)
+    n = ly.nv(r)
+    qq, vv = ly.offset(r, D2TAU_DQDQ), ly.offset(r, D2TAU_DVDV)
+    qv, aq = ly.offset(r, D2TAU_DQDV), ly.offset(r, D2TAU_DADQ)
+    S, psid = rd.load_column(r, J, k, a), rd.load_column(r, rd.PSID, k, a)
+    psidd, dAdv = rd.load_column(r, rd.PSIDD, k, a), rd.load_column(r, rd.DADV, k, a)
+    x, y = al.power(F.F1, S), al.power(F.F2, S)
+    z = al.power(F.difference, psid)
     def_, dfe = (d * n + e) * n + f, (d * n + f) * n + e
     edf, efd = (e * n + d) * n + f, (e * n + f) * n + d
     fde, fed = (f * n + d) * n + e, (f * n + e) * n + d
-    dqdq = power(F.F3, psid) + power(F.F1, psidd)
-    accumulate(r, qq + def_, dqdq)
-    accumulate(r, qv + dfe, z)
+    dqdq = al.power(F.F3, psid) + al.power(F.F1, psidd)
+    ly.accumulate(r, qq + def_, dqdq)
+    ly.accumulate(r, qv + dfe, z)
     if ef_one_joint:
-        accumulate(r, vv + def_, -y)
+        ly.accumulate(r, vv + def_, -y)
     else:
-        X = power(F.F7, S)
-        accumulate(r, qq + dfe, dqdq)
-        accumulate(r, qq + fde, X)
-        accumulate(r, qv + def_, power(F.F3, S) + power(F.F1, dAdv))
-        accumulate(r, qv + fed, power(F.F6, S))
-        accumulate(r, vv + def_, x - y)
-        accumulate(r, vv + dfe, x - y)
-        accumulate(r, aq + dfe, x)
-        accumulate(r, aq + fde, x)
+        X = al.power(F.F7, S)
+        ly.accumulate(r, qq + dfe, dqdq)
+        ly.accumulate(r, qq + fde, X)
+        ly.accumulate(r, qv + def_, al.power(F.F3, S) + al.power(F.F1, dAdv))
+        ly.accumulate(r, qv + fed, al.power(F.F6, S))
+        ly.accumulate(r, vv + def_, x - y)
+        ly.accumulate(r, vv + dfe, x - y)
+        ly.accumulate(r, aq + dfe, x)
+        ly.accumulate(r, aq + fde, x)
         if de_one_joint:
-            accumulate(r, vv + fde, x + y + power(F.F5, S))
+            ly.accumulate(r, vv + fde, x + y + al.power(F.F5, S))
         else:
-            accumulate(r, qq + fed, X)
-            accumulate(r, qv + fde, power(F.F5, S))
-            accumulate(r, vv + fde, x + y)
-            accumulate(r, vv + fed, x + y)
-            accumulate(r, aq + fed, y)
+            ly.accumulate(r, qq + fed, X)
+            ly.accumulate(r, qv + fde, al.power(F.F5, S))
+            ly.accumulate(r, vv + fde, x + y)
+            ly.accumulate(r, vv + fed, x + y)
+            ly.accumulate(r, aq + fed, y)
     if not de_one_joint:
-        dqdq = dot(F.F4, psid.angular) + power(F.F2, psidd)
-        accumulate(r, qq + edf, dqdq)
-        accumulate(r, qq + efd, dqdq)
-        accumulate(r, qv + edf, dot(F.F4, S.angular) + power(F.F2, dAdv))
-        accumulate(r, qv + efd, -z)
-        accumulate(r, vv + edf, y - x)
-        accumulate(r, vv + efd, y - x)
-        accumulate(r, aq + efd, y)
+        dqdq = al.dot(F.F4, psid.angular) + al.power(F.F2, psidd)
+        ly.accumulate(r, qq + edf, dqdq)
+        ly.accumulate(r, qq + efd, dqdq)
+        ly.accumulate(r, qv + edf, al.dot(F.F4, S.angular) + al.power(F.F2, dAdv))
+        ly.accumulate(r, qv + efd, -z)
+        ly.accumulate(r, vv + edf, y - x)
+        ly.accumulate(r, vv + efd, y - x)
+        ly.accumulate(r, aq + efd, y)
 
 
 @kernel
@@ -210,35 +164,35 @@ def second_order(r):
     Entries for columns in different branches are always zero. The workspace of a batch is
     private, so they stay zero there and need not be cleared.
     """
-    if coupled(r) or not holds_lanes(r.work):
+    if ly.coupled(r) or not holds_lanes(r.work):
         for tensor in (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ):
-            clear(r.work, offset(r, tensor), nv(r) * nv(r) * nv(r))
-    for i in range(1, njoints(r) + 1):
-        for c in range(ncolumns(r, i)):
+            ly.clear(r.work, ly.offset(r, tensor), ly.nv(r) * ly.nv(r) * ly.nv(r))
+    for i in range(1, ly.njoints(r) + 1):
+        for c in range(ly.ncolumns(r, i)):
             d = outer_column(r, i, c)
-            j, b = i, ncolumns(r, i) - 1
+            j, b = i, ly.ncolumns(r, i) - 1
             while j > 0:
                 F = forces(r, d, j, b, j == i)
-                k, a = j, ncolumns(r, j) - 1
+                k, a = j, ly.ncolumns(r, j) - 1
                 while k > 0:
-                    store_entries(r, idx_v(r, i) + c, idx_v(r, j) + b, idx_v(r, k) + a, F,
+                    store_entries(r, ly.idx_v(r, i) + c, ly.idx_v(r, j) + b, ly.idx_v(r, k) + a, F,
                                   k, a, j == i, k == j)
-                    k, a = column_before(r, k, a)
-                j, b = column_before(r, j, b)
+                    k, a = ly.column_before(r, k, a)
+                j, b = ly.column_before(r, j, b)
 
 
 @subroutine
 def rnea_second_order_derivatives_kernel(r):
-    outward(r, False)
-    inward(r, True)
+    rd.outward(r, False)
+    rd.inward(r, True)
     second_order(r)
-    columns_in_world(r)
+    rd.columns_in_world(r)
 
 
 _second_order = Algorithm(
     "rnea_second_order_derivatives", rnea_second_order_derivatives_kernel, (Q, V, A, F_EXT),
     (D2TAU_DQDQ, D2TAU_DVDV, D2TAU_DQDV, D2TAU_DADQ), optional=(F_EXT,),
-    leaves=(DTAU_DQ, DTAU_DV, M, *LEAVES)).caller()
+    leaves=(rd.DTAU_DQ, rd.DTAU_DV, M, *rd.LEAVES)).caller()
 
 
 def rnea_second_order_derivatives(model: Model, data: Data, q: ArrayLike, v: ArrayLike,

@@ -9,42 +9,14 @@ forces F on its body that hold it while these joints accelerate, it is Y - F H^-
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    add,
-    articulated,
-    articulated_less_outer,
-    articulated_moved,
-    articulated_rotated,
-    dot,
-    force_add,
-    force_moved,
-    force_scale,
-    force_sub,
-    load3,
-    load9,
-    load_force,
-    store_spatial,
-    symmetric_size,
-    transposed,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, field
 from ...kernel.lanes import all_above, load, select_above, store
-from ...kernel.layout import (
-    armature,
-    clear,
-    fail,
-    idx_v,
-    increase,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics.root_axes import ORIGIN, ROTATION, dot_column, from_parent, load_column, position
+from ..kinematics import root_axes as ra
 from .aba import add_to_parent, articulated_body_inertia, eliminate
 from .composites import composite, place_bodies, sum_up
 from .crba import COMPOSITE, composite_column
@@ -83,21 +55,21 @@ def store_articulated_matrix(a, i, Y):
 @kernel
 def store_result(r, i, Y):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
-    R = load9(r.work, offset(r, ROTATION) + 9 * i)
-    p = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
-    store_articulated_matrix(r.work, offset(r, YABA) + 36 * i,
-                             articulated_rotated(transposed(R), Y))
-    store_articulated_matrix(r.work, offset(r, OYABA) + 36 * i, articulated_moved(p, Y))
+    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+    p = al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
+    store_articulated_matrix(r.work, ly.offset(r, YABA) + 36 * i,
+                             al.articulated_rotated(al.transposed(R), Y))
+    store_articulated_matrix(r.work, ly.offset(r, OYABA) + 36 * i, al.articulated_moved(p, Y))
 
 
 @kernel
 def articulated_inertias_kernel(r):
     place_bodies(r)
-    for i in range(njoints(r), 0, -1):
+    for i in range(ly.njoints(r), 0, -1):
         Y = articulated_body_inertia(r, i)
         store_result(r, i, Y)
-        if parent(r, i) > 0:
-            for c in range(ncolumns(r, i) - 1, -1, -1):
+        if ly.parent(r, i) > 0:
+            for c in range(ly.ncolumns(r, i) - 1, -1, -1):
                 Y = eliminate(r, i, c, Y)
             add_to_parent(r, i, Y)
 
@@ -108,7 +80,7 @@ def articulated_inertias_kernel(r):
 def subtree_end(r, i):
     """End of the range of the joints behind joint i."""
     end = i + 1
-    while end <= njoints(r) and parent(r, end) >= i:
+    while end <= ly.njoints(r) and ly.parent(r, end) >= i:
         end += 1
     return end
 
@@ -117,7 +89,7 @@ def subtree_end(r, i):
 def is_last_of_velocity(r, j, end):
     """Whether no joint between j and end has the velocity of joint j."""
     other = j + 1
-    while other < end and idx_v(r, other) != idx_v(r, j):
+    while other < end and ly.idx_v(r, other) != ly.idx_v(r, j):
         other += 1
     return other == end
 
@@ -125,39 +97,39 @@ def is_last_of_velocity(r, j, end):
 @kernel
 def add_behind(r, i, j, c):
     """Add column c of joint j, behind joint i, to H and F."""
-    n, H = nv(r), offset(r, BEHIND)
-    k, Y, S = idx_v(r, j) + c, composite(r, j), load_column(r, j, c)
+    n, H = ly.nv(r), ly.offset(r, BEHIND)
+    k, Y, S = ly.idx_v(r, j) + c, composite(r, j), ra.load_column(r, j, c)
     F = composite_column(r, j, c, Y)
-    increase(r.work, offset(r, BEHIND_SIZE) + k, dot(S.linear, S.linear) * Y.mass
-             + dot(S.angular, S.angular) * symmetric_size(Y.rotational))
-    for d in range(ncolumns(r, j)):
-        increase(r.work, H + (idx_v(r, j) + d) * n + k, dot_column(r, j, d, F))
-    F = force_moved(from_parent(r, j), F)
-    p = parent(r, j)
+    ly.increase(r.work, ly.offset(r, BEHIND_SIZE) + k, al.dot(S.linear, S.linear) * Y.mass
+                + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational))
+    for d in range(ly.ncolumns(r, j)):
+        ly.increase(r.work, H + (ly.idx_v(r, j) + d) * n + k, ra.dot_column(r, j, d, F))
+    F = al.force_moved(ra.from_parent(r, j), F)
+    p = ly.parent(r, j)
     while p != i:
-        for d in range(ncolumns(r, p)):
-            x = dot_column(r, p, d, F)
-            increase(r.work, H + (idx_v(r, p) + d) * n + k, x)
-            increase(r.work, H + k * n + idx_v(r, p) + d, x)
-        F = force_moved(from_parent(r, p), F)
-        p = parent(r, p)
-    row = offset(r, HOLDING) + 6 * k
-    store_spatial(r.work, row, force_add(load_force(r.work, row), F))
+        for d in range(ly.ncolumns(r, p)):
+            x = ra.dot_column(r, p, d, F)
+            ly.increase(r.work, H + (ly.idx_v(r, p) + d) * n + k, x)
+            ly.increase(r.work, H + k * n + ly.idx_v(r, p) + d, x)
+        F = al.force_moved(ra.from_parent(r, p), F)
+        p = ly.parent(r, p)
+    row = ly.offset(r, HOLDING) + 6 * k
+    al.store_spatial(r.work, row, al.force_add(al.load_force(r.work, row), F))
 
 
 @kernel
 def inertia_behind(r, i, end):
     """Store H and F of the joints behind joint i."""
-    n = nv(r)
-    clear(r.work, offset(r, BEHIND), n * n)
-    clear(r.work, offset(r, HOLDING), 6 * n)
-    clear(r.work, offset(r, BEHIND_SIZE), n)
+    n = ly.nv(r)
+    ly.clear(r.work, ly.offset(r, BEHIND), n * n)
+    ly.clear(r.work, ly.offset(r, HOLDING), 6 * n)
+    ly.clear(r.work, ly.offset(r, BEHIND_SIZE), n)
     for j in range(i + 1, end):
-        for c in range(ncolumns(r, j)):
+        for c in range(ly.ncolumns(r, j)):
             add_behind(r, i, j, c)
-            k = idx_v(r, j) + c
+            k = ly.idx_v(r, j) + c
             if is_last_of_velocity(r, j, end):
-                increase(r.work, offset(r, BEHIND) + k * (n + 1), armature(r, k))
+                ly.increase(r.work, ly.offset(r, BEHIND) + k * (n + 1), ly.armature(r, k))
 
 
 @kernel
@@ -166,34 +138,34 @@ def eliminate_behind(r, k, Y):
 
     A velocity that moves no inertia exerts no force, and changes nothing.
     """
-    n, H, F_ = nv(r), offset(r, BEHIND), offset(r, HOLDING)
-    d, size = load(r.work, H + k * (n + 1)), load(r.work, offset(r, BEHIND_SIZE) + k)
+    n, H, F_ = ly.nv(r), ly.offset(r, BEHIND), ly.offset(r, HOLDING)
+    d, size = load(r.work, H + k * (n + 1)), load(r.work, ly.offset(r, BEHIND_SIZE) + k)
     if not all_above(d, DOUBTFUL * size):
-        fail(r, k)
+        ly.fail(r, k)
     s = select_above(d, ROUNDING * size, 1.0 / d, 0.0)
-    F = load_force(r.work, F_ + 6 * k)
+    F = al.load_force(r.work, F_ + 6 * k)
     for a in range(n):
         x = s * load(r.work, H + a * n + k)
         if a != k:
             for b in range(n):
-                increase(r.work, H + a * n + b, -x * load(r.work, H + k * n + b))
-            store_spatial(r.work, F_ + 6 * a, force_sub(load_force(r.work, F_ + 6 * a),
-                                                        force_scale(x, F)))
-    return articulated_less_outer(Y, F, s)
+                ly.increase(r.work, H + a * n + b, -x * load(r.work, H + k * n + b))
+            al.store_spatial(r.work, F_ + 6 * a,
+                             al.force_sub(al.load_force(r.work, F_ + 6 * a), al.force_scale(x, F)))
+    return al.articulated_less_outer(Y, F, s)
 
 
 @kernel
 def coupled_articulated_inertias_kernel(r):
     place_bodies(r)
     sum_up(r, COMPOSITE)
-    for i in range(1, njoints(r) + 1):
+    for i in range(1, ly.njoints(r) + 1):
         end = subtree_end(r, i)
         inertia_behind(r, i, end)
-        Y = articulated(composite(r, i))
+        Y = al.articulated(composite(r, i))
         for j in range(end - 1, i, -1):
             if is_last_of_velocity(r, j, end):
-                for c in range(ncolumns(r, j)):
-                    Y = eliminate_behind(r, idx_v(r, j) + c, Y)
+                for c in range(ly.ncolumns(r, j)):
+                    Y = eliminate_behind(r, ly.idx_v(r, j) + c, Y)
         store_result(r, i, Y)
 
 

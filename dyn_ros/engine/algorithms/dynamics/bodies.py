@@ -3,21 +3,11 @@
 """Momentum of each body, and force of each joint."""
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    compose,
-    load_force,
-    load_motion,
-    load_se3,
-    momentum,
-    store_se3,
-    store_spatial,
-    to_child,
-    to_parent,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, OMI, A, Q, V, field
 from ...kernel.joints import add_subspace_times
-from ...kernel.layout import body_inertia, clear, njoints, offset, parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from ..kinematics.kinematics import place_all
@@ -33,38 +23,38 @@ OF = field("of", ("rows", 6), "Force that each joint transmits to its body, expr
 @kernel
 def joint_velocity(r, i):
     """Store and return the velocity of joint i in its frame, after its placement."""
-    v_ = offset(r, JOINT_V)
-    X = load_se3(r.work, offset(r, LIMI) + 16 * i)
-    v = to_child(X, load_motion(r.work, v_ + 6 * parent(r, i)))
-    v = add_subspace_times(r, i, v, offset(r, V))
-    store_spatial(r.work, v_ + 6 * i, v)
+    v_ = ly.offset(r, JOINT_V)
+    X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
+    v = al.to_child(X, al.load_motion(r.work, v_ + 6 * ly.parent(r, i)))
+    v = add_subspace_times(r, i, v, ly.offset(r, V))
+    al.store_spatial(r.work, v_ + 6 * i, v)
     return v
 
 
 @kernel
 def store_in_world(r, field, i, f):
-    X = load_se3(r.work, offset(r, OMI) + 16 * i)
-    store_spatial(r.work, offset(r, field) + 6 * i, to_parent(X, f))
+    X = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i)
+    al.store_spatial(r.work, ly.offset(r, field) + 6 * i, al.to_parent(X, f))
 
 
 @kernel
 def body_momenta_kernel(r):
     place_all(r)
-    clear(r.work, offset(r, JOINT_V), 6)
-    for i in range(1, njoints(r) + 1):
-        h = momentum(body_inertia(r, i), joint_velocity(r, i))
-        store_spatial(r.work, offset(r, H) + 6 * i, h)
+    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
+    for i in range(1, ly.njoints(r) + 1):
+        h = al.momentum(ly.body_inertia(r, i), joint_velocity(r, i))
+        al.store_spatial(r.work, ly.offset(r, H) + 6 * i, h)
         store_in_world(r, OH, i, h)
 
 
 @kernel
 def joint_forces_kernel(r):
-    newton_euler(r, True, offset(r, TAU))
-    for i in range(1, njoints(r) + 1):
-        oMp = load_se3(r.work, offset(r, OMI) + 16 * parent(r, i))
-        store_se3(r.work, offset(r, OMI) + 16 * i,
-                  compose(oMp, load_se3(r.work, offset(r, LIMI) + 16 * i)))
-        store_in_world(r, OF, i, load_force(r.work, offset(r, JOINT_F) + 6 * i))
+    newton_euler(r, True, ly.offset(r, TAU))
+    for i in range(1, ly.njoints(r) + 1):
+        oMp = al.load_se3(r.work, ly.offset(r, OMI) + 16 * ly.parent(r, i))
+        al.store_se3(r.work, ly.offset(r, OMI) + 16 * i,
+                     al.compose(oMp, al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)))
+        store_in_world(r, OF, i, al.load_force(r.work, ly.offset(r, JOINT_F) + 6 * i))
 
 
 _momenta = Algorithm("body_momenta", body_momenta_kernel, (Q, V), (H, OH),

@@ -7,10 +7,10 @@ computes an entry of a matrix that is not in the tree.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, declare_option, field
 from ...kernel.lanes import load, store
-from ...kernel.layout import clear, increase, nv, offset, option, velocity_parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from .crba import M, crba_kernel
@@ -31,67 +31,67 @@ SOLVE, M_TIMES, U_TIMES, UT_TIMES, U_SOLVE, UT_SOLVE = range(6)
 def cholesky_kernel(r):
     crba_kernel(r)
     factor(r)
-    n = nv(r)
+    n = ly.nv(r)
     for k in range(n):
-        column = offset(r, UPPER) + k * n
+        column = ly.offset(r, UPPER) + k * n
         for i in range(k):
-            store(r.work, column + i, load(r.work, offset(r, L) + k * n + i))
+            store(r.work, column + i, load(r.work, ly.offset(r, L) + k * n + i))
         store(r.work, column + k, 1.0)
-        clear(r.work, column + k + 1, n - k - 1)
-        store(r.work, offset(r, D) + k, pivot(r, k))
-        store(r.work, offset(r, D_INVERSE) + k, 1.0 / pivot(r, k))
+        ly.clear(r.work, column + k + 1, n - k - 1)
+        store(r.work, ly.offset(r, D) + k, pivot(r, k))
+        store(r.work, ly.offset(r, D_INVERSE) + k, 1.0 / pivot(r, k))
 
 
 @kernel
 def times_M(r, b, x):
     """x <- M b, for the nv numbers at offsets b and x."""
-    n = nv(r)
+    n = ly.nv(r)
     for k in range(n):
-        row, b_k = offset(r, M) + k * n, load(r.work, b + k)
+        row, b_k = ly.offset(r, M) + k * n, load(r.work, b + k)
         x_k = load(r.work, row + k) * b_k
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
             x_k = x_k + load(r.work, row + j) * load(r.work, b + j)
-            increase(r.work, x + j, load(r.work, row + j) * b_k)
-            j = velocity_parent(r, j)
+            ly.increase(r.work, x + j, load(r.work, row + j) * b_k)
+            j = ly.velocity_parent(r, j)
         store(r.work, x + k, x_k)
 
 
 @kernel
 def times_U(r, x):
     """x <- U x."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for k in range(n):
         x_k = load(r.work, x + k)
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
-            increase(r.work, x + j, load(r.work, L_ + k * n + j) * x_k)
-            j = velocity_parent(r, j)
+            ly.increase(r.work, x + j, load(r.work, L_ + k * n + j) * x_k)
+            j = ly.velocity_parent(r, j)
 
 
 @kernel
 def times_Ut(r, x):
     """x <- U' x."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for k in range(n - 1, -1, -1):
         x_k = load(r.work, x + k)
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
             x_k = x_k + load(r.work, L_ + k * n + j) * load(r.work, x + j)
-            j = velocity_parent(r, j)
+            j = ly.velocity_parent(r, j)
         store(r.work, x + k, x_k)
 
 
 @kernel
 def solve_Ut(r, x):
     """x <- U'^-1 x."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for k in range(n):
         x_k = load(r.work, x + k)
-        j = velocity_parent(r, k)
+        j = ly.velocity_parent(r, k)
         while j >= 0:
             x_k = x_k - load(r.work, L_ + k * n + j) * load(r.work, x + j)
-            j = velocity_parent(r, j)
+            j = ly.velocity_parent(r, j)
         store(r.work, x + k, x_k)
 
 
@@ -113,14 +113,14 @@ def apply_factors(r, operation, x):
 @kernel
 def product_kernel(r):
     crba_kernel(r)
-    b, x = offset(r, VECTOR), offset(r, PRODUCT)
-    if option(r, OPERATION) == M_TIMES:
+    b, x = ly.offset(r, VECTOR), ly.offset(r, PRODUCT)
+    if ly.option(r, OPERATION) == M_TIMES:
         times_M(r, b, x)
     else:
         factor(r)
-        for k in range(nv(r)):
+        for k in range(ly.nv(r)):
             store(r.work, x + k, load(r.work, b + k))
-        apply_factors(r, option(r, OPERATION), x)
+        apply_factors(r, ly.option(r, OPERATION), x)
 
 
 _cholesky = Algorithm("cholesky", cholesky_kernel, (Q,), (UPPER, D, D_INVERSE)).caller()

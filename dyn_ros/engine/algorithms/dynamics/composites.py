@@ -8,39 +8,14 @@ momentum; rates are therefore transformed and summed like inertias.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Inertia,
-    Symmetric,
-    add,
-    cross,
-    dot,
-    inertia_add,
-    inertia_moved,
-    inertia_rotated,
-    load3,
-    load9,
-    load_inertia,
-    product,
-    scale,
-    skew,
-    store_inertia,
-    transposed,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, V, field
 from ...kernel.lanes import store
-from ...kernel.layout import clear, njoints, offset, parent, zero_unless_input
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics.root_axes import (
-    ORIGIN,
-    ROTATION,
-    body_velocity,
-    from_parent,
-    place_body_relative,
-    position,
-    set_root_relative,
-)
+from ..kinematics import root_axes as ra
 from .crba import COMPOSITE
 
 YCRB = field("Ycrb", ("rows", 6, 6), "Inertia of each joint's subtree, with joints locked, "
@@ -53,12 +28,12 @@ COMPOSITE_RATE = field("_composite_rate", ("rows", 10))
 
 @kernel
 def composite(r, i):
-    return load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
+    return al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
 
 
 @kernel
 def composite_rate(r, i):
-    return load_inertia(r.work, offset(r, COMPOSITE_RATE) + 10 * i)
+    return al.load_inertia(r.work, ly.offset(r, COMPOSITE_RATE) + 10 * i)
 
 
 @kernel
@@ -68,48 +43,49 @@ def inertia_rate(Y, v):
     Y is a sum of m (x.x - x x') over particles, whose rate contains x dx/dt twice.
     """
     S, h, u = Y.rotational, Y.moment, v.linear
-    W = product(skew(v.angular), (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
-    d = 2.0 * dot(u, h)
-    return Inertia(0.0 * d, add(scale(Y.mass, u), cross(v.angular, h)), Symmetric(
-        2.0 * (W[0] - u[0] * h[0]) + d, W[1] + W[3] - u[0] * h[1] - u[1] * h[0],
-        2.0 * (W[4] - u[1] * h[1]) + d, W[2] + W[6] - u[0] * h[2] - u[2] * h[0],
-        W[5] + W[7] - u[1] * h[2] - u[2] * h[1], 2.0 * (W[8] - u[2] * h[2]) + d))
+    W = al.product(al.skew(v.angular), (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz))
+    d = 2.0 * al.dot(u, h)
+    return al.Inertia(0.0 * d, al.add(al.scale(Y.mass, u), al.cross(v.angular, h)),
+                      al.Symmetric(2.0 * (W[0] - u[0] * h[0]) + d, W[1] + W[3] - u[0] * h[1]
+                                   - u[1] * h[0], 2.0 * (W[4] - u[1] * h[1]) + d,
+                                   W[2] + W[6] - u[0] * h[2] - u[2] * h[0], W[5] + W[7]
+                                   - u[1] * h[2] - u[2] * h[1], 2.0 * (W[8] - u[2] * h[2]) + d))
 
 
 @kernel
 def place_bodies(r):
     """Place all joints; store each body's inertia."""
-    set_root_relative(r)
-    for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body_relative(r, i))
+    ra.set_root_relative(r)
+    for i in range(1, ly.njoints(r) + 1):
+        al.store_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i, ra.place_body_relative(r, i))
 
 
 @kernel
 def move_bodies(r):
     """After ``place_bodies``: store velocities and the rates of the bodies' inertias."""
-    for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, offset(r, COMPOSITE_RATE) + 10 * i,
-                      inertia_rate(composite(r, i), body_velocity(r, i)))
+    for i in range(1, ly.njoints(r) + 1):
+        al.store_inertia(r.work, ly.offset(r, COMPOSITE_RATE) + 10 * i,
+                         inertia_rate(composite(r, i), ra.body_velocity(r, i)))
 
 
 @kernel
 def sum_up(r, field):
     """Inward pass: sum the inertias of bodies to those of subtrees; row 0 is the whole robot."""
-    clear(r.work, offset(r, field), 10)
-    for i in range(njoints(r), 0, -1):
-        Y = load_inertia(r.work, offset(r, field) + 10 * i)
-        p = offset(r, field) + 10 * parent(r, i)
-        store_inertia(r.work, p, inertia_add(load_inertia(r.work, p),
-                                             inertia_moved(from_parent(r, i), Y)))
+    ly.clear(r.work, ly.offset(r, field), 10)
+    for i in range(ly.njoints(r), 0, -1):
+        Y = al.load_inertia(r.work, ly.offset(r, field) + 10 * i)
+        p = ly.offset(r, field) + 10 * ly.parent(r, i)
+        al.store_inertia(r.work, p, al.inertia_add(al.load_inertia(r.work, p),
+                                                   al.inertia_moved(ra.from_parent(r, i), Y)))
 
 
 @kernel
 def store_inertia_matrix(a, i, Y):
     """Store the 6 x 6 matrix of an inertia: [m, -[h]; [h], S]."""
     S, h = Y.rotational, Y.moment
-    H = skew(h)
+    H = al.skew(h)
     angular = (S.xx, S.xy, S.xz, S.xy, S.yy, S.yz, S.xz, S.yz, S.zz)
-    clear(a, i, 36)
+    ly.clear(a, i, 36)
     for j in range(3):
         store(a, i + 7 * j, Y.mass)
         for k in range(3):
@@ -121,20 +97,21 @@ def store_inertia_matrix(a, i, Y):
 @kernel
 def store_composite(r, i, Y, local, world):
     """Store an inertia about the origin of joint i, expressed in its frame and in the world."""
-    R = load9(r.work, offset(r, ROTATION) + 9 * i)
-    p = add(load3(r.work, offset(r, ORIGIN)), position(r, i))
-    store_inertia_matrix(r.work, offset(r, local) + 36 * i, inertia_rotated(transposed(R), Y))
-    store_inertia_matrix(r.work, offset(r, world) + 36 * i, inertia_moved(p, Y))
+    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+    p = al.add(al.load3(r.work, ly.offset(r, ra.ORIGIN)), ra.position(r, i))
+    store_inertia_matrix(r.work, ly.offset(r, local) + 36 * i,
+                         al.inertia_rotated(al.transposed(R), Y))
+    store_inertia_matrix(r.work, ly.offset(r, world) + 36 * i, al.inertia_moved(p, Y))
 
 
 @kernel
 def composite_inertias_kernel(r):
-    zero_unless_input(r, V)
+    ly.zero_unless_input(r, V)
     place_bodies(r)
     move_bodies(r)
     sum_up(r, COMPOSITE)
     sum_up(r, COMPOSITE_RATE)
-    for i in range(1, njoints(r) + 1):
+    for i in range(1, ly.njoints(r) + 1):
         store_composite(r, i, composite(r, i), YCRB, OYCRB)
         store_composite(r, i, composite_rate(r, i), DYCRB, DOYCRB)
 

@@ -6,42 +6,13 @@ Featherstone, Rigid Body Dynamics Algorithms (2008), table 6.2, expressed in the
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Force,
-    cross,
-    force_moved,
-    inertia_add,
-    inertia_moved,
-    load3,
-    load_inertia,
-    load_motion,
-    momentum,
-    scale,
-    store_inertia,
-    symmetric_times,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, field
-from ...kernel.layout import (
-    PRISMATIC,
-    REVOLUTE,
-    accumulate,
-    armature,
-    clear,
-    clear_matrix,
-    idx_column,
-    idx_v,
-    increase,
-    kind,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics.root_axes import COLUMNS, dot_column, from_parent, place_body, set_root
+from ..kinematics import root_axes as ra
 
 M = field("M", ("nv", "nv"), "Joint-space inertia matrix, full [kg m2, kg m, kg].", sparse=True)
 COMPOSITE = field("_composite", ("rows", 10))
@@ -50,49 +21,49 @@ COMPOSITE = field("_composite", ("rows", 10))
 @kernel
 def composite_column(r, i, c, Y):
     """Y S_c, the momentum of the subtree of joint i if only its column c moves."""
-    s = offset(r, COLUMNS) + 6 * (idx_column(r, i) + c)
-    if kind(r, i) == REVOLUTE:
-        u = load3(r.work, s)
-        return Force(cross(u, Y.moment), symmetric_times(Y.rotational, u))
-    if kind(r, i) == PRISMATIC:
-        u = load3(r.work, s)
-        return Force(scale(Y.mass, u), cross(Y.moment, u))
-    return momentum(Y, load_motion(r.work, s))
+    s = ly.offset(r, ra.COLUMNS) + 6 * (ly.idx_column(r, i) + c)
+    if ly.kind(r, i) == ly.REVOLUTE:
+        u = al.load3(r.work, s)
+        return al.Force(al.cross(u, Y.moment), al.symmetric_times(Y.rotational, u))
+    if ly.kind(r, i) == ly.PRISMATIC:
+        u = al.load3(r.work, s)
+        return al.Force(al.scale(Y.mass, u), al.cross(Y.moment, u))
+    return al.momentum(Y, al.load_motion(r.work, s))
 
 
 @kernel
 def inertia_matrix(r):
     """Inward pass, after the inertias of all bodies: store M and the inertias of the subtrees."""
-    Y_, M_, n = offset(r, COMPOSITE), offset(r, M), nv(r)
-    clear(r.work, Y_, 10)
-    clear_matrix(r, M_)
-    for i in range(njoints(r), 0, -1):
-        Y = load_inertia(r.work, Y_ + 10 * i)
-        y = Y_ + 10 * parent(r, i)
-        store_inertia(r.work, y, inertia_add(load_inertia(r.work, y),
-                                             inertia_moved(from_parent(r, i), Y)))
-        for c in range(ncolumns(r, i)):
-            k = idx_v(r, i) + c
+    Y_, M_, n = ly.offset(r, COMPOSITE), ly.offset(r, M), ly.nv(r)
+    ly.clear(r.work, Y_, 10)
+    ly.clear_matrix(r, M_)
+    for i in range(ly.njoints(r), 0, -1):
+        Y = al.load_inertia(r.work, Y_ + 10 * i)
+        y = Y_ + 10 * ly.parent(r, i)
+        al.store_inertia(r.work, y, al.inertia_add(al.load_inertia(r.work, y),
+                                                   al.inertia_moved(ra.from_parent(r, i), Y)))
+        for c in range(ly.ncolumns(r, i)):
+            k = ly.idx_v(r, i) + c
             F = composite_column(r, i, c, Y)
-            for d in range(ncolumns(r, i)):
-                accumulate(r, M_ + (idx_v(r, i) + d) * n + k, dot_column(r, i, d, F))
+            for d in range(ly.ncolumns(r, i)):
+                ly.accumulate(r, M_ + (ly.idx_v(r, i) + d) * n + k, ra.dot_column(r, i, d, F))
             j = i
-            while parent(r, j) > 0:
-                F = force_moved(from_parent(r, j), F)
-                j = parent(r, j)
-                for d in range(ncolumns(r, j)):
-                    x = dot_column(r, j, d, F)
-                    accumulate(r, M_ + (idx_v(r, j) + d) * n + k, x)
-                    accumulate(r, M_ + k * n + idx_v(r, j) + d, x)
+            while ly.parent(r, j) > 0:
+                F = al.force_moved(ra.from_parent(r, j), F)
+                j = ly.parent(r, j)
+                for d in range(ly.ncolumns(r, j)):
+                    x = ra.dot_column(r, j, d, F)
+                    ly.accumulate(r, M_ + (ly.idx_v(r, j) + d) * n + k, x)
+                    ly.accumulate(r, M_ + k * n + ly.idx_v(r, j) + d, x)
     for k in range(n):
-        increase(r.work, M_ + k * n + k, armature(r, k))
+        ly.increase(r.work, M_ + k * n + k, ly.armature(r, k))
 
 
 @kernel
 def crba_kernel(r):
-    set_root(r)
-    for i in range(1, njoints(r) + 1):
-        store_inertia(r.work, offset(r, COMPOSITE) + 10 * i, place_body(r, i))
+    ra.set_root(r)
+    for i in range(1, ly.njoints(r) + 1):
+        al.store_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i, ra.place_body(r, i))
     inertia_matrix(r)
 
 

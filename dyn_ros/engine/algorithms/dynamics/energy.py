@@ -3,11 +3,11 @@
 """Kinetic, potential and mechanical energy."""
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import add, constant3, dot, load_se3, momentum, power, rotate, scale
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import JOINT_V, LIMI, OMI, Q, V, field
 from ...kernel.lanes import lift, load, store
-from ...kernel.layout import GRAVITY, armature, body_inertia, clear, njoints, nv, offset
 from ...kernel.types import ArrayLike, Scalar
 from ...model.model import Model
 from ..kinematics.kinematics import place_all
@@ -21,54 +21,54 @@ MECHANICAL = field("mechanical_energy", (), "Sum of kinetic and potential energy
 @kernel
 def add_rotors(r, twice):
     """Add the rotors' part to twice the kinetic energy."""
-    for k in range(nv(r)):
-        v_k = load(r.work, offset(r, V) + k)
-        twice = twice + armature(r, k) * (v_k * v_k)
+    for k in range(ly.nv(r)):
+        v_k = load(r.work, ly.offset(r, V) + k)
+        twice = twice + ly.armature(r, k) * (v_k * v_k)
     return twice
 
 
 @kernel
 def kinetic(r):
     """Kinetic energy, after the placement of the joints; stores their velocities."""
-    clear(r.work, offset(r, JOINT_V), 6)
-    twice = lift(0.0, load(r.work, offset(r, JOINT_V)))
-    for i in range(1, njoints(r) + 1):
+    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
+    twice = lift(0.0, load(r.work, ly.offset(r, JOINT_V)))
+    for i in range(1, ly.njoints(r) + 1):
         v = joint_velocity(r, i)
-        twice = twice + power(momentum(body_inertia(r, i), v), v)
+        twice = twice + al.power(al.momentum(ly.body_inertia(r, i), v), v)
     return 0.5 * add_rotors(r, twice)
 
 
 @kernel
 def potential(r):
     """Potential energy, after the placement of the joints."""
-    g = constant3(r.floats, GRAVITY)
-    total = lift(0.0, load(r.work, offset(r, OMI)))
-    for i in range(1, njoints(r) + 1):
-        X, Y = load_se3(r.work, offset(r, OMI) + 16 * i), body_inertia(r, i)
-        moment = add(scale(Y.mass, X.translation), rotate(X.rotation, Y.moment))
-        total = total - dot(g, moment)
+    g = al.constant3(r.floats, ly.GRAVITY)
+    total = lift(0.0, load(r.work, ly.offset(r, OMI)))
+    for i in range(1, ly.njoints(r) + 1):
+        X, Y = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i), ly.body_inertia(r, i)
+        moment = al.add(al.scale(Y.mass, X.translation), al.rotate(X.rotation, Y.moment))
+        total = total - al.dot(g, moment)
     return total
 
 
 @kernel
 def kinetic_energy_kernel(r):
     place_all(r)
-    store(r.work, offset(r, KINETIC), kinetic(r))
+    store(r.work, ly.offset(r, KINETIC), kinetic(r))
 
 
 @kernel
 def potential_energy_kernel(r):
     place_all(r)
-    store(r.work, offset(r, POTENTIAL), potential(r))
+    store(r.work, ly.offset(r, POTENTIAL), potential(r))
 
 
 @kernel
 def mechanical_energy_kernel(r):
     place_all(r)
-    store(r.work, offset(r, KINETIC), kinetic(r))
-    store(r.work, offset(r, POTENTIAL), potential(r))
-    store(r.work, offset(r, MECHANICAL),
-          load(r.work, offset(r, KINETIC)) + load(r.work, offset(r, POTENTIAL)))
+    store(r.work, ly.offset(r, KINETIC), kinetic(r))
+    store(r.work, ly.offset(r, POTENTIAL), potential(r))
+    store(r.work, ly.offset(r, MECHANICAL),
+          load(r.work, ly.offset(r, KINETIC)) + load(r.work, ly.offset(r, POTENTIAL)))
 
 
 _kinetic = Algorithm("kinetic_energy", kinetic_energy_kernel, (Q, V), (KINETIC,),

@@ -5,21 +5,11 @@
 M = L' D L with L unit lower triangular and as sparse as the tree: Featherstone, Rigid Body
 Dynamics Algorithms (2008), tables 6.3 to 6.5.
 """
-from ...kernel.algebra import dot, load_inertia, symmetric_size
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import field
 from ...kernel.lanes import all_above, load, store
-from ...kernel.layout import (
-    clear,
-    fail,
-    idx_v,
-    increase,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    velocity_parent,
-)
 from ..kinematics.root_axes import load_column
 from .crba import COMPOSITE, M
 
@@ -37,69 +27,69 @@ pivot is below the threshold, none is a rounding error.
 @kernel
 def pivot(r, k):
     """D of velocity k, after ``factor``."""
-    return load(r.work, offset(r, L) + k * (nv(r) + 1))
+    return load(r.work, ly.offset(r, L) + k * (ly.nv(r) + 1))
 
 
 @kernel
 def diagonal_sizes(r):
     """Size of the diagonal entries of M without cancellation, after ``crba_kernel``."""
-    clear(r.work, offset(r, DIAGONAL_SIZE), nv(r))
-    for i in range(1, njoints(r) + 1):
-        Y = load_inertia(r.work, offset(r, COMPOSITE) + 10 * i)
-        for c in range(ncolumns(r, i)):
+    ly.clear(r.work, ly.offset(r, DIAGONAL_SIZE), ly.nv(r))
+    for i in range(1, ly.njoints(r) + 1):
+        Y = al.load_inertia(r.work, ly.offset(r, COMPOSITE) + 10 * i)
+        for c in range(ly.ncolumns(r, i)):
             S = load_column(r, i, c)
-            increase(r.work, offset(r, DIAGONAL_SIZE) + idx_v(r, i) + c,
-                     dot(S.linear, S.linear) * Y.mass
-                     + dot(S.angular, S.angular) * symmetric_size(Y.rotational))
+            ly.increase(r.work, ly.offset(r, DIAGONAL_SIZE) + ly.idx_v(r, i) + c,
+                        al.dot(S.linear, S.linear) * Y.mass
+                        + al.dot(S.angular, S.angular) * al.symmetric_size(Y.rotational))
 
 
 @kernel
 def factor(r):
     """L and D of M."""
     diagonal_sizes(r)
-    n, M_, L_ = nv(r), offset(r, M), offset(r, L)
+    n, M_, L_ = ly.nv(r), ly.offset(r, M), ly.offset(r, L)
     for k in range(n):
         for j in range(k + 1):
             store(r.work, L_ + k * n + j, load(r.work, M_ + k * n + j))
     for k in range(n - 1, -1, -1):
         row = L_ + k * n
         d = load(r.work, row + k)
-        if not all_above(d, DOUBTFUL * load(r.work, offset(r, DIAGONAL_SIZE) + k)):
-            fail(r, k)
-        i = velocity_parent(r, k)
+        if not all_above(d, DOUBTFUL * load(r.work, ly.offset(r, DIAGONAL_SIZE) + k)):
+            ly.fail(r, k)
+        i = ly.velocity_parent(r, k)
         while i >= 0:
             a = load(r.work, row + i) / d
             j = i
             while j >= 0:
                 ij = L_ + i * n + j
                 store(r.work, ij, load(r.work, ij) - load(r.work, row + j) * a)
-                j = velocity_parent(r, j)
+                j = ly.velocity_parent(r, j)
             store(r.work, row + i, a)
-            i = velocity_parent(r, i)
+            i = ly.velocity_parent(r, i)
 
 
 @kernel
 def solve_inward(r, x):
     """x <- L^-T x for the nv numbers at offset x, after ``factor``."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for i in range(n - 1, -1, -1):
         x_i = load(r.work, x + i)
-        j = velocity_parent(r, i)
+        j = ly.velocity_parent(r, i)
         while j >= 0:
             store(r.work, x + j, load(r.work, x + j) - load(r.work, L_ + i * n + j) * x_i)
-            j = velocity_parent(r, j)
+            j = ly.velocity_parent(r, j)
 
 
 @kernel
 def solve_outward(r, x):
     """x <- L^-1 D^-1 x, the second half of M^-1 x."""
-    n, L_ = nv(r), offset(r, L)
+    n, L_ = ly.nv(r), ly.offset(r, L)
     for i in range(n):
         x_i = load(r.work, x + i) / load(r.work, L_ + i * n + i)
-        j = velocity_parent(r, i)
+        j = ly.velocity_parent(r, i)
         while j >= 0:
             x_i = x_i - load(r.work, L_ + i * n + j) * load(r.work, x + j)
-            j = velocity_parent(r, j)
+            j = ly.velocity_parent(r, j)
         store(r.work, x + i, x_i)
 
 

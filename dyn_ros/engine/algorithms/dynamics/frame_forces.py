@@ -7,35 +7,10 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Force,
-    cross,
-    force_add,
-    force_cross,
-    force_sub,
-    load_force,
-    load_motion,
-    load_se3,
-    momentum,
-    rotate_inverse,
-    store_spatial,
-    sub,
-    to_parent,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
-from ...kernel.layout import (
-    clear,
-    connecting_frame,
-    connecting_frame_above,
-    frame_inertia,
-    frame_joint,
-    frame_parent,
-    frame_placement,
-    has_input,
-    nframes,
-    offset,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import frame_number
 from ...model.inputs import finite_array, require_model
@@ -50,47 +25,48 @@ WRENCHES = field("_wrenches", ("nframes", 6))       # on the link of each frame,
 @kernel
 def force_to_child(X, f):
     """Transform a force from the parent frame to the child frame placed at X."""
-    moment = sub(f.angular, cross(X.translation, f.linear))
-    return Force(rotate_inverse(X.rotation, f.linear), rotate_inverse(X.rotation, moment))
+    moment = al.sub(f.angular, al.cross(X.translation, f.linear))
+    return al.Force(al.rotate_inverse(X.rotation, f.linear), al.rotate_inverse(X.rotation, moment))
 
 
 @kernel
 def link_force(r, n):
     """Force that moves the link of frame n itself, expressed in the joint that moves it."""
-    i = frame_parent(r, n)
-    v = load_motion(r.work, offset(r, JOINT_V) + 6 * i)
-    a = load_motion(r.work, offset(r, JOINT_A) + 6 * i)
-    Y = frame_inertia(r, n)
-    f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
-    if has_input(r, WRENCHES):
-        wrench = load_force(r.work, offset(r, WRENCHES) + 6 * n)
-        return force_sub(f, to_parent(frame_placement(r, n), wrench))
-    if has_input(r, F_EXT) and frame_joint(r, n) > 0:
-        return force_sub(f, external_force(r, frame_joint(r, n)))
+    i = ly.frame_parent(r, n)
+    v = al.load_motion(r.work, ly.offset(r, JOINT_V) + 6 * i)
+    a = al.load_motion(r.work, ly.offset(r, JOINT_A) + 6 * i)
+    Y = ly.frame_inertia(r, n)
+    f = al.force_add(al.momentum(Y, a), al.force_cross(v, al.momentum(Y, v)))
+    if ly.has_input(r, WRENCHES):
+        wrench = al.load_force(r.work, ly.offset(r, WRENCHES) + 6 * n)
+        return al.force_sub(f, al.to_parent(ly.frame_placement(r, n), wrench))
+    if ly.has_input(r, F_EXT) and ly.frame_joint(r, n) > 0:
+        return al.force_sub(f, external_force(r, ly.frame_joint(r, n)))
     return f
 
 
 @kernel
 def add_force(r, k, f):
-    store_spatial(r.work, k, force_add(load_force(r.work, k), f))
+    al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), f))
 
 
 @kernel
 def frame_forces_kernel(r):
-    newton_euler(r, True, offset(r, TAU))
-    f_ = offset(r, FRAME_F)
-    clear(r.work, f_, 6 * nframes(r))
-    for n in range(nframes(r) - 1, -1, -1):         # in the frames of the joints that move them
-        add_force(r, f_ + 6 * connecting_frame(r, n), link_force(r, n))
-        above = connecting_frame_above(r, n)
+    newton_euler(r, True, ly.offset(r, TAU))
+    f_ = ly.offset(r, FRAME_F)
+    ly.clear(r.work, f_, 6 * ly.nframes(r))
+    for n in range(ly.nframes(r) - 1, -1, -1):         # in the frames of the joints that move them
+        add_force(r, f_ + 6 * ly.connecting_frame(r, n), link_force(r, n))
+        above = ly.connecting_frame_above(r, n)
         if above >= 0:
-            f = load_force(r.work, f_ + 6 * n)
-            if frame_joint(r, n) > 0:
-                f = to_parent(load_se3(r.work, offset(r, LIMI) + 16 * frame_joint(r, n)), f)
+            f = al.load_force(r.work, f_ + 6 * n)
+            if ly.frame_joint(r, n) > 0:
+                f = al.to_parent(al.load_se3(r.work,
+                                             ly.offset(r, LIMI) + 16 * ly.frame_joint(r, n)), f)
             add_force(r, f_ + 6 * above, f)
-    for n in range(nframes(r) - 1, -1, -1):         # links first, which follow their joints
-        f = load_force(r.work, f_ + 6 * connecting_frame(r, n))
-        store_spatial(r.work, f_ + 6 * n, force_to_child(frame_placement(r, n), f))
+    for n in range(ly.nframes(r) - 1, -1, -1):         # links first, which follow their joints
+        f = al.load_force(r.work, f_ + 6 * ly.connecting_frame(r, n))
+        al.store_spatial(r.work, f_ + 6 * n, force_to_child(ly.frame_placement(r, n), f))
 
 
 _forces = Algorithm("frame_forces", frame_forces_kernel, (Q, V, A, F_EXT, WRENCHES), (FRAME_F,),

@@ -14,42 +14,12 @@ C is not needed.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Force,
-    add,
-    cross,
-    force_add,
-    force_cross,
-    force_sub,
-    load3,
-    load_force,
-    load_motion,
-    load_se3,
-    momentum,
-    rotate,
-    rotate_inverse,
-    scale,
-    store3,
-    store_se3,
-    store_spatial,
-    to_child,
-    to_parent,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import JOINT_V, LIMI, Q, V, field
 from ...kernel.joints import add_subspace_times, add_subspace_transpose_times, joint_placement
 from ...kernel.lanes import constant, load, store
-from ...kernel.layout import (
-    GRAVITY,
-    armature,
-    body_inertia,
-    clear,
-    increase,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 
@@ -63,11 +33,11 @@ FALL = field("_fall", ("rows", 3))                      # gravity, in the axes o
 
 @kernel
 def clear_universe(r):
-    clear(r.work, offset(r, JOINT_V), 6)
-    clear(r.work, offset(r, SUBTREE_MOMENTUM), 6)
-    clear(r.work, offset(r, SUBTREE_MASS), 4)
+    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
+    ly.clear(r.work, ly.offset(r, SUBTREE_MOMENTUM), 6)
+    ly.clear(r.work, ly.offset(r, SUBTREE_MASS), 4)
     for k in range(3):
-        store(r.work, offset(r, FALL) + k, constant(r.floats, GRAVITY + k))
+        store(r.work, ly.offset(r, FALL) + k, constant(r.floats, ly.GRAVITY + k))
 
 
 @kernel
@@ -76,41 +46,41 @@ def momenta_of_bodies(r, velocity):
 
     velocity is the offset of a field with nv numbers.
     """
-    X_, v_, h_ = offset(r, LIMI), offset(r, JOINT_V), offset(r, SUBTREE_MOMENTUM)
-    for i in range(1, njoints(r) + 1):
-        p = parent(r, i)
+    X_, v_, h_ = ly.offset(r, LIMI), ly.offset(r, JOINT_V), ly.offset(r, SUBTREE_MOMENTUM)
+    for i in range(1, ly.njoints(r) + 1):
+        p = ly.parent(r, i)
         X = joint_placement(r, i)
-        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), velocity)
-        Y = body_inertia(r, i)
-        store_se3(r.work, X_ + 16 * i, X)
-        store_spatial(r.work, v_ + 6 * i, v)
-        store_spatial(r.work, h_ + 6 * i, momentum(Y, v))
-        store(r.work, offset(r, SUBTREE_MASS) + 4 * i, Y.mass)
-        store3(r.work, offset(r, SUBTREE_MASS) + 4 * i + 1, Y.moment)
-        store3(r.work, offset(r, FALL) + 3 * i,
-               rotate_inverse(X.rotation, load3(r.work, offset(r, FALL) + 3 * p)))
+        v = add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)), velocity)
+        Y = ly.body_inertia(r, i)
+        al.store_se3(r.work, X_ + 16 * i, X)
+        al.store_spatial(r.work, v_ + 6 * i, v)
+        al.store_spatial(r.work, h_ + 6 * i, al.momentum(Y, v))
+        store(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i, Y.mass)
+        al.store3(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i + 1, Y.moment)
+        al.store3(r.work, ly.offset(r, FALL) + 3 * i,
+                  al.rotate_inverse(X.rotation, al.load3(r.work, ly.offset(r, FALL) + 3 * p)))
 
 
 @kernel
 def add_momentum_to_parent(r, i, h):
-    X = load_se3(r.work, offset(r, LIMI) + 16 * i)
-    k = offset(r, SUBTREE_MOMENTUM) + 6 * parent(r, i)
-    store_spatial(r.work, k, force_add(load_force(r.work, k), to_parent(X, h)))
+    X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
+    k = ly.offset(r, SUBTREE_MOMENTUM) + 6 * ly.parent(r, i)
+    al.store_spatial(r.work, k, al.force_add(al.load_force(r.work, k), al.to_parent(X, h)))
 
 
 @kernel
 def add_mass_to_parent(r, i, mass, moment):
-    X = load_se3(r.work, offset(r, LIMI) + 16 * i)
-    k = offset(r, SUBTREE_MASS) + 4 * parent(r, i)
-    moved = add(rotate(X.rotation, moment), scale(mass, X.translation))
-    increase(r.work, k, mass)
-    store3(r.work, k + 1, add(load3(r.work, k + 1), moved))
+    X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
+    k = ly.offset(r, SUBTREE_MASS) + 4 * ly.parent(r, i)
+    moved = al.add(al.rotate(X.rotation, moment), al.scale(mass, X.translation))
+    ly.increase(r.work, k, mass)
+    al.store3(r.work, k + 1, al.add(al.load3(r.work, k + 1), moved))
 
 
 @kernel
 def add_rotor_momenta(r, velocity):
-    for k in range(nv(r)):
-        increase(r.work, offset(r, P) + k, armature(r, k) * load(r.work, velocity + k))
+    for k in range(ly.nv(r)):
+        ly.increase(r.work, ly.offset(r, P) + k, ly.armature(r, k) * load(r.work, velocity + k))
 
 
 @kernel
@@ -118,10 +88,10 @@ def momentum_of(r, velocity):
     """Store M times a velocity in P, and the subtrees' momenta."""
     clear_universe(r)
     momenta_of_bodies(r, velocity)
-    clear(r.work, offset(r, P), nv(r))
-    for i in range(njoints(r), 0, -1):
-        h = load_force(r.work, offset(r, SUBTREE_MOMENTUM) + 6 * i)
-        add_subspace_transpose_times(r, i, h, offset(r, P), 1)
+    ly.clear(r.work, ly.offset(r, P), ly.nv(r))
+    for i in range(ly.njoints(r), 0, -1):
+        h = al.load_force(r.work, ly.offset(r, SUBTREE_MOMENTUM) + 6 * i)
+        add_subspace_transpose_times(r, i, h, ly.offset(r, P), 1)
         add_momentum_to_parent(r, i, h)
     add_rotor_momenta(r, velocity)
 
@@ -129,22 +99,22 @@ def momentum_of(r, velocity):
 @kernel
 def momentum_terms_kernel(r):
     clear_universe(r)
-    momenta_of_bodies(r, offset(r, V))
-    clear(r.work, offset(r, P), nv(r))
-    clear(r.work, offset(r, P_RATE), nv(r))
-    for i in range(njoints(r), 0, -1):
-        h = load_force(r.work, offset(r, SUBTREE_MOMENTUM) + 6 * i)
-        v = load_motion(r.work, offset(r, JOINT_V) + 6 * i)
-        mass = load(r.work, offset(r, SUBTREE_MASS) + 4 * i)
-        moment = load3(r.work, offset(r, SUBTREE_MASS) + 4 * i + 1)
-        g = load3(r.work, offset(r, FALL) + 3 * i)
-        weight = Force(scale(mass, g), cross(moment, g))
-        add_subspace_transpose_times(r, i, h, offset(r, P), 1)
+    momenta_of_bodies(r, ly.offset(r, V))
+    ly.clear(r.work, ly.offset(r, P), ly.nv(r))
+    ly.clear(r.work, ly.offset(r, P_RATE), ly.nv(r))
+    for i in range(ly.njoints(r), 0, -1):
+        h = al.load_force(r.work, ly.offset(r, SUBTREE_MOMENTUM) + 6 * i)
+        v = al.load_motion(r.work, ly.offset(r, JOINT_V) + 6 * i)
+        mass = load(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i)
+        moment = al.load3(r.work, ly.offset(r, SUBTREE_MASS) + 4 * i + 1)
+        g = al.load3(r.work, ly.offset(r, FALL) + 3 * i)
+        weight = al.Force(al.scale(mass, g), al.cross(moment, g))
+        add_subspace_transpose_times(r, i, h, ly.offset(r, P), 1)
         add_subspace_transpose_times(      # (v x s) . h = -s . (v x* h)
-            r, i, force_sub(weight, force_cross(v, h)), offset(r, P_RATE), 1)
+            r, i, al.force_sub(weight, al.force_cross(v, h)), ly.offset(r, P_RATE), 1)
         add_momentum_to_parent(r, i, h)
         add_mass_to_parent(r, i, mass, moment)
-    add_rotor_momenta(r, offset(r, V))
+    add_rotor_momenta(r, ly.offset(r, V))
 
 
 _momentum_terms = Algorithm("momentum_terms", momentum_terms_kernel, (Q, V), (P, P_RATE),

@@ -6,20 +6,8 @@ Featherstone, Rigid Body Dynamics Algorithms (2008), table 5.1, in body frames.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    force_add,
-    force_cross,
-    force_sub,
-    load_force,
-    load_motion,
-    load_se3,
-    momentum,
-    motion_add,
-    store_se3,
-    store_spatial,
-    to_child,
-    to_parent,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import F_EXT, JOINT_A, JOINT_F, JOINT_V, LIMI, A, Q, V, field
 from ...kernel.joints import (
@@ -29,18 +17,6 @@ from ...kernel.joints import (
     joint_placement,
 )
 from ...kernel.lanes import constant, load
-from ...kernel.layout import (
-    GRAVITY,
-    armature,
-    body_inertia,
-    clear,
-    has_input,
-    increase,
-    njoints,
-    nv,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 
@@ -52,91 +28,93 @@ G = field("g", ("nv",), "Gravity torques [N m, N].")
 @kernel
 def set_base(r):
     """Set the universe to rest with an acceleration of minus gravity."""
-    clear(r.work, offset(r, JOINT_V), 6)
-    clear(r.work, offset(r, JOINT_A), 6)
-    clear(r.work, offset(r, JOINT_F), 6)
+    ly.clear(r.work, ly.offset(r, JOINT_V), 6)
+    ly.clear(r.work, ly.offset(r, JOINT_A), 6)
+    ly.clear(r.work, ly.offset(r, JOINT_F), 6)
     for k in range(3):
-        increase(r.work, offset(r, JOINT_A) + k, -constant(r.floats, GRAVITY + k))
+        ly.increase(r.work, ly.offset(r, JOINT_A) + k, -constant(r.floats, ly.GRAVITY + k))
 
 
 @kernel
 def transmit_forces(r, tau):
     """Backward pass: sum the forces toward the base and compute the joint torques S' f."""
-    clear(r.work, tau, nv(r))
-    f = offset(r, JOINT_F)
-    for i in range(njoints(r), 0, -1):
-        f_i = load_force(r.work, f + 6 * i)
+    ly.clear(r.work, tau, ly.nv(r))
+    f = ly.offset(r, JOINT_F)
+    for i in range(ly.njoints(r), 0, -1):
+        f_i = al.load_force(r.work, f + 6 * i)
         add_subspace_transpose_times(r, i, f_i, tau, 1)
-        p = f + 6 * parent(r, i)
-        X = load_se3(r.work, offset(r, LIMI) + 16 * i)
-        store_spatial(r.work, p, force_add(load_force(r.work, p), to_parent(X, f_i)))
+        p = f + 6 * ly.parent(r, i)
+        X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
+        al.store_spatial(r.work, p, al.force_add(al.load_force(r.work, p), al.to_parent(X, f_i)))
 
 
 @kernel
 def external_force(r, i):
-    return load_force(r.work, offset(r, F_EXT) + 6 * (i - 1))
+    return al.load_force(r.work, ly.offset(r, F_EXT) + 6 * (i - 1))
 
 
 @kernel
 def newton_euler(r, accelerated, tau):
     set_base(r)
-    X_, v_, a_, f_ = offset(r, LIMI), offset(r, JOINT_V), offset(r, JOINT_A), offset(r, JOINT_F)
-    for i in range(1, njoints(r) + 1):
-        p = parent(r, i)
+    X_, v_, a_, f_ = ly.offset(
+        r, LIMI), ly.offset(r, JOINT_V), ly.offset(r, JOINT_A), ly.offset(r, JOINT_F)
+    for i in range(1, ly.njoints(r) + 1):
+        p = ly.parent(r, i)
         X = joint_placement(r, i)
-        store_se3(r.work, X_ + 16 * i, X)
-        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), offset(r, V))
-        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
-                       cross_subspace_times(r, i, v, offset(r, V)))
+        al.store_se3(r.work, X_ + 16 * i, X)
+        v = add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)),
+                               ly.offset(r, V))
+        a = al.motion_add(al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
+                          cross_subspace_times(r, i, v, ly.offset(r, V)))
         if accelerated:
-            a = add_subspace_times(r, i, a, offset(r, A))
-        Y = body_inertia(r, i)
-        f = force_add(momentum(Y, a), force_cross(v, momentum(Y, v)))
-        if has_input(r, F_EXT):
-            f = force_sub(f, external_force(r, i))
-        store_spatial(r.work, v_ + 6 * i, v)
-        store_spatial(r.work, a_ + 6 * i, a)
-        store_spatial(r.work, f_ + 6 * i, f)
+            a = add_subspace_times(r, i, a, ly.offset(r, A))
+        Y = ly.body_inertia(r, i)
+        f = al.force_add(al.momentum(Y, a), al.force_cross(v, al.momentum(Y, v)))
+        if ly.has_input(r, F_EXT):
+            f = al.force_sub(f, external_force(r, i))
+        al.store_spatial(r.work, v_ + 6 * i, v)
+        al.store_spatial(r.work, a_ + 6 * i, a)
+        al.store_spatial(r.work, f_ + 6 * i, f)
     transmit_forces(r, tau)
     if accelerated:
-        for k in range(nv(r)):
-            increase(r.work, tau + k, armature(r, k) * load(r.work, offset(r, A) + k))
+        for k in range(ly.nv(r)):
+            ly.increase(r.work, tau + k, ly.armature(r, k) * load(r.work, ly.offset(r, A) + k))
 
 
 @kernel
 def rnea_kernel(r):
-    newton_euler(r, True, offset(r, TAU))
+    newton_euler(r, True, ly.offset(r, TAU))
 
 
 @kernel
 def nonlinear_effects_kernel(r):
-    newton_euler(r, False, offset(r, NLE))
+    newton_euler(r, False, ly.offset(r, NLE))
 
 
 @kernel
 def static_torques(r, tau):
     set_base(r)
-    X_, a_, f_ = offset(r, LIMI), offset(r, JOINT_A), offset(r, JOINT_F)
-    for i in range(1, njoints(r) + 1):
+    X_, a_, f_ = ly.offset(r, LIMI), ly.offset(r, JOINT_A), ly.offset(r, JOINT_F)
+    for i in range(1, ly.njoints(r) + 1):
         X = joint_placement(r, i)
-        a = to_child(X, load_motion(r.work, a_ + 6 * parent(r, i)))
-        f = momentum(body_inertia(r, i), a)
-        if has_input(r, F_EXT):
-            f = force_sub(f, external_force(r, i))
-        store_se3(r.work, X_ + 16 * i, X)
-        store_spatial(r.work, a_ + 6 * i, a)
-        store_spatial(r.work, f_ + 6 * i, f)
+        a = al.to_child(X, al.load_motion(r.work, a_ + 6 * ly.parent(r, i)))
+        f = al.momentum(ly.body_inertia(r, i), a)
+        if ly.has_input(r, F_EXT):
+            f = al.force_sub(f, external_force(r, i))
+        al.store_se3(r.work, X_ + 16 * i, X)
+        al.store_spatial(r.work, a_ + 6 * i, a)
+        al.store_spatial(r.work, f_ + 6 * i, f)
     transmit_forces(r, tau)
 
 
 @kernel
 def generalized_gravity_kernel(r):
-    static_torques(r, offset(r, G))
+    static_torques(r, ly.offset(r, G))
 
 
 @kernel
 def static_torque_kernel(r):
-    static_torques(r, offset(r, TAU))
+    static_torques(r, ly.offset(r, TAU))
 
 
 _rnea = Algorithm("rnea", rnea_kernel, (Q, V, A, F_EXT), (TAU,), optional=(F_EXT,),

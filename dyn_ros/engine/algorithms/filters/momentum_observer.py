@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import lanes as la
+from ...kernel import layout as ly
 from ...kernel.compiler import Entry, kernel
 from ...kernel.fields import TAU_IN, Q, V, declare_option, field
-from ...kernel.lanes import floats_at, load, load_simd, select_above, simd_width, store, store_simd
-from ...kernel.layout import nv, offset, option
 from ...kernel.types import Array, ArrayLike
-from ...model.inputs import finite_array, require_model
+from ...model.inputs import finite_array, flag, require_model
 from ...model.model import Model
 from ..dynamics.friction import friction_effort
 from ..dynamics.momentum_terms import P_RATE, P, momentum_of, momentum_terms_kernel
@@ -60,7 +60,7 @@ _INVERSES = tuple(1.0 / n for n in range(1, 18))    # of the Taylor series of ex
 @kernel
 def decay(x):
     """exp(-x) to 2e-16, and 1 - exp(-x) to as many digits, for x >= 0."""
-    y = select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2 ** _HALVINGS)
+    y = la.select_above(_LARGEST, x, x, _LARGEST) * (-1.0 / 2 ** _HALVINGS)
     t = y * _INVERSES[16]
     for n in range(15, -1, -1):
         t = y * _INVERSES[n] * (1.0 + t)
@@ -73,7 +73,7 @@ def decay(x):
 def step_factors(gain, dt):
     """exp(-K h), 1 - exp(-K h) and (1 - exp(-K h)) / h; the last one is 0 for h = 0."""
     e, rest = decay(gain * dt)
-    return e, rest, select_above(dt, 0.0, rest, 0.0) / select_above(dt, 0.0, dt, 1.0)
+    return e, rest, la.select_above(dt, 0.0, rest, 0.0) / la.select_above(dt, 0.0, dt, 1.0)
 
 
 @kernel
@@ -88,47 +88,49 @@ def filtered(factors, external, change, known_before, known):
 @kernel
 def observe_velocity(r):
     """Direct method: store M (v1 - v0) in P and minus the nonlinear effects in P_RATE."""
-    for k in range(nv(r)):
-        change = load(r.work, offset(r, V) + k) - load(r.work, offset(r, OBSERVED_BEFORE) + k)
-        store(r.work, offset(r, CHANGE) + k, change)
-    momentum_of(r, offset(r, CHANGE))
+    for k in range(ly.nv(r)):
+        change = la.load(r.work, ly.offset(r, V) + k) - la.load(r.work,
+                                                                ly.offset(r, OBSERVED_BEFORE) + k)
+        la.store(r.work, ly.offset(r, CHANGE) + k, change)
+    momentum_of(r, ly.offset(r, CHANGE))
     nonlinear_effects_kernel(r)
-    for k in range(nv(r)):
-        store(r.work, offset(r, OBSERVED) + k, load(r.work, offset(r, V) + k))
-        store(r.work, offset(r, P_RATE) + k, -load(r.work, offset(r, NLE) + k))
+    for k in range(ly.nv(r)):
+        la.store(r.work, ly.offset(r, OBSERVED) + k, la.load(r.work, ly.offset(r, V) + k))
+        la.store(r.work, ly.offset(r, P_RATE) + k, -la.load(r.work, ly.offset(r, NLE) + k))
 
 
 @kernel
 def observe_momentum(r):
     """Store the change of the momentum in P."""
     momentum_terms_kernel(r)
-    for k in range(nv(r)):
-        p = load(r.work, offset(r, P) + k)
-        store(r.work, offset(r, OBSERVED) + k, p)
-        store(r.work, offset(r, P) + k, p - load(r.work, offset(r, OBSERVED_BEFORE) + k))
+    for k in range(ly.nv(r)):
+        p = la.load(r.work, ly.offset(r, P) + k)
+        la.store(r.work, ly.offset(r, OBSERVED) + k, p)
+        la.store(r.work, ly.offset(r, P) + k,
+                 p - la.load(r.work, ly.offset(r, OBSERVED_BEFORE) + k))
 
 
 @kernel
 def momentum_observer_step_kernel(r):
-    if option(r, DIRECT) == 1:
+    if ly.option(r, DIRECT) == 1:
         observe_velocity(r)
     else:
         observe_momentum(r)
-    dt = load(r.work, offset(r, STEP))
-    for k in range(0, nv(r), simd_width(r.work)):
-        n = nv(r) - k
-        friction = friction_effort(load_simd(r.work, offset(r, V) + k, n),
-                                   load_simd(r.work, offset(r, DAMPING) + k, n),
-                                   load_simd(r.work, offset(r, COULOMB) + k, n),
-                                   load_simd(r.work, offset(r, REVERSAL) + k, n))
-        known = (load_simd(r.work, offset(r, TAU_IN) + k, n)
-                 + load_simd(r.work, offset(r, P_RATE) + k, n) - friction)
-        factors = step_factors(load_simd(r.work, offset(r, OBSERVER_GAIN) + k, n), dt)
-        external = filtered(factors, load_simd(r.work, offset(r, EXTERNAL_BEFORE) + k, n),
-                            load_simd(r.work, offset(r, P) + k, n),
-                            load_simd(r.work, offset(r, KNOWN_BEFORE) + k, n), known)
-        store_simd(r.work, offset(r, EXTERNAL) + k, n, external)
-        store_simd(r.work, offset(r, KNOWN) + k, n, known)
+    dt = la.load(r.work, ly.offset(r, STEP))
+    for k in range(0, ly.nv(r), la.simd_width(r.work)):
+        n = ly.nv(r) - k
+        friction = friction_effort(la.load_simd(r.work, ly.offset(r, V) + k, n),
+                                   la.load_simd(r.work, ly.offset(r, DAMPING) + k, n),
+                                   la.load_simd(r.work, ly.offset(r, COULOMB) + k, n),
+                                   la.load_simd(r.work, ly.offset(r, REVERSAL) + k, n))
+        known = (la.load_simd(r.work, ly.offset(r, TAU_IN) + k, n)
+                 + la.load_simd(r.work, ly.offset(r, P_RATE) + k, n) - friction)
+        factors = step_factors(la.load_simd(r.work, ly.offset(r, OBSERVER_GAIN) + k, n), dt)
+        external = filtered(factors, la.load_simd(r.work, ly.offset(r, EXTERNAL_BEFORE) + k, n),
+                            la.load_simd(r.work, ly.offset(r, P) + k, n),
+                            la.load_simd(r.work, ly.offset(r, KNOWN_BEFORE) + k, n), known)
+        la.store_simd(r.work, ly.offset(r, EXTERNAL) + k, n, external)
+        la.store_simd(r.work, ly.offset(r, KNOWN) + k, n, known)
 
 
 # --- the samples of a recording, one after the other
@@ -145,33 +147,34 @@ def filter_samples(v, tau, moved, rate, dt, dt_stride, settings, memory, externa
     one length of all steps, 1 for one for each sample.
     """
     v, tau, moved, rate, dt, settings, memory, external = (
-        floats_at(v), floats_at(tau), floats_at(moved), floats_at(rate), floats_at(dt),
-        floats_at(settings), floats_at(memory), floats_at(external))
-    for k in range(0, nv, simd_width(v)):
+        la.floats_at(v), la.floats_at(tau), la.floats_at(moved), la.floats_at(rate),
+        la.floats_at(dt), la.floats_at(settings), la.floats_at(memory), la.floats_at(external))
+    for k in range(0, nv, la.simd_width(v)):
         n = nv - k
-        gain, damping = load_simd(settings, k, n), load_simd(settings, nv + k, n)
-        coulomb, reversal = load_simd(settings, 2 * nv + k, n), load_simd(settings, 3 * nv + k, n)
-        r, p, u = (load_simd(memory, k, n), load_simd(memory, nv + k, n),
-                   load_simd(memory, 2 * nv + k, n))
-        h = load(dt, 0)
+        gain, damping = la.load_simd(settings, k, n), la.load_simd(settings, nv + k, n)
+        coulomb, reversal = la.load_simd(settings, 2 * nv + k, n), la.load_simd(settings,
+                                                                                3 * nv + k, n)
+        r, p, u = (la.load_simd(memory, k, n), la.load_simd(memory, nv + k, n),
+                   la.load_simd(memory, 2 * nv + k, n))
+        h = la.load(dt, 0)
         factors = step_factors(gain, h)
         for row in range(count):
-            if load(dt, row * dt_stride) != h:
-                h = load(dt, row * dt_stride)
+            if la.load(dt, row * dt_stride) != h:
+                h = la.load(dt, row * dt_stride)
                 factors = step_factors(gain, h)
             i = row * nv + k
-            friction = friction_effort(load_simd(v, i, n), damping, coulomb, reversal)
-            known = load_simd(tau, i, n) + load_simd(rate, i, n) - friction
-            p1 = load_simd(moved, i, n)
+            friction = friction_effort(la.load_simd(v, i, n), damping, coulomb, reversal)
+            known = la.load_simd(tau, i, n) + la.load_simd(rate, i, n) - friction
+            p1 = la.load_simd(moved, i, n)
             change = p1
             if direct == 0:
                 change = p1 - p
             r = filtered(factors, r, change, u, known)
             p, u = p1, known
-            store_simd(external, i, n, r)
-        store_simd(memory, k, n, r)
-        store_simd(memory, nv + k, n, p)
-        store_simd(memory, 2 * nv + k, n, u)
+            la.store_simd(external, i, n, r)
+        la.store_simd(memory, k, n, r)
+        la.store_simd(memory, nv + k, n, p)
+        la.store_simd(memory, 2 * nv + k, n, u)
     return 0
 
 
@@ -279,14 +282,14 @@ def momentum_observer_step(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
         model, "friction_velocity", friction_velocity)
     damping, coulomb = losses(model, friction)
     found: tuple[Array, Array, Array] = step(
-        model, data, threads, int(direct), q, v, tau, _steps(dt), gains, damping, coulomb,
-        reversal, external, momentum, known_effort)
+        model, data, threads, int(flag("direct", direct)), q, v, tau, _steps(dt), gains,
+        damping, coulomb, reversal, external, momentum, known_effort)
     return ObserverState(*found)
 
 
 def losses(model: Model, friction: bool) -> tuple[Array, Array]:
     """Damping and Coulomb friction of the model, or zeros."""
-    if not friction:
+    if not flag("friction", friction):
         return np.zeros(model.nv), np.zeros(model.nv)
     return model.damping, model.friction
 
@@ -317,7 +320,10 @@ def _numbers(model: Model, name: str, value: float | ArrayLike, limit: str,
 
 def _steps(dt: float | ArrayLike) -> Array:
     """The steps as a column, or a ValueError."""
-    array = np.asarray(dt)
+    try:
+        array = np.asarray(dt)
+    except ValueError:                              # a ragged list
+        array = np.array(None)
     if array.dtype.kind not in "fiub" or array.ndim > 1 or not (array >= 0.0).all():
         raise ValueError(f"dt: expected a number of at least 0, or one for each state, got "
                          f"{dt!r:.80}")

@@ -14,34 +14,16 @@ The classical acceleration, a + (w x v, 0), follows by the product rule.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Motion,
-    add,
-    cross,
-    load_motion,
-    motion_add,
-    motion_cross,
-    motion_scale,
-    motion_sub,
-    motion_to_parent,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import CLASSICAL, FRAME, POINT, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import load
-from ...kernel.layout import clear, idx_column, idx_v, ncolumns, nv, offset, option, parent
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_selector
+from ...model.inputs import flag
 from ...model.model import Model
-from .frames import (
-    IN_FRAME,
-    add_to_row,
-    first_joint,
-    motion_of_axes,
-    reference_frame,
-    to_reference_frame,
-    traverse_to_root,
-)
+from . import frames
 
 V_DQ = field("v_partial_dq", ("nv", 6), "Derivative of the velocity of one frame with respect to "
                                         "configuration.", True)
@@ -58,70 +40,73 @@ A_DA = field("a_partial_da", ("nv", 6), "Derivative of the acceleration of one f
 @kernel
 def add_joint(r, j, T, v, a, v_j, v_p, a_p):
     """Add the columns of joint j to the derivatives; all motions are expressed in the frame."""
-    for c in range(ncolumns(r, j)):
-        k = idx_v(r, j) + c
-        u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
-        w = motion_of_axes(u, reference_frame(r))
-        dv = motion_cross(v_p, u)
-        da = motion_add(motion_cross(a_p, u), motion_cross(dv, motion_sub(v, v_p)))
-        da_dv = motion_cross(motion_add(v_p, motion_sub(v_j, v)), u)
-        column = motion_to_parent(T, u)
-        add_to_row(r, V_DQ, k, motion_to_parent(T, motion_add(dv, motion_cross(w, v))))
-        add_to_row(r, V_DV, k, column)
-        add_to_row(r, A_DQ, k, motion_to_parent(T, motion_add(da, motion_cross(w, a))))
-        add_to_row(r, A_DV, k, motion_to_parent(T, da_dv))
-        add_to_row(r, A_DA, k, column)
+    for c in range(ly.ncolumns(r, j)):
+        k = ly.idx_v(r, j) + c
+        u = al.load_motion(r.work, ly.offset(r, frames.IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+        w = frames.motion_of_axes(u, frames.reference_frame(r))
+        dv = al.motion_cross(v_p, u)
+        da = al.motion_add(al.motion_cross(a_p, u), al.motion_cross(dv, al.motion_sub(v, v_p)))
+        da_dv = al.motion_cross(al.motion_add(v_p, al.motion_sub(v_j, v)), u)
+        column = al.motion_to_parent(T, u)
+        frames.add_to_row(r, V_DQ, k,
+                          al.motion_to_parent(T, al.motion_add(dv, al.motion_cross(w, v))))
+        frames.add_to_row(r, V_DV, k, column)
+        frames.add_to_row(r, A_DQ, k,
+                          al.motion_to_parent(T, al.motion_add(da, al.motion_cross(w, a))))
+        frames.add_to_row(r, A_DV, k, al.motion_to_parent(T, da_dv))
+        frames.add_to_row(r, A_DA, k, column)
 
 
 @kernel
 def spatial_derivatives(r):
     """Store all derivatives, of the spatial acceleration; return the velocity."""
-    X, v, a = traverse_to_root(r, True)
-    T = to_reference_frame(X, reference_frame(r))
+    X, v, a = frames.traverse_to_root(r, True)
+    T = frames.to_reference_frame(X, frames.reference_frame(r))
     for columns in (V_DQ, V_DV, A_DQ, A_DV, A_DA):
-        clear(r.work, offset(r, columns), 6 * nv(r))
-    j, v_j, a_j = first_joint(r), v, a
+        ly.clear(r.work, ly.offset(r, columns), 6 * ly.nv(r))
+    j, v_j, a_j = frames.first_joint(r), v, a
     while j > 0:
         v_p, a_p = v_j, a_j
-        for c in range(ncolumns(r, j)):
-            u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
-            v_k = load(r.work, offset(r, V) + idx_v(r, j) + c)
-            a_k = load(r.work, offset(r, A) + idx_v(r, j) + c)
-            v_p = motion_sub(v_p, motion_scale(v_k, u))
-            a_p = motion_sub(a_p, motion_add(motion_scale(a_k, u),
-                                             motion_scale(v_k, motion_cross(v_j, u))))
+        for c in range(ly.ncolumns(r, j)):
+            u = al.load_motion(r.work,
+                               ly.offset(r, frames.IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+            v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
+            a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
+            v_p = al.motion_sub(v_p, al.motion_scale(v_k, u))
+            a_p = al.motion_sub(a_p, al.motion_add(al.motion_scale(a_k, u),
+                                                   al.motion_scale(v_k, al.motion_cross(v_j, u))))
         add_joint(r, j, T, v, a, v_j, v_p, a_p)
-        j, v_j, a_j = parent(r, j), v_p, a_p
-    return motion_to_parent(T, v)
+        j, v_j, a_j = ly.parent(r, j), v_p, a_p
+    return al.motion_to_parent(T, v)
 
 
 @kernel
 def rate_of_turning(v, dv):
     """Derivative of (w x v, 0), with v and its derivative dv."""
-    return Motion(add(cross(dv.angular, v.linear), cross(v.angular, dv.linear)),
-                  zero3(v.linear[0]))
+    return al.Motion(al.add(al.cross(dv.angular, v.linear), al.cross(v.angular, dv.linear)),
+                     al.zero3(v.linear[0]))
 
 
 @kernel
 def add_turning(r, v):
     """Add the derivatives of (w x v, 0) to those of the spatial acceleration."""
-    for k in range(nv(r)):
-        v_dq = load_motion(r.work, offset(r, V_DQ) + 6 * k)
-        v_dv = load_motion(r.work, offset(r, V_DV) + 6 * k)
-        add_to_row(r, A_DQ, k, rate_of_turning(v, v_dq))
-        add_to_row(r, A_DV, k, rate_of_turning(v, v_dv))
+    for k in range(ly.nv(r)):
+        v_dq = al.load_motion(r.work, ly.offset(r, V_DQ) + 6 * k)
+        v_dv = al.load_motion(r.work, ly.offset(r, V_DV) + 6 * k)
+        frames.add_to_row(r, A_DQ, k, rate_of_turning(v, v_dq))
+        frames.add_to_row(r, A_DV, k, rate_of_turning(v, v_dv))
 
 
 @kernel
 def acceleration_derivatives_kernel(r):
     v = spatial_derivatives(r)
-    if option(r, CLASSICAL):
+    if ly.option(r, CLASSICAL):
         add_turning(r, v)
 
 
 @kernel
 def velocity_derivatives_kernel(r):
-    clear(r.work, offset(r, A), nv(r))
+    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
     spatial_derivatives(r)
 
 
@@ -261,5 +246,6 @@ def frame_acceleration_derivatives(model: Model, data: Data, q: ArrayLike, v: Ar
     >>> np.allclose(da_da, dyn_ros.frame_jacobian(model, data, q, "tool", ReferenceFrame.LOCAL))
     True
     """
-    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | bool(classical)
+    selector = frame_selector(model, frame, reference_frame) << CLASSICAL.bits | flag(
+        "classical", classical)
     return _acceleration_derivatives(model, data, threads, selector, q, v, a, offset)

@@ -9,45 +9,12 @@ its own frame.
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    SE3,
-    Motion,
-    add,
-    compose,
-    cross,
-    lift3,
-    lift9,
-    load3,
-    load_motion,
-    motion_add,
-    motion_cross,
-    motion_scale,
-    motion_sub,
-    motion_to_parent,
-    rotate,
-    store_spatial,
-    to_child,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, OMI, POINT, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.joints import column, joint_placement
 from ...kernel.lanes import load
-from ...kernel.layout import (
-    clear,
-    frame_parent,
-    frame_placement,
-    has_input,
-    idx_column,
-    idx_v,
-    increase,
-    ncolumns,
-    nv,
-    offset,
-    option,
-    parent,
-    ratio,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
@@ -70,23 +37,23 @@ WORLD, LOCAL, LOCAL_WORLD_ALIGNED = range(3)
 @kernel
 def first_joint(r):
     """The joint that moves the selected frame."""
-    return frame_parent(r, option(r, FRAME))
+    return ly.frame_parent(r, ly.option(r, FRAME))
 
 
 @kernel
 def reference_frame(r):
-    return option(r, REFERENCE_FRAME)
+    return ly.option(r, REFERENCE_FRAME)
 
 
 @kernel
 def start(r):
     """Pose of the frame, or of the given point, in the frame of its joint."""
-    like = load(r.work, offset(r, OMI))
-    X = frame_placement(r, option(r, FRAME))
-    X = SE3(lift9(X.rotation, like), lift3(X.translation, like))
-    if has_input(r, POINT):
-        p = load3(r.work, offset(r, POINT))
-        return SE3(X.rotation, add(X.translation, rotate(X.rotation, p)))
+    like = load(r.work, ly.offset(r, OMI))
+    X = ly.frame_placement(r, ly.option(r, FRAME))
+    X = al.SE3(al.lift9(X.rotation, like), al.lift3(X.translation, like))
+    if ly.has_input(r, POINT):
+        p = al.load3(r.work, ly.offset(r, POINT))
+        return al.SE3(X.rotation, al.add(X.translation, al.rotate(X.rotation, p)))
     return X
 
 
@@ -99,23 +66,24 @@ def traverse_to_root(r, moving):
     its own frame, change.
     """
     j, X = first_joint(r), start(r)
-    zero = Motion(zero3(X.translation[0]), zero3(X.translation[0]))
+    zero = al.Motion(al.zero3(X.translation[0]), al.zero3(X.translation[0]))
     v, a = zero, zero
     while j > 0:
         relative = v
-        for c in range(ncolumns(r, j)):
-            k = 6 * (idx_column(r, j) + c)
-            u = to_child(X, motion_scale(ratio(r, j), column(r, j, c)))
-            store_spatial(r.work, offset(r, IN_FRAME) + k, u)
+        for c in range(ly.ncolumns(r, j)):
+            k = 6 * (ly.idx_column(r, j) + c)
+            u = al.to_child(X, al.motion_scale(ly.ratio(r, j), column(r, j, c)))
+            al.store_spatial(r.work, ly.offset(r, IN_FRAME) + k, u)
             if moving:
-                du = motion_cross(u, relative)
-                store_spatial(r.work, offset(r, THEIR_RATE) + k, du)
-                v_k = load(r.work, offset(r, V) + idx_v(r, j) + c)
-                a_k = load(r.work, offset(r, A) + idx_v(r, j) + c)
-                v = motion_add(v, motion_scale(v_k, u))
-                a = motion_add(a, motion_add(motion_scale(a_k, u), motion_scale(v_k, du)))
-        X = compose(joint_placement(r, j), X)
-        j = parent(r, j)
+                du = al.motion_cross(u, relative)
+                al.store_spatial(r.work, ly.offset(r, THEIR_RATE) + k, du)
+                v_k = load(r.work, ly.offset(r, V) + ly.idx_v(r, j) + c)
+                a_k = load(r.work, ly.offset(r, A) + ly.idx_v(r, j) + c)
+                v = al.motion_add(v, al.motion_scale(v_k, u))
+                a = al.motion_add(a,
+                                  al.motion_add(al.motion_scale(a_k, u), al.motion_scale(v_k, du)))
+        X = al.compose(joint_placement(r, j), X)
+        j = ly.parent(r, j)
     return X, v, a
 
 
@@ -125,10 +93,10 @@ def to_reference_frame(X, reference):
     if reference == WORLD:
         return X
     if reference == LOCAL:
-        one, zero = lift3((1.0, 0.0, 0.0), X.translation[0]), zero3(X.translation[0])
-        return SE3((one[0], zero[0], zero[0], zero[0], one[0], zero[0], zero[0], zero[0], one[0]),
-                   zero)
-    return SE3(X.rotation, zero3(X.translation[0]))
+        one, zero = al.lift3((1.0, 0.0, 0.0), X.translation[0]), al.zero3(X.translation[0])
+        return al.SE3((one[0], zero[0], zero[0], zero[0], one[0], zero[0], zero[0], zero[0],
+                       one[0]), zero)
+    return al.SE3(X.rotation, al.zero3(X.translation[0]))
 
 
 @kernel
@@ -140,72 +108,75 @@ def motion_of_axes(v, reference):
     if reference == WORLD:
         return v
     if reference == LOCAL:
-        return Motion(zero3(v.linear[0]), zero3(v.linear[0]))
-    return Motion(zero3(v.linear[0]), v.angular)
+        return al.Motion(al.zero3(v.linear[0]), al.zero3(v.linear[0]))
+    return al.Motion(al.zero3(v.linear[0]), v.angular)
 
 
 @kernel
 def velocity_kernel(r):
-    clear(r.work, offset(r, A), nv(r))
+    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
     X, v, _ = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
-    store_spatial(r.work, offset(r, FRAME_VELOCITY), motion_to_parent(T, v))
+    al.store_spatial(r.work, ly.offset(r, FRAME_VELOCITY), al.motion_to_parent(T, v))
 
 
 @kernel
 def acceleration_kernel(r):
     X, v, a = traverse_to_root(r, True)
     T = to_reference_frame(X, reference_frame(r))
-    v, a = motion_to_parent(T, v), motion_to_parent(T, a)
-    store_spatial(r.work, offset(r, FRAME_ACCELERATION), a)
-    store_spatial(r.work, offset(r, FRAME_CLASSICAL_ACCELERATION),
-                  Motion(add(a.linear, cross(v.angular, v.linear)), a.angular))
+    v, a = al.motion_to_parent(T, v), al.motion_to_parent(T, a)
+    al.store_spatial(r.work, ly.offset(r, FRAME_ACCELERATION), a)
+    al.store_spatial(r.work, ly.offset(r, FRAME_CLASSICAL_ACCELERATION),
+                     al.Motion(al.add(a.linear, al.cross(v.angular, v.linear)), a.angular))
 
 
 @kernel
 def add_to_row(r, field, k, m):
-    n = offset(r, field) + 6 * k
-    store_spatial(r.work, n, motion_add(load_motion(r.work, n), m))
+    n = ly.offset(r, field) + 6 * k
+    al.store_spatial(r.work, n, al.motion_add(al.load_motion(r.work, n), m))
 
 
 @kernel
 def jacobian_kernel(r):
     X, _, _ = traverse_to_root(r, False)
     T = to_reference_frame(X, reference_frame(r))
-    clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
+    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN), 6 * ly.nv(r))
     j = first_joint(r)
     while j > 0:
-        for c in range(ncolumns(r, j)):
-            u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
-            add_to_row(r, FRAME_JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
-        j = parent(r, j)
+        for c in range(ly.ncolumns(r, j)):
+            u = al.load_motion(r.work, ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+            add_to_row(r, FRAME_JACOBIAN, ly.idx_v(r, j) + c, al.motion_to_parent(T, u))
+        j = ly.parent(r, j)
 
 
 @kernel
 def jacobian_time_variation_kernel(r):
-    clear(r.work, offset(r, A), nv(r))
+    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
     X, v, _ = traverse_to_root(r, True)
     T, w = to_reference_frame(X, reference_frame(r)), motion_of_axes(v, reference_frame(r))
-    clear(r.work, offset(r, FRAME_JACOBIAN), 6 * nv(r))
-    clear(r.work, offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * nv(r))
+    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN), 6 * ly.nv(r))
+    ly.clear(r.work, ly.offset(r, FRAME_JACOBIAN_TIME_VARIATION), 6 * ly.nv(r))
     j = first_joint(r)
     while j > 0:
-        for c in range(ncolumns(r, j)):
-            k = 6 * (idx_column(r, j) + c)
-            u = load_motion(r.work, offset(r, IN_FRAME) + k)
-            du = motion_add(load_motion(r.work, offset(r, THEIR_RATE) + k), motion_cross(w, u))
-            add_to_row(r, FRAME_JACOBIAN, idx_v(r, j) + c, motion_to_parent(T, u))
-            add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, idx_v(r, j) + c, motion_to_parent(T, du))
-        j = parent(r, j)
+        for c in range(ly.ncolumns(r, j)):
+            k = 6 * (ly.idx_column(r, j) + c)
+            u = al.load_motion(r.work, ly.offset(r, IN_FRAME) + k)
+            du = al.motion_add(al.load_motion(r.work, ly.offset(r, THEIR_RATE) + k),
+                               al.motion_cross(w, u))
+            add_to_row(r, FRAME_JACOBIAN, ly.idx_v(r, j) + c, al.motion_to_parent(T, u))
+            add_to_row(r, FRAME_JACOBIAN_TIME_VARIATION, ly.idx_v(r, j) + c,
+                       al.motion_to_parent(T, du))
+        j = ly.parent(r, j)
 
 
 @kernel
 def add_to_hessian(r, k, x, m):
     """Add to the derivative of column k with respect to coordinate x."""
-    n = nv(r)
+    n = ly.nv(r)
     for row in range(3):
-        increase(r.work, offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
-        increase(r.work, offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x, m.angular[row])
+        ly.increase(r.work, ly.offset(r, FRAME_HESSIAN) + (row * n + k) * n + x, m.linear[row])
+        ly.increase(r.work, ly.offset(r, FRAME_HESSIAN) + ((3 + row) * n + k) * n + x,
+                    m.angular[row])
 
 
 @kernel
@@ -213,21 +184,22 @@ def hessian_kernel(r):
     """Coordinate x changes a column u that is closer to the root by -u_x x u in the frame."""
     X, _, _ = traverse_to_root(r, False)
     T = to_reference_frame(X, reference_frame(r))
-    clear(r.work, offset(r, FRAME_HESSIAN), 6 * nv(r) * nv(r))
+    ly.clear(r.work, ly.offset(r, FRAME_HESSIAN), 6 * ly.nv(r) * ly.nv(r))
     i = first_joint(r)
     while i > 0:
-        for b in range(ncolumns(r, i)):
-            u_x = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, i) + b))
+        for b in range(ly.ncolumns(r, i)):
+            u_x = al.load_motion(r.work, ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, i) + b))
             w = motion_of_axes(u_x, reference_frame(r))
             j = first_joint(r)
             while j > 0:
-                turn = motion_sub(w, u_x) if j < i else w
-                for c in range(ncolumns(r, j)):
-                    u = load_motion(r.work, offset(r, IN_FRAME) + 6 * (idx_column(r, j) + c))
-                    add_to_hessian(r, idx_v(r, j) + c, idx_v(r, i) + b,
-                                   motion_to_parent(T, motion_cross(turn, u)))
-                j = parent(r, j)
-        i = parent(r, i)
+                turn = al.motion_sub(w, u_x) if j < i else w
+                for c in range(ly.ncolumns(r, j)):
+                    u = al.load_motion(r.work,
+                                       ly.offset(r, IN_FRAME) + 6 * (ly.idx_column(r, j) + c))
+                    add_to_hessian(r, ly.idx_v(r, j) + c, ly.idx_v(r, i) + b,
+                                   al.motion_to_parent(T, al.motion_cross(turn, u)))
+                j = ly.parent(r, j)
+        i = ly.parent(r, i)
 
 
 _velocity = Algorithm("frame_velocity", velocity_kernel, (Q, V), (FRAME_VELOCITY,),

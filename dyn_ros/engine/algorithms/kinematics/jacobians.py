@@ -7,12 +7,12 @@ the world, its rate is ov x S_c (Featherstone, Rigid Body Dynamics Algorithms, 2
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import load_motion, motion_add, motion_cross, motion_scale, store_spatial
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import OMI, A, Q, V, field
 from ...kernel.joints import joint_placement
 from ...kernel.lanes import load
-from ...kernel.layout import clear, idx_column, idx_v, ncolumns, njoints, offset, parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 from .kinematics import OA, OV, place_in_world, world_column
@@ -26,63 +26,66 @@ DDJ = field("ddJ", ("ncolumns", 6), "Second time derivative of J.", True)
 def place_columns(r, i):
     """Store the placement of joint i and its columns of J."""
     X = place_in_world(r, i, joint_placement(r, i))
-    for c in range(ncolumns(r, i)):
-        store_spatial(r.work, offset(r, J) + 6 * (idx_column(r, i) + c), world_column(r, i, c, X))
+    for c in range(ly.ncolumns(r, i)):
+        al.store_spatial(r.work, ly.offset(r, J) + 6 * (ly.idx_column(r, i) + c),
+                         world_column(r, i, c, X))
 
 
 @kernel
 def add_columns(r, i, m, columns, x):
     """m plus the columns of joint i in a field, times its numbers in the field at offset x."""
-    for c in range(ncolumns(r, i)):
-        column = load_motion(r.work, offset(r, columns) + 6 * (idx_column(r, i) + c))
-        m = motion_add(m, motion_scale(load(r.work, x + idx_v(r, i) + c), column))
+    for c in range(ly.ncolumns(r, i)):
+        column = al.load_motion(r.work, ly.offset(r, columns) + 6 * (ly.idx_column(r, i) + c))
+        m = al.motion_add(m, al.motion_scale(load(r.work, x + ly.idx_v(r, i) + c), column))
     return m
 
 
 @kernel
 def move_columns(r, i):
     """Store ov and the columns of dJ of joint i, after ``place_columns``."""
-    ov = add_columns(r, i, load_motion(r.work, offset(r, OV) + 6 * parent(r, i)), J, offset(r, V))
-    store_spatial(r.work, offset(r, OV) + 6 * i, ov)
-    for c in range(ncolumns(r, i)):
-        k = 6 * (idx_column(r, i) + c)
-        store_spatial(r.work, offset(r, DJ) + k,
-                      motion_cross(ov, load_motion(r.work, offset(r, J) + k)))
+    ov = add_columns(r, i, al.load_motion(r.work, ly.offset(r, OV) + 6 * ly.parent(r, i)), J,
+                     ly.offset(r, V))
+    al.store_spatial(r.work, ly.offset(r, OV) + 6 * i, ov)
+    for c in range(ly.ncolumns(r, i)):
+        k = 6 * (ly.idx_column(r, i) + c)
+        al.store_spatial(r.work, ly.offset(r, DJ) + k,
+                         al.motion_cross(ov, al.load_motion(r.work, ly.offset(r, J) + k)))
 
 
 @kernel
 def accelerate_columns(r, i):
     """Store oa and the columns of ddJ of joint i, after ``move_columns``."""
-    oa = load_motion(r.work, offset(r, OA) + 6 * parent(r, i))
-    oa = add_columns(r, i, add_columns(r, i, oa, J, offset(r, A)), DJ, offset(r, V))
-    store_spatial(r.work, offset(r, OA) + 6 * i, oa)
-    ov = load_motion(r.work, offset(r, OV) + 6 * i)
-    for c in range(ncolumns(r, i)):
-        k = 6 * (idx_column(r, i) + c)
-        store_spatial(r.work, offset(r, DDJ) + k, motion_add(
-            motion_cross(oa, load_motion(r.work, offset(r, J) + k)),
-            motion_cross(ov, load_motion(r.work, offset(r, DJ) + k))))
+    oa = al.load_motion(r.work, ly.offset(r, OA) + 6 * ly.parent(r, i))
+    oa = add_columns(r, i, add_columns(r, i, oa, J, ly.offset(r, A)), DJ, ly.offset(r, V))
+    al.store_spatial(r.work, ly.offset(r, OA) + 6 * i, oa)
+    ov = al.load_motion(r.work, ly.offset(r, OV) + 6 * i)
+    for c in range(ly.ncolumns(r, i)):
+        k = 6 * (ly.idx_column(r, i) + c)
+        al.store_spatial(
+            r.work, ly.offset(r, DDJ) + k,
+            al.motion_add(al.motion_cross(oa, al.load_motion(r.work, ly.offset(r, J) + k)),
+                          al.motion_cross(ov, al.load_motion(r.work, ly.offset(r, DJ) + k))))
 
 
 @kernel
 def joint_jacobians_kernel(r):
-    for i in range(1, njoints(r) + 1):
+    for i in range(1, ly.njoints(r) + 1):
         place_columns(r, i)
 
 
 @kernel
 def time_variation_kernel(r):
-    clear(r.work, offset(r, OV), 6)
-    for i in range(1, njoints(r) + 1):
+    ly.clear(r.work, ly.offset(r, OV), 6)
+    for i in range(1, ly.njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)
 
 
 @kernel
 def second_time_variation_kernel(r):
-    clear(r.work, offset(r, OV), 6)
-    clear(r.work, offset(r, OA), 6)
-    for i in range(1, njoints(r) + 1):
+    ly.clear(r.work, ly.offset(r, OV), 6)
+    ly.clear(r.work, ly.offset(r, OA), 6)
+    for i in range(1, ly.njoints(r) + 1):
         place_columns(r, i)
         move_columns(r, i)
         accelerate_columns(r, i)

@@ -6,46 +6,12 @@ Featherstone, Rigid Body Dynamics Algorithms (2008), equations 4.6 and table 5.1
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Motion,
-    compose,
-    constant3,
-    cross,
-    lift3,
-    load_motion,
-    load_se3,
-    motion_add,
-    motion_to_parent,
-    rotate,
-    rotate_inverse,
-    scale,
-    store_se3,
-    store_spatial,
-    sub,
-    to_child,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import JOINT_A, JOINT_V, LIMI, OMI, A, Q, V, field
 from ...kernel.joints import add_subspace_times, column, cross_subspace_times, joint_placement
 from ...kernel.lanes import load, store
-from ...kernel.layout import (
-    GRAVITY,
-    PRISMATIC,
-    REVOLUTE,
-    axis,
-    clear,
-    frame_parent,
-    frame_placement,
-    kind,
-    nframes,
-    njoints,
-    nv,
-    offset,
-    parent,
-    ratio,
-    zero_unless_input,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
 
@@ -62,8 +28,8 @@ OMF = field("oMf", ("nframes", 4, 4), "Placement of each frame in the world [m].
 @kernel
 def place_in_world(r, i, X):
     """Store and return the placement of joint i in the world, with X that in its parent."""
-    oMi = compose(load_se3(r.work, offset(r, OMI) + 16 * parent(r, i)), X)
-    store_se3(r.work, offset(r, OMI) + 16 * i, oMi)
+    oMi = al.compose(al.load_se3(r.work, ly.offset(r, OMI) + 16 * ly.parent(r, i)), X)
+    al.store_se3(r.work, ly.offset(r, OMI) + 16 * i, oMi)
     return oMi
 
 
@@ -71,7 +37,7 @@ def place_in_world(r, i, X):
 def place_joint(r, i):
     """Store the placement of joint i in its parent and in the world; return the latter."""
     X = joint_placement(r, i)
-    store_se3(r.work, offset(r, LIMI) + 16 * i, X)
+    al.store_se3(r.work, ly.offset(r, LIMI) + 16 * i, X)
     return place_in_world(r, i, X)
 
 
@@ -81,42 +47,43 @@ def world_column(r, i, c, X):
 
     Includes the multiplier of a mimic joint.
     """
-    if kind(r, i) == REVOLUTE:
-        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
-        return Motion(cross(X.translation, u), u)
-    if kind(r, i) == PRISMATIC:
-        u = rotate(X.rotation, scale(ratio(r, i), axis(r, i)))
-        return Motion(u, zero3(u[0]))
-    return motion_to_parent(X, column(r, i, c))
+    if ly.kind(r, i) == ly.REVOLUTE:
+        u = al.rotate(X.rotation, al.scale(ly.ratio(r, i), ly.axis(r, i)))
+        return al.Motion(al.cross(X.translation, u), u)
+    if ly.kind(r, i) == ly.PRISMATIC:
+        u = al.rotate(X.rotation, al.scale(ly.ratio(r, i), ly.axis(r, i)))
+        return al.Motion(u, al.zero3(u[0]))
+    return al.motion_to_parent(X, column(r, i, c))
 
 
 @kernel
 def place_all(r):
-    for i in range(1, njoints(r) + 1):
+    for i in range(1, ly.njoints(r) + 1):
         place_joint(r, i)
 
 
 @kernel
 def store_in_world(r, field, i, m):
-    X = load_se3(r.work, offset(r, OMI) + 16 * i)
-    store_spatial(r.work, offset(r, field) + 6 * i, motion_to_parent(X, m))
+    X = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i)
+    al.store_spatial(r.work, ly.offset(r, field) + 6 * i, al.motion_to_parent(X, m))
 
 
 @kernel
 def move_all(r):
     """Velocities and accelerations of all joints, after ``place_all``."""
-    v_, a_ = offset(r, JOINT_V), offset(r, JOINT_ACC)
-    clear(r.work, v_, 6)
-    clear(r.work, a_, 6)
-    for i in range(1, njoints(r) + 1):
-        p = parent(r, i)
-        X = load_se3(r.work, offset(r, LIMI) + 16 * i)
-        v = add_subspace_times(r, i, to_child(X, load_motion(r.work, v_ + 6 * p)), offset(r, V))
-        a = motion_add(to_child(X, load_motion(r.work, a_ + 6 * p)),
-                       cross_subspace_times(r, i, v, offset(r, V)))
-        a = add_subspace_times(r, i, a, offset(r, A))
-        store_spatial(r.work, v_ + 6 * i, v)
-        store_spatial(r.work, a_ + 6 * i, a)
+    v_, a_ = ly.offset(r, JOINT_V), ly.offset(r, JOINT_ACC)
+    ly.clear(r.work, v_, 6)
+    ly.clear(r.work, a_, 6)
+    for i in range(1, ly.njoints(r) + 1):
+        p = ly.parent(r, i)
+        X = al.load_se3(r.work, ly.offset(r, LIMI) + 16 * i)
+        v = add_subspace_times(r, i, al.to_child(X, al.load_motion(r.work, v_ + 6 * p)),
+                               ly.offset(r, V))
+        a = al.motion_add(al.to_child(X, al.load_motion(r.work, a_ + 6 * p)),
+                          cross_subspace_times(r, i, v, ly.offset(r, V)))
+        a = add_subspace_times(r, i, a, ly.offset(r, A))
+        al.store_spatial(r.work, v_ + 6 * i, v)
+        al.store_spatial(r.work, a_ + 6 * i, a)
         store_in_world(r, OV, i, v)
         store_in_world(r, OA, i, a)
 
@@ -124,40 +91,42 @@ def move_all(r):
 @kernel
 def subtract_gravity(r):
     """Compute a_gf and oa_gf from a and oa."""
-    g = constant3(r.floats, GRAVITY)
-    for i in range(1, njoints(r) + 1):
-        R = load_se3(r.work, offset(r, OMI) + 16 * i).rotation
-        a = load_motion(r.work, offset(r, JOINT_ACC) + 6 * i)
-        oa = load_motion(r.work, offset(r, OA) + 6 * i)
-        store_spatial(r.work, offset(r, JOINT_A) + 6 * i,
-                      Motion(sub(a.linear, rotate_inverse(R, lift3(g, R[0]))), a.angular))
-        store_spatial(r.work, offset(r, OA_GF) + 6 * i, Motion(sub(oa.linear, g), oa.angular))
+    g = al.constant3(r.floats, ly.GRAVITY)
+    for i in range(1, ly.njoints(r) + 1):
+        R = al.load_se3(r.work, ly.offset(r, OMI) + 16 * i).rotation
+        a = al.load_motion(r.work, ly.offset(r, JOINT_ACC) + 6 * i)
+        oa = al.load_motion(r.work, ly.offset(r, OA) + 6 * i)
+        al.store_spatial(r.work, ly.offset(r, JOINT_A) + 6 * i,
+                         al.Motion(al.sub(a.linear, al.rotate_inverse(R, al.lift3(g, R[0]))),
+                                   a.angular))
+        al.store_spatial(r.work, ly.offset(r, OA_GF) + 6 * i,
+                         al.Motion(al.sub(oa.linear, g), oa.angular))
 
 
 @kernel
 def forward_kinematics_kernel(r):
     place_all(r)
-    zero_unless_input(r, V)
-    zero_unless_input(r, A)
+    ly.zero_unless_input(r, V)
+    ly.zero_unless_input(r, A)
     move_all(r)
     subtract_gravity(r)
 
 
 @kernel
 def bias_acceleration_kernel(r):
-    clear(r.work, offset(r, A), nv(r))
+    ly.clear(r.work, ly.offset(r, A), ly.nv(r))
     place_all(r)
     move_all(r)
-    for k in range(6 * (njoints(r) + 1)):
-        store(r.work, offset(r, OA_DRIFT) + k, load(r.work, offset(r, OA) + k))
+    for k in range(6 * (ly.njoints(r) + 1)):
+        store(r.work, ly.offset(r, OA_DRIFT) + k, load(r.work, ly.offset(r, OA) + k))
 
 
 @kernel
 def place_frames(r):
     """Store oMf, after oMi."""
-    for f in range(nframes(r)):
-        X = load_se3(r.work, offset(r, OMI) + 16 * frame_parent(r, f))
-        store_se3(r.work, offset(r, OMF) + 16 * f, compose(X, frame_placement(r, f)))
+    for f in range(ly.nframes(r)):
+        X = al.load_se3(r.work, ly.offset(r, OMI) + 16 * ly.frame_parent(r, f))
+        al.store_se3(r.work, ly.offset(r, OMF) + 16 * f, al.compose(X, ly.frame_placement(r, f)))
 
 
 @kernel

@@ -11,11 +11,11 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import Motion, add, constant3, cross, product, rotate_inverse, skew, sub
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, REFERENCE_FRAME, A, Q, V, field
 from ...kernel.lanes import store
-from ...kernel.layout import GRAVITY, clear, offset
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_number, joint_selector
 from ...model.inputs import as_array, require_finite
@@ -40,9 +40,9 @@ def store_body_regressor(r, start, w, a):
 
     w and a as for ``power_derivatives``.
     """
-    clear(r.work, start, 60)
-    turning, W, D = skew(a.angular), skew(w), skew(a.linear)
-    square = product(W, W)
+    ly.clear(r.work, start, 60)
+    turning, W, D = al.skew(a.angular), al.skew(w), al.skew(a.linear)
+    square = al.product(W, W)
     for k in range(3):
         store(r.work, start + 10 * k, a.linear[k])
         for c in range(3):
@@ -61,9 +61,10 @@ def store_body_regressor(r, start, w, a):
 @kernel
 def frame_body_regressor_kernel(r):
     X, v, a = traverse_to_root(r, True)
-    g = rotate_inverse(X.rotation, constant3(r.floats, GRAVITY))
-    point = sub(add(a.linear, cross(v.angular, v.linear)), g)
-    store_body_regressor(r, offset(r, FRAME_BODY_REGRESSOR), v.angular, Motion(point, a.angular))
+    g = al.rotate_inverse(X.rotation, al.constant3(r.floats, ly.GRAVITY))
+    point = al.sub(al.add(a.linear, al.cross(v.angular, v.linear)), g)
+    store_body_regressor(r, ly.offset(r, FRAME_BODY_REGRESSOR), v.angular,
+                         al.Motion(point, a.angular))
 
 
 _frame = Algorithm("frame_body_regressor", frame_body_regressor_kernel, (Q, V, A),

@@ -12,34 +12,14 @@ Gautier, "Dynamic identification of robots with power model" (1997).
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Inertia,
-    Motion,
-    Symmetric,
-    add,
-    constant3,
-    cross,
-    dot,
-    load9,
-    load_motion,
-    product,
-    rotate,
-    rotate_inverse,
-    scale,
-    store3,
-    store9,
-    store_inertia,
-    store_spatial,
-    to_child,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import JOINT_V, Q, V, field
 from ...kernel.joints import add_subspace_times, joint_placement
-from ...kernel.layout import GRAVITY, body_inertia, clear, njoints, offset, parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics.root_axes import POSITION, ROTATION, position, set_root
+from ..kinematics import root_axes as ra
 from .torque import symmetric_product
 
 KINETIC_ENERGY_REGRESSOR = field(
@@ -58,52 +38,53 @@ STATIC_REGRESSOR = field(
 
 @kernel
 def kinetic_energy_regressor_kernel(r):
-    v_ = offset(r, JOINT_V)
-    clear(r.work, v_, 6)
-    for i in range(1, njoints(r) + 1):
-        m = to_child(joint_placement(r, i), load_motion(r.work, v_ + 6 * parent(r, i)))
-        v, w = add_subspace_times(r, i, m, offset(r, V))
-        store_spatial(r.work, v_ + 6 * i, Motion(v, w))
-        rotational = symmetric_product(w, scale(0.5, w))
-        store_inertia(r.work, offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
-                      Inertia(0.5 * dot(v, v), cross(v, w), rotational))
+    v_ = ly.offset(r, JOINT_V)
+    ly.clear(r.work, v_, 6)
+    for i in range(1, ly.njoints(r) + 1):
+        m = al.to_child(joint_placement(r, i), al.load_motion(r.work, v_ + 6 * ly.parent(r, i)))
+        v, w = add_subspace_times(r, i, m, ly.offset(r, V))
+        al.store_spatial(r.work, v_ + 6 * i, al.Motion(v, w))
+        rotational = symmetric_product(w, al.scale(0.5, w))
+        al.store_inertia(r.work, ly.offset(r, KINETIC_ENERGY_REGRESSOR) + 10 * (i - 1),
+                         al.Inertia(0.5 * al.dot(v, v), al.cross(v, w), rotational))
 
 
 @kernel
 def set_root_in_world(r):
-    set_root(r)
-    clear(r.work, offset(r, POSITION), 3)
+    ra.set_root(r)
+    ly.clear(r.work, ly.offset(r, ra.POSITION), 3)
 
 
 @kernel
 def place_body_in_world(r, i):
     """Store and return position and rotation of body i in the world."""
-    R, X = load9(r.work, offset(r, ROTATION) + 9 * parent(r, i)), joint_placement(r, i)
-    p = add(position(r, parent(r, i)), rotate(R, X.translation))
-    R = product(R, X.rotation)
-    store3(r.work, offset(r, POSITION) + 3 * i, p)
-    store9(r.work, offset(r, ROTATION) + 9 * i, R)
+    R, X = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * ly.parent(r, i)), joint_placement(r, i)
+    p = al.add(ra.position(r, ly.parent(r, i)), al.rotate(R, X.translation))
+    R = al.product(R, X.rotation)
+    al.store3(r.work, ly.offset(r, ra.POSITION) + 3 * i, p)
+    al.store9(r.work, ly.offset(r, ra.ROTATION) + 9 * i, R)
     return p, R
 
 
 @kernel
 def potential_energy_regressor_kernel(r):
     set_root_in_world(r)
-    up = scale(-1.0, constant3(r.floats, GRAVITY))
-    for i in range(1, njoints(r) + 1):
+    up = al.scale(-1.0, al.constant3(r.floats, ly.GRAVITY))
+    for i in range(1, ly.njoints(r) + 1):
         p, R = place_body_in_world(r, i)
-        zero = zero3(p[0])
-        store_inertia(r.work, offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
-                      Inertia(dot(up, p), rotate_inverse(R, up), Symmetric(
-                          zero[0], zero[0], zero[0], zero[0], zero[0], zero[0])))
+        zero = al.zero3(p[0])
+        al.store_inertia(r.work, ly.offset(r, POTENTIAL_ENERGY_REGRESSOR) + 10 * (i - 1),
+                         al.Inertia(al.dot(up, p), al.rotate_inverse(R, up),
+                                    al.Symmetric(zero[0], zero[0], zero[0], zero[0], zero[0],
+                                                 zero[0])))
 
 
 @kernel
 def inverse_mass(r):
     """1 / mass of all bodies; zero without mass."""
     mass = 0.0
-    for i in range(1, njoints(r) + 1):
-        mass = mass + body_inertia(r, i).mass
+    for i in range(1, ly.njoints(r) + 1):
+        mass = mass + ly.body_inertia(r, i).mass
     return 1.0 / mass if mass > 0.0 else 0.0
 
 
@@ -111,12 +92,12 @@ def inverse_mass(r):
 def static_regressor_kernel(r):
     set_root_in_world(r)
     s = inverse_mass(r)
-    for i in range(1, njoints(r) + 1):
+    for i in range(1, ly.njoints(r) + 1):
         p, R = place_body_in_world(r, i)
-        start = offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
-        store3(r.work, start, scale(s, p))
+        start = ly.offset(r, STATIC_REGRESSOR) + 12 * (i - 1)
+        al.store3(r.work, start, al.scale(s, p))
         for c in range(3):
-            store3(r.work, start + 3 + 3 * c, scale(s, (R[c], R[3 + c], R[6 + c])))
+            al.store3(r.work, start + 3 + 3 * c, al.scale(s, (R[c], R[3 + c], R[6 + c])))
 
 
 _kinetic = Algorithm("kinetic_energy_regressor", kinetic_energy_regressor_kernel, (Q, V),

@@ -8,36 +8,12 @@ small motion, on the right. The motion of the frame is that motion, transformed 
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    SE3,
-    compose,
-    constant3,
-    constant9,
-    cross,
-    inverse,
-    lift3,
-    lift9,
-    load_se3,
-    store3,
-    store_se3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import FRAME, OMI, REFERENCE_FRAME, Q, field
 from ...kernel.joints import joint_placement
 from ...kernel.lanes import load
-from ...kernel.layout import (
-    PLACE,
-    PLACE_COS,
-    REVOLUTE,
-    TRANSLATION,
-    clear,
-    constants,
-    kind,
-    offset,
-    option,
-    parent,
-    size,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.frames import ReferenceFrame, frame_selector, joint_selector
 from ...model.model import Model
@@ -53,13 +29,13 @@ FROM_PLACEMENT = field("_from_placement", ("rows", 4, 4))     # from the joint's
 @kernel
 def fixed_placement(r, i, like):
     """Pose of the frame of joint i in its parent's frame for zero angles and displacements."""
-    row = constants(i)
-    P, p = constant9(r.floats, row + PLACE), constant3(r.floats, row + TRANSLATION)
-    if kind(r, i) == REVOLUTE:                      # see joint_placement
-        C = constant9(r.floats, row + PLACE_COS)
+    row = ly.constants(i)
+    P, p = al.constant9(r.floats, row + ly.PLACE), al.constant3(r.floats, row + ly.TRANSLATION)
+    if ly.kind(r, i) == ly.REVOLUTE:                      # see joint_placement
+        C = al.constant9(r.floats, row + ly.PLACE_COS)
         P = (P[0] + C[0], P[1] + C[1], P[2] + C[2], P[3] + C[3], P[4] + C[4], P[5] + C[5],
              P[6] + C[6], P[7] + C[7], P[8] + C[8])
-    return SE3(lift9(P, like), lift3(p, like))
+    return al.SE3(al.lift9(P, like), al.lift3(p, like))
 
 
 @kernel
@@ -67,10 +43,11 @@ def traverse_placements(r):
     """Store the frame's pose in the placement of each joint above; return that in the world."""
     j, X = first_joint(r), start(r)
     while j > 0:
-        X = compose(joint_placement(r, j), X)
-        fixed = fixed_placement(r, j, load(r.work, offset(r, OMI)))
-        store_se3(r.work, offset(r, FROM_PLACEMENT) + 16 * j, compose(inverse(fixed), X))
-        j = parent(r, j)
+        X = al.compose(joint_placement(r, j), X)
+        fixed = fixed_placement(r, j, load(r.work, ly.offset(r, OMI)))
+        al.store_se3(r.work, ly.offset(r, FROM_PLACEMENT) + 16 * j,
+                     al.compose(al.inverse(fixed), X))
+        j = ly.parent(r, j)
     return X
 
 
@@ -79,20 +56,21 @@ def store_action(r, k, X):
     """Store the columns of the transformation of motions from a frame at X, from offset k on."""
     for c in range(3):
         axis = X.rotation[c], X.rotation[3 + c], X.rotation[6 + c]
-        store3(r.work, k + 6 * c, axis)
-        store3(r.work, k + 6 * (3 + c), cross(X.translation, axis))
-        store3(r.work, k + 6 * (3 + c) + 3, axis)
+        al.store3(r.work, k + 6 * c, axis)
+        al.store3(r.work, k + 6 * (3 + c), al.cross(X.translation, axis))
+        al.store3(r.work, k + 6 * (3 + c) + 3, axis)
 
 
 @kernel
 def kinematic_regressor_kernel(r):
-    clear(r.work, offset(r, KINEMATIC_REGRESSOR), size(r, KINEMATIC_REGRESSOR))
-    T = to_reference_frame(traverse_placements(r), option(r, REFERENCE_FRAME))
+    ly.clear(r.work, ly.offset(r, KINEMATIC_REGRESSOR), ly.size(r, KINEMATIC_REGRESSOR))
+    T = to_reference_frame(traverse_placements(r), ly.option(r, REFERENCE_FRAME))
     j = first_joint(r)
     while j > 0:
-        X = load_se3(r.work, offset(r, FROM_PLACEMENT) + 16 * j)
-        store_action(r, offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1), compose(T, inverse(X)))
-        j = parent(r, j)
+        X = al.load_se3(r.work, ly.offset(r, FROM_PLACEMENT) + 16 * j)
+        store_action(r, ly.offset(r, KINEMATIC_REGRESSOR) + 36 * (j - 1),
+                     al.compose(T, al.inverse(X)))
+        j = ly.parent(r, j)
 
 
 _regressor = Algorithm("frame_kinematic_regressor", kinematic_regressor_kernel, (Q,),

@@ -13,33 +13,13 @@ velocity v_j, and a body with the momentum h that is carried by the joint contri
 """
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Inertia,
-    add,
-    constant3,
-    cross,
-    dot,
-    load9,
-    load_motion,
-    motion_cross,
-    motion_moved,
-    rotate_inverse,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import Q, V, field
-from ...kernel.layout import GRAVITY, clear, clear_sparse, idx_v, ncolumns, njoints, offset, parent
 from ...kernel.types import Array, ArrayLike
 from ...model.model import Model
-from ..kinematics.root_axes import (
-    BODY_VELOCITY,
-    ROTATION,
-    body_velocity,
-    from_parent,
-    load_column,
-    place_body,
-    set_root,
-)
+from ..kinematics import root_axes as ra
 from .torque import add_to_row, motion_in_body_axes, symmetric_product
 
 MOMENTUM_REGRESSOR = field(
@@ -55,66 +35,66 @@ MOMENTUM_OBSERVER_REGRESSOR = field(
 @kernel
 def momentum_derivatives(v, s):
     """Derivatives of s . h with respect to the parameters of a body that moves with v."""
-    return Inertia(dot(s.linear, v.linear),
-                   add(cross(s.linear, v.angular), cross(v.linear, s.angular)),
-                   symmetric_product(s.angular, v.angular))
+    return al.Inertia(al.dot(s.linear, v.linear),
+                      al.add(al.cross(s.linear, v.angular), al.cross(v.linear, s.angular)),
+                      symmetric_product(s.angular, v.angular))
 
 
 @kernel
 def observer_derivatives(v, s, ds, g):
     """Derivatives of ds . h + s . (weight), with g the acceleration of gravity."""
     found = momentum_derivatives(v, ds)
-    return Inertia(found.mass + dot(g, s.linear), add(found.moment, cross(g, s.angular)),
-                   found.rotational)
+    return al.Inertia(found.mass + al.dot(g, s.linear),
+                      al.add(found.moment, al.cross(g, s.angular)), found.rotational)
 
 
 @kernel
 def set_root_at_rest(r):
-    set_root(r)
-    clear(r.work, offset(r, BODY_VELOCITY), 6)
+    ra.set_root(r)
+    ly.clear(r.work, ly.offset(r, ra.BODY_VELOCITY), 6)
 
 
 @kernel
 def momentum_regressor_kernel(r):
-    clear_sparse(r, MOMENTUM_REGRESSOR)
+    ly.clear_sparse(r, MOMENTUM_REGRESSOR)
     set_root_at_rest(r)
-    for i in range(1, njoints(r) + 1):
-        place_body(r, i)
-        R = load9(r.work, offset(r, ROTATION) + 9 * i)
-        v = motion_in_body_axes(R, body_velocity(r, i))
-        p, j = zero3(R[0]), i                       # from the origin of joint j to that of joint i
+    for i in range(1, ly.njoints(r) + 1):
+        ra.place_body(r, i)
+        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+        v = motion_in_body_axes(R, ra.body_velocity(r, i))
+        p, j = al.zero3(R[0]), i                    # from the origin of joint j to that of joint i
         while j > 0:
-            for c in range(ncolumns(r, j)):
-                s = motion_in_body_axes(R, motion_moved(p, load_column(r, j, c)))
-                start = 10 * (njoints(r) * (idx_v(r, j) + c) + i - 1)
-                add_to_row(r, offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
-            p = add(p, from_parent(r, j))
-            j = parent(r, j)
+            for c in range(ly.ncolumns(r, j)):
+                s = motion_in_body_axes(R, al.motion_moved(p, ra.load_column(r, j, c)))
+                start = 10 * (ly.njoints(r) * (ly.idx_v(r, j) + c) + i - 1)
+                add_to_row(r, ly.offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
+            p = al.add(p, ra.from_parent(r, j))
+            j = ly.parent(r, j)
 
 
 @kernel
 def momentum_observer_regressor_kernel(r):
-    clear_sparse(r, MOMENTUM_REGRESSOR)
-    clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
+    ly.clear_sparse(r, MOMENTUM_REGRESSOR)
+    ly.clear_sparse(r, MOMENTUM_OBSERVER_REGRESSOR)
     set_root_at_rest(r)
-    for i in range(1, njoints(r) + 1):
-        place_body(r, i)
-        R = load9(r.work, offset(r, ROTATION) + 9 * i)
-        v = motion_in_body_axes(R, body_velocity(r, i))
-        g = rotate_inverse(R, constant3(r.floats, GRAVITY))
-        p, j = zero3(R[0]), i
+    for i in range(1, ly.njoints(r) + 1):
+        ra.place_body(r, i)
+        R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+        v = motion_in_body_axes(R, ra.body_velocity(r, i))
+        g = al.rotate_inverse(R, al.constant3(r.floats, ly.GRAVITY))
+        p, j = al.zero3(R[0]), i
         while j > 0:
-            v_j = load_motion(r.work, offset(r, BODY_VELOCITY) + 6 * j)
-            for c in range(ncolumns(r, j)):
-                S = load_column(r, j, c)
-                s = motion_in_body_axes(R, motion_moved(p, S))
-                ds = motion_in_body_axes(R, motion_moved(p, motion_cross(v_j, S)))
-                start = 10 * (njoints(r) * (idx_v(r, j) + c) + i - 1)
-                add_to_row(r, offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
-                add_to_row(r, offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
+            v_j = al.load_motion(r.work, ly.offset(r, ra.BODY_VELOCITY) + 6 * j)
+            for c in range(ly.ncolumns(r, j)):
+                S = ra.load_column(r, j, c)
+                s = motion_in_body_axes(R, al.motion_moved(p, S))
+                ds = motion_in_body_axes(R, al.motion_moved(p, al.motion_cross(v_j, S)))
+                start = 10 * (ly.njoints(r) * (ly.idx_v(r, j) + c) + i - 1)
+                add_to_row(r, ly.offset(r, MOMENTUM_REGRESSOR) + start, momentum_derivatives(v, s))
+                add_to_row(r, ly.offset(r, MOMENTUM_OBSERVER_REGRESSOR) + start,
                            observer_derivatives(v, s, ds, g))
-            p = add(p, from_parent(r, j))
-            j = parent(r, j)
+            p = al.add(p, ra.from_parent(r, j))
+            j = ly.parent(r, j)
 
 
 _momentum = Algorithm("momentum_regressor", momentum_regressor_kernel, (Q, V),

@@ -19,24 +19,10 @@ from numpy.typing import NDArray
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
+from ...kernel import lanes as la
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, A, Q, V, axis_lengths, field
-from ...kernel.lanes import LANES, holds_lanes, load, load_lane, store, transpose_tile
-from ...kernel.layout import (
-    clear,
-    clear_padding,
-    clear_sum,
-    coupled,
-    has_input,
-    idx_v,
-    increase,
-    ncolumns,
-    njoints,
-    nv,
-    offset,
-    parent,
-    size,
-)
 from ...kernel.types import Array, ArrayLike
 from ...model.inputs import as_array, require_model, require_valid
 from ...model.model import Model
@@ -49,8 +35,8 @@ ROW_WEIGHTS = field("_row_weights", ("nv",))
 # A row per velocity: columns of all bodies, zeros up to a multiple of LANES, features, torque
 EQUATIONS = field("_equations", ("nv", "regression"), zeros=True)
 WEIGHT = field("_weight", (1,))                 # of the row of this velocity; zero in padding lanes
-WEIGHTED = field("_weighted", (LANES,))
-TRANSPOSED = field("_equations_by_state", (LANES, "regression"))    # every LANES numbers a vector
+WEIGHTED = field("_weighted", (la.LANES,))
+TRANSPOSED = field("_equations_by_state", (la.LANES, "regression"))  # every LANES numbers a vector
 PRODUCTS = field("_products", ("nv", "regression", "regression"),
                  "Sums of products of the columns, in and above the diagonal blocks.", summed=True)
 
@@ -59,29 +45,29 @@ PRODUCTS = field("_products", ("nv", "regression", "regression"),
 
 @kernel
 def row_length(r):
-    return (10 * njoints(r) + LANES - 1) // LANES * LANES + LANES
+    return (10 * ly.njoints(r) + la.LANES - 1) // la.LANES * la.LANES + la.LANES
 
 
 @kernel
 def first_feature(r):
-    return row_length(r) - LANES
+    return row_length(r) - la.LANES
 
 
 @kernel
 def store_features(r, k):
     """Store the features and the torque of velocity k behind the columns of bodies."""
-    start = offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
+    start = ly.offset(r, EQUATIONS) + row_length(r) * k + first_feature(r)
     for n in range(NFEATURES):
-        store(r.work, start + n, load(r.work, offset(r, FEATURES) + NFEATURES * k + n))
-    store(r.work, start + NFEATURES, load(r.work, offset(r, TAU_IN) + k))
+        la.store(r.work, start + n, la.load(r.work, ly.offset(r, FEATURES) + NFEATURES * k + n))
+    la.store(r.work, start + NFEATURES, la.load(r.work, ly.offset(r, TAU_IN) + k))
 
 
 @kernel
 def store_weight(r, k):
-    store(r.work, offset(r, WEIGHT), 1.0)
-    if has_input(r, ROW_WEIGHTS):
-        store(r.work, offset(r, WEIGHT), load(r.work, offset(r, ROW_WEIGHTS) + k))
-    clear_padding(r, offset(r, WEIGHT))
+    la.store(r.work, ly.offset(r, WEIGHT), 1.0)
+    if ly.has_input(r, ROW_WEIGHTS):
+        la.store(r.work, ly.offset(r, WEIGHT), la.load(r.work, ly.offset(r, ROW_WEIGHTS) + k))
+    ly.clear_padding(r, ly.offset(r, WEIGHT))
 
 
 @kernel
@@ -90,11 +76,11 @@ def bodies_moved(r, k):
 
     For mimic joints there may be others between them, whose columns are zero.
     """
-    first, end = njoints(r) + 1, 0
-    for i in range(1, njoints(r) + 1):
-        if idx_v(r, i) <= k and k < idx_v(r, i) + ncolumns(r, i):
+    first, end = ly.njoints(r) + 1, 0
+    for i in range(1, ly.njoints(r) + 1):
+        if ly.idx_v(r, i) <= k and k < ly.idx_v(r, i) + ly.ncolumns(r, i):
             first, j = min(first, i), i + 1
-            while j <= njoints(r) and parent(r, j) >= i:
+            while j <= ly.njoints(r) and ly.parent(r, j) >= i:
                 j += 1
             end = max(end, j)
     return first, end
@@ -105,11 +91,11 @@ def bodies_moved(r, k):
 @kernel
 def add_products(r, k, i, start, end):
     """Add the products of column i with columns start to end of row k."""
-    row = offset(r, EQUATIONS) + row_length(r) * k
-    sums = offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
-    x = load(r.work, offset(r, WEIGHT)) * load(r.work, row + i)
+    row = ly.offset(r, EQUATIONS) + row_length(r) * k
+    sums = ly.offset(r, PRODUCTS) + row_length(r) * (row_length(r) * k + i)
+    x = la.load(r.work, ly.offset(r, WEIGHT)) * la.load(r.work, row + i)
     for j in range(start, end):
-        increase(r.work, sums + j, x * load(r.work, row + j))
+        ly.increase(r.work, sums + j, x * la.load(r.work, row + j))
 
 
 @kernel
@@ -126,42 +112,43 @@ def add_row(r, k, start, end):
 @kernel
 def transpose_block(r, k, n):
     """Multiply columns LANES n ... of row k by its weight, and transpose them."""
-    row = offset(r, EQUATIONS) + row_length(r) * k + LANES * n
-    weight = load(r.work, offset(r, WEIGHT))
-    for c in range(LANES):
-        store(r.work, offset(r, WEIGHTED) + c, weight * load(r.work, row + c))
-    transpose_tile(r.work, offset(r, WEIGHTED), offset(r, TRANSPOSED) + n, row_length(r) // LANES)
+    row = ly.offset(r, EQUATIONS) + row_length(r) * k + la.LANES * n
+    weight = la.load(r.work, ly.offset(r, WEIGHT))
+    for c in range(la.LANES):
+        la.store(r.work, ly.offset(r, WEIGHTED) + c, weight * la.load(r.work, row + c))
+    la.transpose_tile(r.work, ly.offset(r, WEIGHTED), ly.offset(r, TRANSPOSED) + n,
+                      row_length(r) // la.LANES)
 
 
 @kernel
 def numbers(r, k):
     """The numbers in the lanes of an entry."""
-    return (load_lane(r.work, k, 0), load_lane(r.work, k, 1), load_lane(r.work, k, 2),
-            load_lane(r.work, k, 3), load_lane(r.work, k, 4), load_lane(r.work, k, 5),
-            load_lane(r.work, k, 6), load_lane(r.work, k, 7))
+    return (la.load_lane(r.work, k, 0), la.load_lane(r.work, k, 1), la.load_lane(r.work, k, 2),
+            la.load_lane(r.work, k, 3), la.load_lane(r.work, k, 4), la.load_lane(r.work, k, 5),
+            la.load_lane(r.work, k, 6), la.load_lane(r.work, k, 7))
 
 
 @kernel
 def add_block(r, sums, a, b, block, blocks):
     """Add the products of columns a and b with the columns in a block to vectors of sums."""
-    t = offset(r, TRANSPOSED) + block
-    x, y = load(r.work, sums + block), load(r.work, sums + blocks + block)
-    for n in range(LANES):
-        c = load(r.work, t + blocks * n)
+    t = ly.offset(r, TRANSPOSED) + block
+    x, y = la.load(r.work, sums + block), la.load(r.work, sums + blocks + block)
+    for n in range(la.LANES):
+        c = la.load(r.work, t + blocks * n)
         x = x + a[n] * c
         y = y + b[n] * c
-    store(r.work, sums + block, x)
-    store(r.work, sums + blocks + block, y)
+    la.store(r.work, sums + block, x)
+    la.store(r.work, sums + blocks + block, y)
 
 
 @kernel
 def add_pair(r, k, i, end):
     """Add the products of columns i and i + 1 with those up to block ``end``, and the features."""
-    blocks = row_length(r) // LANES
-    column = offset(r, EQUATIONS) + row_length(r) * k + i
-    sums = offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
+    blocks = row_length(r) // la.LANES
+    column = ly.offset(r, EQUATIONS) + row_length(r) * k + i
+    sums = ly.offset(r, PRODUCTS) + blocks * (row_length(r) * k + i)
     a, b = numbers(r, column), numbers(r, column + 1)
-    for block in range(i // LANES, end):
+    for block in range(i // la.LANES, end):
         add_block(r, sums, a, b, block, blocks)
     add_block(r, sums, a, b, blocks - 1, blocks)
 
@@ -169,31 +156,31 @@ def add_pair(r, k, i, end):
 @kernel
 def add_lanes(r, k, start, end):
     """Add the products of row k in all lanes; start and end are blocks of ``LANES`` columns."""
-    features = first_feature(r) // LANES
+    features = first_feature(r) // la.LANES
     for n in range(start, end):
         transpose_block(r, k, n)
     transpose_block(r, k, features)
-    for i in range(LANES * start, LANES * end, 2):
+    for i in range(la.LANES * start, la.LANES * end, 2):
         add_pair(r, k, i, end)
-    for i in range(LANES * features, LANES * features + NFEATURES + 1, 2):
+    for i in range(la.LANES * features, la.LANES * features + NFEATURES + 1, 2):
         add_pair(r, k, i, features)
 
 
 @kernel
 def normal_equations_kernel(r):
-    if coupled(r):
-        clear(r.work, offset(r, EQUATIONS), size(r, EQUATIONS))
-    clear_sum(r, PRODUCTS)
+    if ly.coupled(r):
+        ly.clear(r.work, ly.offset(r, EQUATIONS), ly.size(r, EQUATIONS))
+    ly.clear_sum(r, PRODUCTS)
     set_falling_root(r)
-    for i in range(1, njoints(r) + 1):
-        parameter_columns(r, i, offset(r, EQUATIONS) + 10 * (i - 1), row_length(r))
-    for k in range(nv(r)):
+    for i in range(1, ly.njoints(r) + 1):
+        parameter_columns(r, i, ly.offset(r, EQUATIONS) + 10 * (i - 1), row_length(r))
+    for k in range(ly.nv(r)):
         store_features(r, k)
         store_weight(r, k)
         first, end = bodies_moved(r, k)
         start, stop = 10 * (first - 1), 10 * (end - 1)
-        if holds_lanes(r.work):
-            add_lanes(r, k, start // LANES, (stop + LANES - 1) // LANES)
+        if la.holds_lanes(r.work):
+            add_lanes(r, k, start // la.LANES, (stop + la.LANES - 1) // la.LANES)
         else:
             add_row(r, k, start, stop)
 
@@ -286,7 +273,7 @@ def normal_equations(model: Model, data: Data, q: ArrayLike, v: ArrayLike, a: Ar
     """
     sums: Array = _normal_equations(model, data, threads, q, v, a, tau, features,
                                     _not_negative(model, weights))
-    first = axis_lengths(model, ("regression",))[0] - LANES
+    first = axis_lengths(model, ("regression",))[0] - la.LANES
     torque, columns = first + NFEATURES, np.r_[:10 * model.njoints, first:first + NFEATURES]
     WW = np.empty((model.nv, len(columns), len(columns)))
     for k in range(model.nv):

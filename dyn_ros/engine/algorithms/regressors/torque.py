@@ -18,53 +18,15 @@ import numpy as np
 
 from ...call.algorithm import Algorithm
 from ...call.data import Data
-from ...kernel.algebra import (
-    Inertia,
-    Motion,
-    Symmetric,
-    add,
-    cross,
-    dot,
-    inertia_add,
-    load9,
-    load_inertia,
-    load_motion,
-    motion_moved,
-    rotate_inverse,
-    store_inertia,
-    store_spatial,
-    symmetric_add,
-    zero3,
-)
+from ...kernel import algebra as al
+from ...kernel import layout as ly
 from ...kernel.compiler import kernel
 from ...kernel.fields import TAU_IN, A, Q, V, field
 from ...kernel.lanes import constant, load
-from ...kernel.layout import (
-    GRAVITY,
-    clear,
-    clear_sparse,
-    coupled,
-    idx_v,
-    increase,
-    ncolumns,
-    njoints,
-    offset,
-    parent,
-)
 from ...kernel.types import Array, ArrayLike
+from ...model.inputs import flag
 from ...model.model import Model
-from ..kinematics.root_axes import (
-    BODY_ACCELERATION,
-    BODY_VELOCITY,
-    ROTATION,
-    add_column,
-    body_acceleration,
-    body_velocity,
-    from_parent,
-    load_column,
-    place_body,
-    set_root,
-)
+from ..kinematics import root_axes as ra
 
 JOINT_TORQUE_REGRESSOR = field(
     "joint_torque_regressor", ("nv", "parameters"),
@@ -80,14 +42,14 @@ COMBINED = field("_combined_columns", ("rows", 6))  # sums of columns of S times
 
 @kernel
 def motion_in_body_axes(R, m):
-    return Motion(rotate_inverse(R, m.linear), rotate_inverse(R, m.angular))
+    return al.Motion(al.rotate_inverse(R, m.linear), al.rotate_inverse(R, m.angular))
 
 
 @kernel
 def symmetric_product(a, b):
     """Derivatives of a . I b with respect to the numbers of a symmetric matrix I."""
-    return Symmetric(a[0] * b[0], a[0] * b[1] + a[1] * b[0], a[1] * b[1],
-                     a[0] * b[2] + a[2] * b[0], a[1] * b[2] + a[2] * b[1], a[2] * b[2])
+    return al.Symmetric(a[0] * b[0], a[0] * b[1] + a[1] * b[0], a[1] * b[1],
+                        a[0] * b[2] + a[2] * b[0], a[1] * b[2] + a[2] * b[1], a[2] * b[2])
 
 
 @kernel
@@ -97,10 +59,12 @@ def power_derivatives(w, a, s):
     The body has the angular velocity w and the acceleration a; a.linear is that of its joint's
     origin as a point of the body, relative to free fall.
     """
-    turning, moving = cross(s.angular, w), cross(s.linear, w)
-    moment = add(cross(s.linear, a.angular), add(cross(moving, w), cross(a.linear, s.angular)))
-    return Inertia(dot(s.linear, a.linear), moment, symmetric_add(
-        symmetric_product(s.angular, a.angular), symmetric_product(turning, w)))
+    turning, moving = al.cross(s.angular, w), al.cross(s.linear, w)
+    moment = al.add(al.cross(s.linear, a.angular),
+                    al.add(al.cross(moving, w), al.cross(a.linear, s.angular)))
+    return al.Inertia(al.dot(s.linear, a.linear), moment,
+                      al.symmetric_add(symmetric_product(s.angular, a.angular),
+                                       symmetric_product(turning, w)))
 
 
 # --- joint torques
@@ -108,30 +72,31 @@ def power_derivatives(w, a, s):
 @kernel
 def set_falling_root(r):
     """Set the universe to rest with an acceleration of minus gravity."""
-    set_root(r)
-    clear(r.work, offset(r, BODY_VELOCITY), 6)
-    clear(r.work, offset(r, BODY_ACCELERATION), 6)
+    ra.set_root(r)
+    ly.clear(r.work, ly.offset(r, ra.BODY_VELOCITY), 6)
+    ly.clear(r.work, ly.offset(r, ra.BODY_ACCELERATION), 6)
     for k in range(3):
-        increase(r.work, offset(r, BODY_ACCELERATION) + k, -constant(r.floats, GRAVITY + k))
+        ly.increase(r.work, ly.offset(r, ra.BODY_ACCELERATION) + k,
+                    -constant(r.floats, ly.GRAVITY + k))
 
 
 @kernel
 def add_to_row(r, start, x):
     """Store ten numbers of a row, or add them if mimic joints share the row."""
-    if coupled(r):
-        x = inertia_add(load_inertia(r.work, start), x)
-    store_inertia(r.work, start, x)
+    if ly.coupled(r):
+        x = al.inertia_add(al.load_inertia(r.work, start), x)
+    al.store_inertia(r.work, start, x)
 
 
 @kernel
 def motion_of_body(r, i):
     """Place body i after its parent; return its motion in its axes, as in ``power_derivatives``."""
-    place_body(r, i)
-    v = body_velocity(r, i)
-    a = body_acceleration(r, i, v)
-    point = Motion(add(a.linear, cross(v.angular, v.linear)), a.angular)
-    R = load9(r.work, offset(r, ROTATION) + 9 * i)
-    return rotate_inverse(R, v.angular), motion_in_body_axes(R, point)
+    ra.place_body(r, i)
+    v = ra.body_velocity(r, i)
+    a = ra.body_acceleration(r, i, v)
+    point = al.Motion(al.add(a.linear, al.cross(v.angular, v.linear)), a.angular)
+    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+    return al.rotate_inverse(R, v.angular), motion_in_body_axes(R, point)
 
 
 @kernel
@@ -141,22 +106,23 @@ def parameter_columns(r, i, start, row):
     start is the offset of these columns in the first row, row the length of a row.
     """
     w, a = motion_of_body(r, i)
-    R = load9(r.work, offset(r, ROTATION) + 9 * i)
-    p, j = zero3(w[0]), i                           # from the origin of joint j to that of joint i
+    R = al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i)
+    p, j = al.zero3(w[0]), i                        # from the origin of joint j to that of joint i
     while j > 0:
-        for c in range(ncolumns(r, j)):
-            s = motion_in_body_axes(R, motion_moved(p, load_column(r, j, c)))
-            add_to_row(r, start + row * (idx_v(r, j) + c), power_derivatives(w, a, s))
-        p = add(p, from_parent(r, j))
-        j = parent(r, j)
+        for c in range(ly.ncolumns(r, j)):
+            s = motion_in_body_axes(R, al.motion_moved(p, ra.load_column(r, j, c)))
+            add_to_row(r, start + row * (ly.idx_v(r, j) + c), power_derivatives(w, a, s))
+        p = al.add(p, ra.from_parent(r, j))
+        j = ly.parent(r, j)
 
 
 @kernel
 def joint_torque_regressor_kernel(r):
-    clear_sparse(r, JOINT_TORQUE_REGRESSOR)
+    ly.clear_sparse(r, JOINT_TORQUE_REGRESSOR)
     set_falling_root(r)
-    for i in range(1, njoints(r) + 1):
-        parameter_columns(r, i, offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1), 10 * njoints(r))
+    for i in range(1, ly.njoints(r) + 1):
+        parameter_columns(r, i, ly.offset(r, JOINT_TORQUE_REGRESSOR) + 10 * (i - 1),
+                          10 * ly.njoints(r))
 
 
 # --- the product with joint torques
@@ -164,24 +130,25 @@ def joint_torque_regressor_kernel(r):
 @kernel
 def column_velocity(r, i):
     """Store and return the velocity of joint i if its rates are torques."""
-    torques = offset(r, TAU_IN) + idx_v(r, i)
-    s = motion_moved(from_parent(r, i),
-                     load_motion(r.work, offset(r, COMBINED) + 6 * parent(r, i)))
-    for c in range(ncolumns(r, i)):
-        s = add_column(r, i, c, s, load(r.work, torques + c))
-    store_spatial(r.work, offset(r, COMBINED) + 6 * i, s)
+    torques = ly.offset(r, TAU_IN) + ly.idx_v(r, i)
+    s = al.motion_moved(ra.from_parent(r, i),
+                        al.load_motion(r.work, ly.offset(r, COMBINED) + 6 * ly.parent(r, i)))
+    for c in range(ly.ncolumns(r, i)):
+        s = ra.add_column(r, i, c, s, load(r.work, torques + c))
+    al.store_spatial(r.work, ly.offset(r, COMBINED) + 6 * i, s)
     return s
 
 
 @kernel
 def joint_torque_regressor_product_kernel(r):
     set_falling_root(r)
-    clear(r.work, offset(r, COMBINED), 6)
-    for i in range(1, njoints(r) + 1):
+    ly.clear(r.work, ly.offset(r, COMBINED), 6)
+    for i in range(1, ly.njoints(r) + 1):
         w, a = motion_of_body(r, i)
-        s = motion_in_body_axes(load9(r.work, offset(r, ROTATION) + 9 * i), column_velocity(r, i))
-        store_inertia(r.work, offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
-                      power_derivatives(w, a, s))
+        s = motion_in_body_axes(al.load9(r.work, ly.offset(r, ra.ROTATION) + 9 * i),
+                                column_velocity(r, i))
+        al.store_inertia(r.work, ly.offset(r, JOINT_TORQUE_REGRESSOR_PRODUCT) + 10 * (i - 1),
+                         power_derivatives(w, a, s))
 
 
 _joint_torque = Algorithm("joint_torque_regressor", joint_torque_regressor_kernel, (Q, V, A),
@@ -244,9 +211,9 @@ def joint_torque_regressor(model: Model, data: Data, q: ArrayLike, v: ArrayLike,
     bodies: Array = _joint_torque(model, data, threads, q, v, a)
     rates, accelerations = np.asarray(v, float), np.asarray(a, float)
     parts = [bodies]
-    if armature:
+    if flag("armature", armature):
         parts.append(_diagonal(accelerations, bodies))
-    if friction:
+    if flag("friction", friction):
         parts += [_diagonal(rates, bodies), _diagonal(np.sign(rates), bodies),
                   _diagonal(np.ones(model.nv), bodies)]
     return np.concatenate(parts, axis=-1) if len(parts) > 1 else bodies

@@ -8,25 +8,25 @@ one tree (`structure`); the tree is traversed in the order of Pinocchio, with fi
 into their parent joints (`walk`, `joints`, `bodies`); and mimic joints are resolved to the joints
 that drive them (`mimics`).
 
-`write` changes numbers in a text that was read, by their positions (`edit`).
+`edit` changes a text that was read, at the positions of its elements.
 
 Errors raise a `UrdfError` that names the element and a remedy. Implausible but usable values are
 reported in `Tree.warnings`, or rejected with ``strict=True``.
 """
-from .bodies import link_inertia, lumped, warn_massless
+from .bodies import link_inertia, lumped, rotational_fault, rotational_of, warn_massless
 from .error import UrdfError
 from .joints import make_joint
 from .mimics import mimic_rules
 from .structure import check_one_tree
 from .text import MAX_CHARACTERS, child, children, parse_elements, read_description
-from .tree import MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
+from .tree import LARGEST, MOVING, ONE_DOF, SUPPORTED, Frame, Joint, Mimic, Tree
 from .values import parse_numbers, placement, placement_of, read_values
 from .walk import ROOT_JOINT_NAME, walk
 
-__all__ = ["MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED", "Frame", "Joint",
-           "Mimic", "Tree", "UrdfError", "child", "children", "make_tree", "parse_elements",
+__all__ = ["LARGEST", "MAX_CHARACTERS", "MOVING", "ONE_DOF", "ROOT_JOINT_NAME", "SUPPORTED",
+           "Frame", "Joint", "Mimic", "Tree", "UrdfError", "child", "children", "parse_elements",
            "parse_numbers", "placement", "placement_of", "read_description", "read_urdf",
-           "read_values"]
+           "read_values", "rotational_fault", "rotational_of"]
 
 
 def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "project",
@@ -64,9 +64,10 @@ def read_urdf(xml: str | bytes, root_joint: str | None = None, mimic: str = "pro
     _check_choice("root_joint", root_joint, (None, "floating", "planar"))
     _check_choice("mimic", mimic, ("project", "ignore"))
     warnings: list[str] = []
-    tree = make_tree(read_values(parse_elements(xml), warnings), root_joint, mimic, warnings)
-    if strict and tree.warnings:
-        raise UrdfError("rejected because of strict=True: " + "; ".join(tree.warnings))
+    robot = read_values(parse_elements(xml), warnings)
+    tree = _assemble(robot, check_one_tree(robot), root_joint, mimic, warnings)
+    if strict and warnings:
+        raise UrdfError("rejected because of strict=True: " + "; ".join(warnings))
     return tree
 
 
@@ -76,10 +77,7 @@ def _check_choice(argument, value, choices):
         raise ValueError(f"{argument} is {value!r}; expected one of {allowed}")
 
 
-def make_tree(robot, root_joint, mimic, warnings):
-    """The tree of a robot's record; ``warnings`` are those of its values."""
-    root = check_one_tree(robot)
-    warnings = [*warnings]
+def _assemble(robot, root, root_joint, mimic, warnings):
     links = {link.name: link_inertia(link, warnings) for link in robot.links}
     moving, placed, frames = walk(robot, root, root_joint, links)
     *inertias, base = lumped(robot.links, placed, len(moving), links)

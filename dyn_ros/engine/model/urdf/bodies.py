@@ -5,12 +5,13 @@ import numpy as np
 
 from ...spatial.inertia import Inertia
 from ...spatial.se3 import SE3
-from ..inertia import rotational_fault
 from .error import UrdfError
 from .tree import ONE_DOF
 from .values import placement_of
 
 _ROUNDING = 1e-15                    # relative to the largest number of a vector or matrix
+_TEXT_ROUNDING = 1e-6                # of moments in a description, relative to the largest one
+_NOTHING = 1e-15                     # kg m2: negligible moments
 
 
 def lumped(links, placed, count, inertias):
@@ -37,15 +38,33 @@ def link_inertia(link, warnings):
         raise UrdfError(f'mass of link "{link.name}" is {inertial.mass:g}; expected 0 or more')
     if inertial.inertia is None:
         warnings.append(f'link "{link.name}" has no <inertia>: assumed to be a point mass')
-        rotational = np.zeros((3, 3))
-    else:
-        I = inertial.inertia
-        rotational = np.array([[I.ixx, I.ixy, I.ixz], [I.ixy, I.iyy, I.iyz], [I.ixz, I.iyz, I.izz]])
-        fault = rotational_fault(rotational)
-        if fault:
-            warnings.append(f'inertia of link "{link.name}" {fault}')
+    rotational = rotational_of(inertial)
+    if fault := rotational_fault(rotational):
+        warnings.append(f'inertia of link "{link.name}" {fault}')
     X = SE3.from_homogeneous(placement_of(inertial))
     return X.act(Inertia(inertial.mass, np.zeros(3), rotational))
+
+
+def rotational_fault(rotational):
+    """Return why a matrix is not the inertia of a body about its com, or an empty string."""
+    low, middle, high = np.linalg.eigvalsh(rotational)
+    allowed = _TEXT_ROUNDING * max(abs(low), abs(high)) + _NOTHING
+    if low < -allowed:
+        return ("is not positive semidefinite: "
+                f"its smallest principal moment is {low:.3g} kg m^2")
+    if high - middle - low > allowed:
+        return ("violates the triangle inequality: its largest principal "
+                f"moment {high:.3g} kg m^2 exceeds the sum of the others by "
+                f"{high - middle - low:.3g} kg m^2")
+    return ""
+
+
+def rotational_of(inertial):
+    """The matrix of an <inertial>, about the center of mass in its own axes [kg m2]."""
+    I = inertial.inertia
+    if I is None:
+        return np.zeros((3, 3))
+    return np.array([[I.ixx, I.ixy, I.ixz], [I.ixy, I.iyy, I.iyz], [I.ixz, I.iyz, I.izz]])
 
 
 def warn_massless(joints, warnings):

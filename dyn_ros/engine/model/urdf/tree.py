@@ -15,6 +15,9 @@ ONE_DOF = ("revolute", "continuous", "prismatic")
 MOVING = ONE_DOF + ("floating", "planar")
 SUPPORTED = MOVING + ("fixed",)
 
+LARGEST = 1e30
+"""kg, m, kg m^2: larger numbers are rejected, so that products of several do not overflow."""
+
 FARTHEST_ANGLE = 1e14
 """rad: the largest angle for which kernels compute sines (`spatial.lanes.sincos`)."""
 

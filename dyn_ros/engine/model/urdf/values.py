@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernel.types import Array
-from ..inertia import LARGEST
 from .error import UrdfError
 from .text import local_name, namespace
-from .tree import LARGEST_RATIO, SUPPORTED
+from .tree import LARGEST, LARGEST_RATIO, SUPPORTED
 
 _REQUIRED = object()
 _TEXT = 0

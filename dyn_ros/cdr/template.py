@@ -1,0 +1,275 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes messages: `serialize` once, then a `Template` only their numbers, in place."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .definition import DTYPES, SEQUENCE, SINGLE, STRING, Definition, Field, definition_of
+from .layout import COUNT, PLAIN, STAMP, TIME, Item, items_of
+
+Numbers = npt.NDArray[Any]
+
+_ALIGNMENT = 8      # the largest one; the body starts there in memory, so that doubles are aligned
+
+
+def serialize(definition: Definition, message: Any) -> bytes:
+    """The bytes of a message: an object with its fields; those that it lacks are zero or empty."""
+    writer = _Writer(definition)
+    writer.message(definition.name, message)
+    return PLAIN + bytes(writer.body)
+
+
+class _Writer:
+    def __init__(self, definition: Definition) -> None:
+        self._types = definition.types
+        self.body = bytearray()
+
+    def message(self, name: str, value: Any) -> None:
+        fields = self._types[name]
+        for field in fields:
+            self._field(field, getattr(value, field.name, None))
+        if not fields:
+            self.body.append(0)         # CDR has no empty messages
+
+    def length(self, count: int) -> None:
+        """Append what precedes a sequence or a string."""
+        self._align(COUNT.size)
+        self.body += COUNT.pack(count)
+
+    def _align(self, alignment: int) -> None:
+        self.body += bytes(-len(self.body) % alignment)
+
+    def _field(self, field: Field, value: Any) -> None:
+        elements = value
+        if field.size == SINGLE:
+            elements = value,
+        elif value is None:
+            elements = [None] * max(field.size, 0)
+        if field.size == SEQUENCE:
+            self.length(len(elements))
+        if field.type in DTYPES:
+            self._numbers(DTYPES[field.type], elements)
+            return
+        for element in elements:
+            if field.type == STRING:
+                characters = (element or "").encode() + b"\0"
+                self.length(len(characters))
+                self.body += characters
+            else:
+                self.message(field.type, element)
+
+    def _numbers(self, dtype: np.dtype[Any], values: Any) -> None:
+        if not len(values):
+            return
+        self._align(dtype.itemsize)
+        if values[0] is None:
+            self.body += bytes(dtype.itemsize * len(values))
+        elif isinstance(values[0], bytes):      # rclpy's numbers of the type byte
+            self.body += b"".join(values)
+        else:
+            self.body += np.array(values, dtype).tobytes()
+
+
+class _Part:
+    """A message that occurs some times in a row.
+
+    Its repetitions have the same bytes, except for the padding, which depends on where they start.
+    """
+
+    def __init__(self, writer: _Writer, definition: Definition, kind: str, message: Any,
+                 path: str = "", count: int = 1) -> None:
+        self.path = path
+        self._starts: list[int] = []
+        self._items: dict[int, list[Item]] = {}     # by the start, modulo the alignment
+        written: dict[int, bytes] = {}
+        for _ in range(max(count, 1)):
+            start = len(writer.body)
+            phase = start % _ALIGNMENT
+            if phase in written:
+                writer.body += written[phase]
+            else:
+                writer.message(kind, message)
+                written[phase] = bytes(writer.body[start:])
+                self._items[phase] = items_of(
+                    definition, bytes(phase) + written[phase], kind, phase, path)
+            self._starts.append(start)
+        if not count:
+            del writer.body[self._starts.pop():]
+
+    def items(self) -> list[Item]:
+        """What the message consists of, in its first repetition."""
+        return next(iter(self._items.values()), [])
+
+    def starts(self, k: int) -> list[int]:
+        """Where item k is in the body, for each repetition."""
+        return [start - start % _ALIGNMENT + self._items[start % _ALIGNMENT][k].start
+                for start in self._starts]
+
+
+class Template:
+    """The bytes of a message, whose stamp and numbers are written in place.
+
+    Everything else in it, such as names and the lengths of sequences, is constant, and so are
+    other times and durations: another value needs a new template.
+
+    Parameters
+    ----------
+    message : object
+        With the fields of the message, as for `serialize`. It is copied.
+    counts : sequence of int, optional
+        If given, the only field of the message is a sequence of messages, and the template
+        contains message i of this sequence counts[i] times in a row.
+    definition : Definition, optional
+        Default: that of the message's class.
+    """
+
+    def __init__(self, message: Any, counts: Sequence[int] | None = None,
+                 definition: Definition | None = None) -> None:
+        self._definition = definition or definition_of(type(message))
+        writer = _Writer(self._definition)
+        self._parts = list(self._write(writer, message, counts))
+        self._buffer = bytearray(_ALIGNMENT - len(PLAIN)) + PLAIN + writer.body
+        self._bytes = memoryview(self._buffer)[_ALIGNMENT - len(PLAIN):]
+        self._stamps = [
+            _ALIGNMENT + start for part in self._parts for k, item in enumerate(part.items())
+            if item.type == TIME and item.path == f"{part.path}header.stamp"
+            for start in part.starts(k)]
+        self._targets: dict[str, tuple[Numbers, npt.NDArray[np.intp]]] = {}
+
+    def _write(self, writer: _Writer, message: Any, counts: Sequence[int] | None
+               ) -> Iterator[_Part]:
+        definition = self._definition
+        if counts is None:
+            yield _Part(writer, definition, definition.name, message)
+            return
+        [(name, kind, _)] = definition.types[definition.name]
+        messages = getattr(message, name)
+        if len(counts) != len(messages):
+            raise ValueError(f"counts: expected {len(messages)} numbers, one for each message in "
+                             f"{name}, but got {len(counts)}")
+        writer.length(sum(counts))
+        for i, (element, count) in enumerate(zip(messages, counts)):
+            yield _Part(writer, definition, kind, element, f"{name}.{i}.", count)
+
+    def array(self, path: str) -> Numbers:
+        """The numbers of a field, as an array that writes into the message.
+
+        Parameters
+        ----------
+        path : str
+            A field, such as "effort" or "inertia.data"; or a message in this one, such as "com",
+            for all its numbers.
+
+        Returns
+        -------
+        ndarray (n,)
+            Of size 1 for a single number.
+
+        Raises
+        ------
+        ValueError
+            The field has no numbers, has others between them, or is in a repeated message.
+        """
+        dtype, starts, size = self._numbers(path)
+        if len(starts) > 1:
+            raise ValueError(f"{self._definition.name}: {path!r} is in a message that is repeated "
+                             f"{len(starts)} times; use `write` for all of them")
+        return np.frombuffer(self._buffer, dtype, size, starts[0] if size else 0)
+
+    def write(self, path: str, values: npt.ArrayLike) -> None:
+        """Write the numbers of a field of a message that is repeated.
+
+        Parameters
+        ----------
+        path : str
+            As for `array`, such as "markers.2.pose" for all repetitions of message 2.
+        values : (counts[i], n) array_like
+            Or what broadcasts to this shape.
+
+        Raises
+        ------
+        ValueError
+            As for `array`, or the shape of the values does not fit.
+        """
+        target = self._targets.get(path)
+        if target is None:
+            dtype, starts, size = self._numbers(path)
+            if not size:
+                raise self._unknown(path)
+            every = np.frombuffer(self._buffer, dtype, len(self._buffer) // dtype.itemsize)
+            index = np.array(starts, np.intp)[:, None] // dtype.itemsize + np.arange(size)
+            target = self._targets[path] = every, index
+        every, index = target
+        every[index] = values
+
+    def _numbers(self, path: str) -> tuple[np.dtype[Any], list[int], int]:
+        """The type of the numbers of a field, where each repetition starts, and their count."""
+        matches = [(part, k, item) for part in self._parts for k, item in enumerate(part.items())
+                   if item.type in DTYPES and f"{item.path}.".startswith(f"{path}.")]
+        if not matches:
+            raise self._unknown(path)
+        filled = [match for match in matches if match[2].size] or matches[:1]
+        part, k, first = filled[0]
+        stop = first.start
+        for other, _, item in filled:
+            if other is not part or item.type != first.type or item.start != stop:
+                raise ValueError(f"{self._definition.name}: the numbers of {path!r} are not "
+                                 "contiguous; request those of its fields one by one")
+            stop += item.size
+        dtype = DTYPES[first.type]
+        return (dtype, [_ALIGNMENT + start for start in part.starts(k)],
+                (stop - first.start) // dtype.itemsize)
+
+    def _unknown(self, path: str) -> ValueError:
+        known = ", ".join(item.path for part in self._parts for item in part.items()
+                          if item.type in DTYPES)
+        return ValueError(
+            f"{self._definition.name}: {path!r} has no writable numbers; expected one of "
+            f"{known or 'no field'}, or a message with these")
+
+    def set_stamp(self, nanoseconds: int) -> None:
+        """Set header.stamp [ns]; ValueError if there is none, or if it cannot hold this time.
+
+        With `counts`, sets that of all messages in the sequence.
+        """
+        if not self._stamps:
+            raise ValueError(
+                f"{self._definition.name}: no header, and therefore no stamp to set")
+        sec, nanosec = divmod(nanoseconds, 1_000_000_000)
+        if not -1 << 31 <= sec < 1 << 31:
+            raise ValueError(f"stamp of {sec} s; expected -2**31 to 2**31 - 1")
+        for at in self._stamps:
+            STAMP.pack_into(self._buffer, at, sec, nanosec)
+
+    def to_bytes(self) -> bytes:
+        """The serialized message, for `publish`."""
+        return bytes(self._bytes)
+
+    def fill(self, stamps: npt.NDArray[np.int64], values: Mapping[str, Any]) -> list[bytes]:
+        """The bytes of many messages.
+
+        Parameters
+        ----------
+        stamps : (n,) ndarray of int64
+            [ns]; used if there is a header.
+        values : mapping of str to array_like
+            (n,) or (n, count) numbers for fields by their paths; others are those of the template.
+        """
+        messages = np.tile(np.frombuffer(self._buffer, np.uint8), (len(stamps), 1))
+        for at in self._stamps:
+            _put(messages, at, np.stack(np.divmod(stamps, 1_000_000_000), axis=1).astype("<u4"))
+        for path, numbers in values.items():
+            dtype, starts, size = self._numbers(path)
+            _put(messages, starts[0],
+                 np.asarray(numbers).astype(dtype).reshape(len(messages), size))
+        return [message.tobytes() for message in messages[:, _ALIGNMENT - len(PLAIN):]]
+
+
+def _put(messages: npt.NDArray[np.uint8], start: int, values: Numbers) -> None:
+    content = np.ascontiguousarray(values).view(np.uint8)
+    messages[:, start:start + content.shape[1]] = content

@@ -1,0 +1,125 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled functions that list the messages of the requested topics among the records of a chunk.
+
+There is one function for each format of files. Every offset is checked: a file may contain
+anything.
+"""
+from numba import types
+
+from ...cdr.decode_kernel import add_row, decode_message  # noqa: F401
+from ...engine.kernel.compiler import Entry, kernel
+from ...engine.kernel.lanes import integers_at
+from ...engine.kernel.raw import bytes_at, load8, load16, load32, load64
+
+# Rows of an index: code, log time, offset, length
+
+@kernel
+def code_of(channels, count, number):
+    """Code of a channel by its number, or -1; every number is a code if count is negative."""
+    if count < 0:
+        return number
+    for k in range(count):
+        if channels[2 * k] == number:
+            return channels[2 * k + 1]
+    return -1
+
+
+def index_mcap(content, size, channels, count, index, state):
+    """List the messages among records of MCAP; all arguments but two are addresses.
+
+    With a negative count schemas and channels are listed too, with the codes -3 and -4, up to the
+    first chunk or the end of the data. The state becomes the number of rows, and the offset of
+    the first byte that was not read as part of a whole record.
+    """
+    content, channels = bytes_at(content), integers_at(channels)
+    index, state = integers_at(index), integers_at(state)
+    position = 0
+    n = 0
+    while position + 9 <= size:
+        length = load64(content, position + 1)
+        if length < 0 or length > size - position - 9:
+            break
+        start = position + 9
+        opcode = load8(content, position)
+        if opcode == 0:                 # no record has this type
+            break
+        if opcode == 5 and length >= 22:
+            code = code_of(channels, count, load16(content, start))
+            if code >= 0:
+                add_row(index, n, code, load64(content, start + 6), start + 22, length - 22)
+                n = n + 1
+        elif count < 0 and (opcode == 3 or opcode == 4):
+            add_row(index, n, -opcode, 0, start, length)
+            n = n + 1
+        elif count < 0 and (opcode == 6 or opcode == 15):
+            break
+        position = start + length
+    state[0] = n
+    state[1] = position
+    return 0
+
+
+MIN_MCAP_RECORD = 9
+
+
+@kernel
+def ros1_fields(content, field, end):
+    """Type of a record (or 0), number of its connection and log time (or -1), from its header."""
+    opcode, number, time = 0, -1, -1
+    while field + 4 <= end:
+        width = load32(content, field)
+        field = field + 4
+        if width > end - field:
+            break
+        name = load8(content, field)
+        if width == 4 and name == 111 and load8(content, field + 2) == 61:          # op=
+            opcode = load8(content, field + 3)
+        elif width == 9 and name == 99 and load8(content, field + 4) == 61:         # conn=
+            number = load32(content, field + 5)
+        elif width == 13 and name == 116 and load8(content, field + 4) == 61:       # time=
+            time = load32(content, field + 5) * 1_000_000_000 + load32(content, field + 9)
+        field = field + width
+    return opcode, number, time
+
+
+def index_ros1(content, size, channels, count, index, state):
+    """List the messages among records of a ROS 1 bag, as ``index_mcap``.
+
+    With a negative count connections are listed too, with the code -7 and all of the record.
+    """
+    content, channels = bytes_at(content), integers_at(channels)
+    index, state = integers_at(index), integers_at(state)
+    position = 0
+    n = 0
+    while position + 8 <= size:
+        header = load32(content, position)
+        if header > size - position - 8:
+            break
+        length = load32(content, position + 4 + header)
+        start = position + 8 + header
+        if length > size - start:
+            break
+        opcode, number, time = ros1_fields(content, position + 4, start - 4)
+        if opcode == 0:
+            break
+        if opcode == 2 and number >= 0:
+            code = code_of(channels, count, number)
+            if code >= 0:
+                add_row(index, n, code, time, start, length)
+                n = n + 1
+        elif count < 0 and opcode == 7:
+            add_row(index, n, -7, 0, position, start + length - position)
+            n = n + 1
+        position = start + length
+    state[0] = n
+    state[1] = position
+    return 0
+
+
+MIN_ROS1_RECORD = 8
+
+
+_INTEGER = types.int64
+INDEX_MCAP = Entry("logs-index_mcap", index_mcap, _INTEGER(*[_INTEGER] * 6), nogil=True)
+INDEX_ROS1 = Entry("logs-index_ros1", index_ros1, _INTEGER(*[_INTEGER] * 6), nogil=True)

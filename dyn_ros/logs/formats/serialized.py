@@ -1,0 +1,110 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Files of serialized messages: what their formats have in common."""
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...cdr.decode import CDR, ROS1, Decoder, Messages, Raw
+from .compression import ZSTD_MAGIC, Damaged, decompress_message, decompressed_file
+from .spans import STRING, Format, Scan
+
+CodeOf = Callable[[str, str, str], "int | None"]
+"""Code of a topic's messages by its name, type and encoding; None if they are not requested."""
+
+Channels = tuple[tuple[int, str, str, str], ...]
+"""Channels of a file: number, topic, type, encoding."""
+
+_PACKED = ".zstd"
+
+
+def codes_of(channels: Channels, code_of: CodeOf) -> dict[int, int]:
+    """Codes of the channels that are requested, by their numbers."""
+    codes = {number: code_of(*rest) for number, *rest in channels}
+    return {number: code for number, code in codes.items() if code is not None}
+
+
+def ros2_type(name: str) -> str:
+    """Name of a type as ROS 2 writes it, from either form."""
+    package, _, rest = name.partition("/")
+    return name if "/" in rest or not rest else f"{package}/msg/{rest}"
+
+
+def serialized(scan: Callable[[Path], Scan],
+               load: Callable[[Path, tuple[Any, ...], CodeOf], Raw]) -> Format:
+    """A format of serialized messages, from what scans a file, and loads those of a span.
+
+    Files and messages may be compressed too.
+    """
+    def scan_any(path: Path) -> Scan:
+        plain, damage = decompressed_file(path) if _is_packed(path) else (path, "")
+        scanned = scan(plain)
+        return scanned._replace(damage="; ".join(filter(None, (damage, scanned.damage))))
+
+    def load_any(path: Path, place: tuple[Any, ...], code_of: CodeOf) -> Raw:
+        return _unpacked(load(decompressed_file(path)[0] if _is_packed(path) else path, place,
+                              code_of))
+
+    def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
+             ) -> Messages:
+        def code_of(name: str, kind: str, encoding: str) -> int | None:
+            return decoder.code(name, kind, encoding) if name in topics else None
+
+        return decoder.decode(load_any(path, place, code_of))
+
+    def text(path: Path, place: tuple[Any, ...], topics: Collection[str]) -> str | None:
+        def code_of(name: str, kind: str, encoding: str) -> int | None:
+            return {CDR: 0, ROS1: 2}.get(encoding) if name in topics and kind == STRING else None
+
+        return _first_text(load_any(path, place, code_of))
+
+    return Format(scan_any, read, text)
+
+
+def _is_packed(path: Path) -> bool:
+    return path.name.lower().endswith(_PACKED)
+
+
+def _first_text(raw: Raw) -> str | None:
+    for code, _, offset, length in raw.rows[np.argsort(raw.rows[:, 1], kind="stable")].tolist():
+        data = raw.content[offset:offset + length].tobytes()
+        if code == 0:
+            order: Any = "little" if data[1:2] == b"\x01" else "big"
+            text = data[8:8 + int.from_bytes(data[4:8], order)]
+        else:
+            text = data[4:4 + int.from_bytes(data[:4], "little")]
+        if text.strip(b"\0"):
+            return text.rstrip(b"\0").decode("utf-8", "replace")
+    return None
+
+
+def _unpacked(raw: Raw) -> Raw:
+    """The messages, decompressed if they are compressed one by one."""
+    index, content = raw.rows, raw.content
+    offsets = index[index[:, 3] >= len(ZSTD_MAGIC), 2]
+    is_packed = np.ones(len(offsets), bool)
+    for k, byte in enumerate(ZSTD_MAGIC):
+        is_packed &= content[offsets + k] == byte
+    if not is_packed.any():
+        return raw
+    index, position = index.copy(), 0
+    contents: list[bytes] = []
+    problems = list(raw.problems)
+    keep = np.ones(len(index), bool)
+    for row, (_, _, offset, length) in enumerate(index.tolist()):
+        message = content[offset:offset + length].tobytes()
+        if message.startswith(ZSTD_MAGIC):
+            try:
+                message = decompress_message(message)
+            except Damaged as error:
+                problems.append(f"a message {error}")
+                keep[row] = False
+                continue
+        index[row, 2:] = position, len(message)
+        position += len(message)
+        contents.append(message)
+    return Raw(np.frombuffer(b"".join(contents), np.uint8), index[keep], tuple(problems))

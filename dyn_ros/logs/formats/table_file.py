@@ -1,0 +1,270 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Tables, CSV or Parquet, as messages: one for each row that contains positions.
+
+The columns are those of the identification: ``position.elbow``, or ``/joint_states/elbow/position``
+as PlotJuggler names it, where what precedes the joint is the topic. Positions of a base, such as
+``position.root_joint/qw``, become an odometry.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...cdr.decode import JOINT_STATE, ODOMETRY, Decoder, Messages
+from ...engine.kernel.types import Array
+from ...identification import tables
+from .spans import TABLE, Format, Scan, Span, Topic
+
+_TOPIC, _BASE_TOPIC = "/joint_states", "/odom"
+_SIGNALS = ("position", "velocity", "effort")
+_POSE = ("/x", "/y", "/z", "/qx", "/qy", "/qz", "/qw")
+_TWIST = ("/linear_x", "/linear_y", "/linear_z", "/angular_x", "/angular_y", "/angular_z")
+_PLANAR_POSE, _PLANAR_TWIST = ("/x", "/y", "/theta"), ("/linear_x", "/linear_y", "/angular_z")
+_LAST_TIME = 2 ** 62            # ns
+
+
+class _Joints(NamedTuple):
+    """Columns of the joints of one topic; no columns of a signal that not all joints have."""
+
+    topic: str
+    names: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]        # of positions, velocities, efforts
+
+
+class _Base(NamedTuple):
+    """Columns of a base, in the order of a pose and a twist; empty names for what is not there."""
+
+    topic: str
+    is_planar: bool
+    pose: tuple[str, ...]
+    twist: tuple[str, ...]
+
+
+class _Columns:
+    """What the columns of a table contain."""
+
+    def __init__(self, names: Sequence[str], path: Path) -> None:
+        tables.require_unique(names, repr(str(path)))
+        self.time = next((name for name in (tables.STAMP, *tables.TIMES) if name in names), "")
+        topics: dict[str, dict[str, dict[str, str]]] = {}
+        for name in names:
+            signal, owner = tables.parsed(name)
+            if signal in _SIGNALS:
+                signals = topics.setdefault(_topic(name), {kind: {} for kind in _SIGNALS})
+                signals[signal][owner] = name
+        if not self.time or not any(signals["position"] for signals in topics.values()):
+            times = " or ".join(map(repr, tables.TIMES))
+            raise ValueError(f"{str(path)!r}: expected a column {times}, in s, and columns such as "
+                             "'position.elbow' or "
+                             f"'/joint_states/elbow/position', got {', '.join(names[:20])}")
+        self.bases = [base for topic, signals in topics.items()
+                      for base in _bases(topic, signals)]
+        used = {name for base in self.bases for name in (*base.pose, *base.twist)}
+        self.joints = [joints for topic, signals in topics.items()
+                       if (joints := _joints(topic, signals, used)).names]
+
+    def topics(self, count: int) -> tuple[Topic, ...]:
+        return (*(Topic(joints.topic, JOINT_STATE, TABLE, count) for joints in self.joints),
+                *(Topic(base.topic, ODOMETRY, TABLE, count) for base in self.bases))
+
+    def names(self, topics: Collection[str]) -> list[str]:
+        """Names of the columns that are read."""
+        names = [name for joints in self.joints if joints.topic in topics
+                 for group in joints.columns for name in group]
+        names += [name for base in self.bases if base.topic in topics
+                  for name in (*base.pose, *base.twist) if name]
+        return list(dict.fromkeys((self.time, *names)))
+
+
+def _topic(name: str) -> str:
+    """The topic that a column of PlotJuggler names, or the usual one."""
+    before, middle, _ = name.rpartition("joint_states/")
+    return f"/{(before + middle).strip('/')}" if middle else _TOPIC
+
+
+def _joints(topic: str, signals: dict[str, dict[str, str]], used: set[str]) -> _Joints:
+    names = tuple(owner for owner, column in signals["position"].items() if column not in used)
+    columns = tuple(
+        tuple(signals[signal][name] for name in names)
+        if all(name in signals[signal] for name in names) else () for signal in _SIGNALS)
+    return _Joints(topic, names, columns)
+
+
+def _bases(topic: str, signals: dict[str, dict[str, str]]) -> Iterator[_Base]:
+    positions, velocities = signals["position"], signals["velocity"]
+    place = topic.rpartition("/")[0]
+    for is_planar, pose, twist in ((False, _POSE, _TWIST), (True, _PLANAR_POSE, _PLANAR_TWIST)):
+        for owner in positions:
+            name = owner.removesuffix(pose[-1])
+            if name != owner and all(name + suffix in positions for suffix in pose):
+                yield _Base(place + _BASE_TOPIC, is_planar,
+                            tuple(positions[name + suffix] for suffix in pose),
+                            tuple(velocities.get(name + suffix, "") for suffix in twist))
+
+
+# --- files
+
+def scan(path: Path) -> Scan:
+    """Find the topics and spans of a table; an error as ``files.open_source`` raises it."""
+    if path.stat().st_size == 0:
+        return Scan((), (), "is empty: 0 bytes")
+    tables.pyarrow()
+    table = _opened(path)
+    columns = _Columns(table.names, path)
+    spans: list[Span] = []
+    problems: dict[str, None] = {}
+    time: int | None = None
+    log_time = count = 0
+    for place, size in table.blocks():
+        values, more = _read(table, place, [columns.time])
+        problems.update(dict.fromkeys(more))
+        stamps = _stamps(values, columns.time)[1]
+        if not len(stamps):
+            continue
+        first = int(stamps[0])
+        log_time = first if time is None else log_time + max(first - time, 0)
+        stop = int(_log_times(stamps, log_time)[-1])
+        spans.append(Span(log_time, stop, size, (place, log_time)))
+        time, log_time = int(stamps[-1]), stop
+        count += len(stamps)
+    return Scan(columns.topics(count), tuple(spans), "; ".join((*problems, *table.damage)))
+
+
+def _opened(path: Path) -> tables.Csv | tables.Parquet:
+    """The table; the latest one stays open, as its blocks are read one after the other."""
+    return _open(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(1)
+def _open(path: Path, modified: int) -> tables.Csv | tables.Parquet:
+    return tables.open_table(path)
+
+
+def _read(table: tables.Csv | tables.Parquet, place: tables.Place, columns: Sequence[str]
+          ) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Columns of a block by name, the first one the time, and problems."""
+    try:
+        return table.read(place, columns)
+    except (tables.pyarrow().ArrowException, ValueError, OSError) as error:
+        if getattr(error, "errno", None):
+            raise
+        return ({name: np.zeros(0) for name in columns},
+                [f"the rows of a part cannot be read: {error}"])
+
+
+# --- rows
+
+def _stamps(table: dict[str, NDArray[Any]], name: str
+            ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which rows have a time, and their times [ns]."""
+    values = table[name]
+    if values.dtype == np.int64 and name == tables.STAMP:
+        known = (values > -_LAST_TIME) & (values < _LAST_TIME)
+        return known, values[known]
+    with np.errstate(over="ignore"):
+        scaled = np.round(values.astype(float) * (1.0 if name == tables.STAMP else 1e9))
+    usable = np.abs(scaled) < _LAST_TIME
+    return usable, scaled[usable].astype(np.int64)
+
+
+def _log_times(stamps: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """Times that never go back: a step back takes no time."""
+    steps = np.maximum(np.diff(stamps, prepend=stamps[:1]), 0)
+    return first + np.cumsum(steps)
+
+
+def read(path: Path, place: tuple[Any, ...], topics: Collection[str], decoder: Decoder
+         ) -> Messages:
+    """Read the messages of a span."""
+    block, first = place
+    source = _opened(path)
+    columns = _Columns(source.names, path)
+    table, problems = _read(source, block, columns.names(topics))
+    for problem in problems:
+        decoder.report(problem)
+    usable, stamps = _stamps(table, columns.time)
+    bad = int(np.count_nonzero(~usable))
+    if bad:
+        decoder.report("rows without a time", bad)
+        table = {name: values[usable] for name, values in table.items()}
+    parts = [_joint_messages(joints, table, decoder) for joints in columns.joints
+             if joints.topic in topics]
+    parts += [_base_messages(base, table, decoder) for base in columns.bases
+              if base.topic in topics]
+    if not parts or not len(stamps):
+        return Messages.none(bad)
+    return _joined(parts, stamps, _log_times(stamps, first), bad)
+
+
+class _Block(NamedTuple):
+    """Messages of one topic."""
+
+    layout: int
+    topic: int
+    rows: NDArray[np.intp]
+    counts: NDArray[np.int32]
+    numbers: Array
+
+
+def _matrix(table: dict[str, NDArray[Any]], names: Sequence[str]) -> Array:
+    count = len(next(iter(table.values())))
+    matrix = np.full((count, len(names)), np.nan)
+    for k, name in enumerate(names):
+        if name:
+            matrix[:, k] = table[name]
+    return matrix
+
+
+def _joint_messages(joints: _Joints, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Block:
+    """Messages of the rows with a position; without a signal that has no number in a row."""
+    blocks = [_matrix(table, names) for names in joints.columns]
+    present = [np.logical_not(np.isnan(block)).any(axis=1).reshape(-1) for block in blocks]
+    rows = np.flatnonzero(present[0])
+    counts = np.stack([given[rows] * block.shape[1] for given, block in zip(present, blocks)], 1)
+    mask = np.concatenate([np.repeat(given[rows, None], block.shape[1], axis=1)
+                           for given, block in zip(present, blocks)], axis=1)
+    numbers = np.concatenate([block[rows] for block in blocks], axis=1)[mask]
+    return _Block(decoder.layout(joints.names), decoder.topic(joints.topic), rows,
+                 counts.astype(np.int32), numbers)
+
+
+def _base_messages(base: _Base, table: dict[str, NDArray[Any]], decoder: Decoder) -> _Block:
+    """Odometry of the rows with a pose."""
+    pose, twist = _matrix(table, base.pose), _matrix(table, base.twist)
+    if base.is_planar:
+        x, y, yaw = pose.T
+        zero = np.zeros(len(pose))
+        pose = np.stack([x, y, zero, zero, zero, np.sin(0.5 * yaw), np.cos(0.5 * yaw)], 1)
+        vx, vy, wz = twist.T
+        twist = np.stack([vx, vy, zero, zero, zero, wz], 1)
+    rows = np.flatnonzero(~np.isnan(pose[:, 0]))
+    counts = np.tile(np.array([7, 6, 0], np.int32), (len(rows), 1))
+    return _Block(decoder.child(""), decoder.topic(base.topic), rows, counts,
+                 np.concatenate([pose, twist], axis=1)[rows].ravel())
+
+
+def _joined(parts: list[_Block], stamps: NDArray[np.int64], log_times: NDArray[np.int64],
+            bad: int) -> Messages:
+    """Messages of all topics, in order of their rows."""
+    rows = np.concatenate([part.rows for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    sizes = counts.sum(axis=1, dtype=np.int64)
+    order = np.argsort(rows, kind="stable")
+
+    def repeated(values: list[int]) -> NDArray[np.int32]:
+        lengths = [len(part.rows) for part in parts]
+        return np.repeat(np.array(values, np.int32), lengths)[order]
+
+    return Messages(
+        repeated([part.layout for part in parts]), repeated([part.topic for part in parts]),
+        log_times[rows][order], stamps[rows][order], counts[order],
+        (np.cumsum(sizes) - sizes)[order], np.concatenate([part.numbers for part in parts]), bad)
+
+
+FORMAT = Format(scan, read, lambda path, place, topics: None)

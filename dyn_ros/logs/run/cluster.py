@@ -1,0 +1,137 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of a Dask cluster that work on recordings."""
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from .workers import Failure, Job, Workers, combined
+
+_CONNECT = 10.0         # s
+_FIRST_WORKER = 60.0    # s
+_COUNT = 5.0            # s between counts of workers
+_LOST = "cancelled", "lost"
+_GONE = (OSError, asyncio.CancelledError, asyncio.TimeoutError, concurrent.futures.CancelledError)
+
+
+class JobError(Exception):
+    """A job failed; its argument is the Failure."""
+
+
+class ClusterWorkers(Workers):
+    """Processes of a Dask cluster, by the address of its scheduler.
+
+    Values stay on the processes that computed them until they are needed. If a process dies, the
+    scheduler repeats its jobs elsewhere; how often is its setting
+    ``distributed.scheduler.allowed-failures``.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise ImportError("a cluster requires distributed: pip install dyn_ros[logs,cluster], "
+                              "here and on each worker") from None
+        self._address = address
+        try:
+            if not address.startswith("inproc:"):       # Client reports this, but does not end
+                distributed.comm.get_address_host_port(address)
+            self._client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"scheduler: no connection to {address!r}: {error or 'no answer'}; "
+                             "start `dask scheduler`, and pass the address that it "
+                             "prints") from None
+        self._completed = distributed.as_completed(loop=self._client.loop)
+        self._jobs: dict[Any, Job] = {}
+        self._slots, self._counted = 1, -_COUNT
+        try:
+            self._client.wait_for_workers(1, timeout=_FIRST_WORKER)
+        except TimeoutError:
+            self._client.close()
+            raise ValueError(f"scheduler: {address!r} has no workers; start `dask worker "
+                             f"{address} --nthreads 1` on each machine") from None
+
+    @property
+    def slots(self) -> int:     # type: ignore[override]
+        """Number of jobs to submit at a time: two for each thread of the workers."""
+        if time.monotonic() > self._counted + _COUNT:
+            with suppress(OSError):             # next_done reports a connection that is lost
+                self._slots = 2 * max(1, sum(self._client.nthreads().values()))
+            self._counted = time.monotonic()
+        return self._slots
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        """Make a call in one of the processes."""
+        job = self._submit(run, function, arguments)
+        self._jobs[job.call.key] = job
+        self._completed.add(job.call)
+        return job
+
+    def combine(self, reduce: Callable[[Any, Any], Any], jobs: Sequence[Job]) -> Job:
+        """Combine the values of jobs that are done, from left to right, where they are."""
+        return self._submit(run, combined, (reduce, *(job.call for job in jobs)))
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Job:
+        with self._connected():
+            return Job(self._client.submit(function, *arguments, pure=False))
+
+    def next_done(self) -> Job:
+        """Wait for the next job that is done; return it."""
+        future = next(self._completed)
+        job = self._jobs.pop(future.key)
+        with self._connected():
+            if future.status in _LOST:
+                raise asyncio.CancelledError
+            if future.status == "error":
+                job.failure = _failure(future.exception())
+        return job
+
+    def value(self, job: Job) -> Any:
+        """Return the value of a job that is done and has not failed."""
+        with self._connected():
+            try:
+                return job.call.result()
+            except JobError as error:       # of combined values
+                failure = error.args[0]
+        raise RuntimeError(f"reduce: {failure}")
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Report a connection that is lost, and a value that is lost and cannot be repeated."""
+        try:
+            yield
+        except _GONE:
+            raise ConnectionError(f"the scheduler {self._address!r} ended, or cancelled the jobs; "
+                                  "start it and run the same again") from None
+        except Exception as error:
+            raise ConnectionError(f"a value was lost with its worker: {_failure(error)}; run the "
+                                  "same again") from error
+
+    def close(self) -> None:
+        """End the connection; jobs that are not done are cancelled."""
+        with suppress(*_GONE):
+            self._client.cancel([job.call for job in self._jobs.values()])
+        self._client.close()
+
+
+def run(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Make a call in a worker; its exception becomes one that each process can read."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise JobError(Failure.of(error)) from None
+
+
+def _failure(error: BaseException) -> Failure:
+    if isinstance(error, JobError):
+        failure: Failure = error.args[0]
+        return failure
+    if type(error).__name__ == "KilledWorker":
+        return Failure("Died", "the workers that worked on it died, one after the other: they ran "
+                       "out of memory, or the file crashes a library")
+    return Failure.of(error)

@@ -1,0 +1,211 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of the engine as generalized ufuncs, for Dask and xarray."""
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..engine.call.algorithm import ALGORITHMS
+from ..engine.call.data import Data
+from ..engine.kernel.types import Array
+from ..engine.model import Model
+
+_SHORT = {"nq": "q", "nv": "v"}
+
+Shape = tuple[str | int, ...]
+
+
+def gufunc(function: Callable[..., Any], model: Model, *, inputs: Sequence[str] | None = None,
+           **options: Any) -> GeneralizedUfunc:
+    """Make a generalized ufunc of a function of the engine, for Dask and xarray.
+
+    It can be pickled, and each thread that calls it has a ``Data`` of its own. Pass its
+    ``signature`` and ``output_dtypes`` to ``dask.array.apply_gufunc``, and if the result has axes
+    that no input has, its ``output_sizes``. ``xarray.apply_ufunc`` calls it as it is.
+
+    Parameters
+    ----------
+    function : callable
+        Such as ``dyn_ros.rnea``.
+    model : Model
+    inputs : sequence of str, optional
+        Names of the arguments that are arrays, in their order. By default, those that the function
+        requires.
+    **options
+        Other arguments, such as ``frame="tool"``.
+
+    Returns
+    -------
+    GeneralizedUfunc
+        Call it with arrays whose last axes are the core dimensions of its ``signature``.
+
+    Raises
+    ------
+    ValueError
+        Not a function of the engine for single states, or an unknown argument.
+
+    Examples
+    --------
+    Time steps of several robots, with two leading axes:
+
+    >>> rnea = dyn_ros.logs.gufunc(dyn_ros.rnea, model)
+    >>> rnea.signature
+    '(q),(v),(v)->(v)'
+    >>> rnea(np.zeros((3, 10, 7)), np.zeros((3, 10, 7)), np.zeros((3, 10, 7))).shape
+    (3, 10, 7)
+    """
+    return GeneralizedUfunc(function, model, inputs, options)
+
+
+class GeneralizedUfunc:
+    """A function of the engine for arrays with any number of leading axes; see ``gufunc``.
+
+    Attributes
+    ----------
+    signature : str
+        Core dimensions of the inputs and results, such as "(q),(v),(v)->(v)".
+    output_sizes : dict
+        Sizes of the dimensions that no input has, by name.
+    output_dtypes : tuple of type
+        ``float`` for each result.
+    """
+
+    def __init__(self, function: Callable[..., Any], model: Model, inputs: Sequence[str] | None,
+                 options: dict[str, Any]) -> None:
+        self._made_of = function, model, inputs, options
+        self._function, self._model, self._options = function, model, options
+        self.__name__ = getattr(function, "__name__", repr(function))
+        self._local = threading.local()
+        self._names = _input_names(self.__name__, function, inputs, options)
+        shapes = [_input_shape(self.__name__, name) for name in self._names]
+        self._ins = [tuple(_size(model, axis) for axis in shape) for shape in shapes]
+        result = self._call([model.neutral() if shape == ("nq",) else np.zeros(size)
+                             for shape, size in zip(shapes, self._ins)])
+        self._is_single = not isinstance(result, tuple)
+        self._outs = [np.shape(array) for array in _several(result)]
+        axes = _result_axes(model, self.__name__, self._outs)
+        self.signature = f"{','.join(map(_core, shapes))}->{','.join(map(_core, axes))}"
+        known = {axis for shape in shapes for axis in shape}
+        self.output_sizes = {_short(axis): size for names, shape in zip(axes, self._outs)
+                             for axis, size in zip(names, shape) if axis not in known}
+        self.output_dtypes = (float,) * len(self._outs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was created from: a Data stays in its process."""
+        return GeneralizedUfunc, self._made_of
+
+    def __repr__(self) -> str:
+        """Return the function, the robot and the signature."""
+        return f"gufunc({self.__name__}, {self._model.name!r}): {self.signature}"
+
+    def __call__(self, *arrays: ArrayLike) -> Any:
+        """Compute the function; leading axes are broadcast.
+
+        Parameters
+        ----------
+        *arrays : array_like
+            Their last axes are the core dimensions of ``signature``.
+
+        Returns
+        -------
+        ndarray or tuple of ndarray
+
+        Raises
+        ------
+        ValueError
+            The wrong number of arrays, or shapes that do not fit; and as the function does.
+        """
+        if len(arrays) != len(self._ins):
+            raise ValueError(f"{self.__name__}: expected {len(self._ins)} arrays, "
+                             f"{', '.join(self._names)}, got {len(arrays)}")
+        given = [np.asarray(array) for array in arrays]
+        leading = np.broadcast_shapes(*(array.shape[:max(array.ndim - len(core), 0)]
+                                        for array, core in zip(given, self._ins)))
+        if 0 in leading:
+            results = [np.empty(leading + shape) for shape in self._outs]
+        elif leading:
+            rows = [_rows(array, leading, len(core)) for array, core in zip(given, self._ins)]
+            results = [np.reshape(result, leading + shape)
+                     for result, shape in zip(_several(self._call(rows)), self._outs)]
+        else:
+            results = [np.array(result) for result in _several(self._call(given))]
+        return results[0] if self._is_single else tuple(results)
+
+    def _call(self, arrays: Sequence[Array]) -> Any:
+        if not hasattr(self._local, "data"):
+            self._local.data = Data(self._model)
+        return self._function(self._model, self._local.data, **dict(zip(self._names, arrays)),
+                              **self._options)
+
+
+def _several(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, tuple) else (result,)
+
+
+def _rows(array: Array, leading: tuple[int, ...], core: int) -> Array:
+    """One axis in place of the leading ones."""
+    shape = array.shape[array.ndim - core:]
+    return np.ascontiguousarray(np.broadcast_to(array, leading + shape)).reshape(-1, *shape)
+
+
+def _input_names(name: str, function: Callable[..., Any], inputs: Sequence[str] | None,
+                 options: dict[str, Any]) -> tuple[str, ...]:
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        parameters = inspect.signature(lambda: None).parameters
+    if list(parameters)[:2] != ["model", "data"]:
+        raise ValueError(f"function: expected a function of the engine, such as dyn_ros.rnea, got "
+                         f"{name}")
+    others = list(parameters.values())[2:]
+    unknown = [key for key in (*options, *(inputs or ())) if key not in list(parameters)[2:]]
+    if unknown:
+        raise ValueError(f"{name}: has no argument {unknown[0]!r}; it has "
+                         f"{', '.join(parameter.name for parameter in others)}")
+    if inputs is not None:
+        return tuple(inputs)
+    return tuple(parameter.name for parameter in others
+                 if parameter.default is parameter.empty and parameter.name not in options)
+
+
+def _input_shape(name: str, argument: str) -> Shape:
+    """The axes of an argument, from the algorithm of this name, or from any other."""
+    own = [ALGORITHMS[name]] if name in ALGORITHMS else []
+    for algorithm in (*own, *ALGORITHMS.values()):
+        for field in algorithm.inputs:
+            if field.name.lstrip("_") == argument and not (field.is_open or field.summed):
+                shape: Shape = field.shape
+                return shape
+    raise ValueError(f"{name}: the argument {argument!r} is not an array with a row for each "
+                     f"state; pass it as an option, {argument}=...")
+
+
+def _result_axes(model: Model, name: str, shapes: Sequence[tuple[int, ...]]) -> list[Shape]:
+    """The axes of the results: their names if the algorithm of this name has them."""
+    fields = ALGORITHMS[name].results if name in ALGORITHMS else ()
+    declared = [field.shape[::-1] if field.transposed else field.shape for field in fields]
+    sizes = [tuple(_size(model, axis) for axis in shape) for shape in declared]
+    return declared if sizes == list(shapes) else list(shapes)
+
+
+def _size(model: Model, axis: str | int) -> int:
+    if isinstance(axis, int):
+        return axis
+    sizes = {"rows": model.njoints + 1, "nframes": len(model.frame_names),
+             "parameters": 10 * model.njoints, "moments": 4 * model.njoints,
+             "placements": 6 * model.njoints}
+    return sizes.get(axis) or int(getattr(model, axis, -1))
+
+
+def _short(axis: str | int) -> str:
+    return _SHORT.get(str(axis), str(axis))
+
+
+def _core(shape: Shape) -> str:
+    return f"({','.join(map(_short, shape))})"

@@ -1,0 +1,230 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of quantities as MCAP files with the messages of the nodes, and bags of such files.
+
+A folder of files with a ``metadata.yaml`` is a recording of rosbag2. Messages that a node would not
+publish, because a number is unknown, are left out.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from ... import __version__
+from ...cdr.template import Template
+from ...engine.kernel.types import Array
+from . import messages
+from .atomic import whole_file
+from .columns import AXES, INERTIA, Table
+from .messages import CENTROIDAL, JOINT_STATE, NUMBER, ODOMETRY
+
+_ROWS = 1 << 13         # states whose messages are in memory at a time
+_TOPICS = {"gravity": "/dynamics/gravity", "nle": "/dynamics/nle", "torque": "/dynamics/torque",
+           "residual": "/observer/residual", "external": "/observer/external_efforts",
+           "power": "/dynamics/power"}
+_NUMBERS = {"energy.kinetic": "/dynamics/energy/kinetic",
+            "energy.potential": "/dynamics/energy/potential",
+            "energy.total": "/dynamics/energy/total", "power.total": "/dynamics/power/total"}
+_MOMENTA = "com_velocity", "linear_momentum", "angular_momentum"
+_PLANAR_TWIST = 0, 1, 5         # linear x, y, angular z
+
+
+class _Sent(NamedTuple):
+    """The messages of a topic: of which rows, and their bytes."""
+
+    topic: str
+    type: str
+    rows: Any
+    content: list[bytes]
+
+
+def write(table: Table, path: str | Path) -> None:
+    """Write an MCAP file, completely or not at all.
+
+    With the quantity "state", it also contains the joint states, and the odometry of a base that
+    moves.
+    """
+    with whole_file(Path(path)) as file:
+        _write(table, file)
+
+
+def _write(table: Table, file: IO[bytes]) -> None:
+    try:
+        from mcap.writer import Writer
+    except ImportError:
+        raise ImportError("MCAP files require mcap: pip install dyn_ros[logs]") from None
+    writer = Writer(file)
+    writer.start(profile="ros2", library=f"dyn_ros {__version__}")
+    channels: dict[str, int] = {}
+    schemas: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    for start in range(0, len(table), _ROWS):
+        block = table.take(slice(start, start + _ROWS))
+        sent = list(_messages(block))
+        for one in sent:
+            if one.topic in channels:
+                continue
+            if one.type not in schemas:
+                schemas[one.type] = writer.register_schema(
+                    one.type, "ros2msg", messages.definition(one.type).encode())
+            channels[one.topic] = writer.register_channel(
+                one.topic, "cdr", schemas[one.type], {"offered_qos_profiles": ""})
+        for row, topic, content in _in_order(sent):
+            time = int(block.log_time[row])
+            counts[topic] = counts.get(topic, 0) + 1
+            writer.add_message(channels[topic], time, content, time, counts[topic])
+    writer.finish()
+
+
+def _in_order(sent: Sequence[_Sent]) -> Iterator[tuple[int, str, bytes]]:
+    """Yield row, topic and bytes of messages, row by row."""
+    rows = np.concatenate([one.rows for one in sent]) if sent else np.zeros(0, int)
+    topics = [one.topic for one in sent for _ in one.content]
+    content = [one for one in sent for one in one.content]
+    for k in np.argsort(rows, kind="stable").tolist():
+        yield int(rows[k]), topics[k], content[k]
+
+
+def _messages(table: Table) -> Iterator[_Sent]:
+    """Yield the messages of each topic for which there are columns."""
+    quantities = {name.partition(".")[0] for name in table.columns}
+    if "position" in quantities:
+        yield from _states(table)
+    for quantity, topic in _TOPICS.items():
+        if quantity in quantities and table.names:
+            effort = _matrix(table, quantity, table.names)
+            yield _filled(table, topic, JOINT_STATE, messages.joint_state(
+                table.frame, table.names, ["effort"]), ~np.isnan(effort).any(axis=1),
+                {"effort": effort})
+    for column, topic in _NUMBERS.items():
+        if column in table.columns:
+            data = table.columns[column]
+            yield _filled(table, topic, NUMBER, messages.number(), ~np.isnan(data),
+                          {"data": data})
+    if "mass" in table.columns:
+        yield _centroidal(table)
+
+
+def _matrix(table: Table, quantity: str, names: Sequence[str]) -> Array:
+    """The columns of a quantity, (n, number of names)."""
+    return np.stack([table.columns[f"{quantity}.{name}"] for name in names], axis=1)
+
+
+def _filled(table: Table, topic: str, kind: str, template: Template, which: Any,
+            values: dict[str, Array]) -> _Sent:
+    rows = np.flatnonzero(which)
+    return _Sent(topic, kind, rows, template.fill(
+        table.columns["stamp"][rows], {name: array[rows] for name, array in values.items()}))
+
+
+def _states(table: Table) -> Iterator[_Sent]:
+    """The states that quantities are computed from."""
+    first = {"floating": 6, "planar": 3}.get(table.base, 0)
+    names = table.names[first:]
+    if names:
+        values = {"position": _matrix(table, "position", names),
+                  "velocity": _matrix(table, "velocity", names),
+                  "effort": _matrix(table, "effort", names)}
+        known = {name: ~np.isnan(array).any(axis=1) for name, array in values.items()}
+        for moving in (True, False):
+            for loaded in (True, False):
+                which = (known["position"] & (known["velocity"] == moving)
+                         & (known["effort"] == loaded))
+                fields = ["position", *["velocity"] * moving, *["effort"] * loaded]
+                if which.any():
+                    yield _filled(table, "/joint_states", JOINT_STATE, messages.joint_state(
+                        table.frame, names, fields), which, {name: values[name]
+                                                             for name in fields})
+    if table.base:
+        yield _odometry(table, first)
+
+
+def _odometry(table: Table, first: int) -> _Sent:
+    count = len(table.position_names) - len(table.names) + first
+    pose = _matrix(table, "position", table.position_names[:count])
+    twist = _matrix(table, "velocity", table.names[:first])
+    if table.base == "planar":
+        pose, planar = messages.pose_of_plane(pose), twist
+        twist = np.zeros((len(pose), 6))
+        twist[:, _PLANAR_TWIST] = planar
+    return _filled(table, "/odom", ODOMETRY, messages.odometry(table.world, table.frame),
+                   ~(np.isnan(pose).any(axis=1) | np.isnan(twist).any(axis=1)),
+                   {"pose.pose": pose, "twist.twist": twist})
+
+
+def _centroidal(table: Table) -> _Sent:
+    columns = table.columns
+    vectors = {name: np.stack([columns[f"{name}.{axis}"] for axis in AXES], axis=1)
+               for name in ("com", *_MOMENTA)}
+    inertia = np.column_stack([columns["mass"], vectors["com"], *(
+        columns[f"locked_inertia.{name}"] for name in INERTIA)])
+    values = {"mass": columns["mass"], "locked_inertia": inertia, **vectors,
+              "velocity_valid": ~np.isnan(columns["linear_momentum.x"])}
+    return _filled(table, "/centroidal/state", CENTROIDAL, messages.centroidal_state(table.world),
+                   ~np.isnan(inertia).any(axis=1), values)
+
+
+# --- bags of several files
+
+class _File(NamedTuple):
+    """What a file contains."""
+
+    name: str
+    start: int
+    stop: int
+    topics: dict[str, tuple[str, int]]      # type and number of messages
+
+
+def write_metadata(folder: str | Path) -> None:
+    """Write the metadata.yaml that makes the MCAP files of a folder one bag of rosbag2."""
+    place = Path(folder)
+    files = [_read(path) for path in sorted(place.glob("*.mcap"))]
+    with whole_file(place / "metadata.yaml") as file:
+        file.write(_metadata([one for one in files if one.topics]).encode())
+
+
+def _read(path: Path) -> _File:
+    """Read what a file contains from its summary."""
+    from mcap.reader import make_reader
+    with open(path, "rb") as file:
+        summary = make_reader(file).get_summary()
+    if summary is None or summary.statistics is None:
+        raise ValueError(f"{path}: expected a file with a summary, which files written by dyn_ros "
+                         "have; remove it, and compute its quantities again")
+    statistics = summary.statistics
+    topics = {channel.topic: (summary.schemas[channel.schema_id].name,
+                              statistics.channel_message_counts.get(number, 0))
+              for number, channel in summary.channels.items()}
+    return _File(path.name, statistics.message_start_time, statistics.message_end_time, topics)
+
+
+def _metadata(files: Sequence[_File]) -> str:
+    start = min((file.start for file in files), default=0)
+    stop = max((file.stop for file in files), default=0)
+    total: dict[str, tuple[str, int]] = {}
+    for file in files:
+        for topic, (kind, count) in file.topics.items():
+            total[topic] = kind, total.get(topic, (kind, 0))[1] + count
+    lines = ["rosbag2_bagfile_information:", "  version: 5", "  storage_identifier: mcap",
+             "  duration:", f"    nanoseconds: {stop - start}",
+             "  starting_time:", f"    nanoseconds_since_epoch: {start}",
+             f"  message_count: {sum(count for _, count in total.values())}",
+             "  topics_with_message_count:" + (" []" if not total else "")]
+    for topic, (kind, count) in total.items():
+        lines += ["    - topic_metadata:", f"        name: {topic}", f"        type: {kind}",
+                  "        serialization_format: cdr", '        offered_qos_profiles: ""',
+                  f"      message_count: {count}"]
+    lines += ['  compression_format: ""', '  compression_mode: ""',
+              "  relative_file_paths:" + (" []" if not files else "")]
+    lines += [f"    - {json.dumps(file.name)}" for file in files]
+    lines.append("  files:" + (" []" if not files else ""))
+    for file in files:
+        lines += [f"    - path: {json.dumps(file.name)}", "      starting_time:",
+                  f"        nanoseconds_since_epoch: {file.start}", "      duration:",
+                  f"        nanoseconds: {file.stop - file.start}",
+                  f"      message_count: {sum(count for _, count in file.topics.values())}"]
+    return "\n".join(lines) + "\n"

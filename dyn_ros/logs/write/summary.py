@@ -1,0 +1,132 @@
+# Copyright dyn_ros contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A summary of the columns of many tables, which can be added."""
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...engine.kernel.types import Array
+from .columns import Table
+
+if TYPE_CHECKING:
+    from rich.table import Table as Printed
+
+_LEFT_OUT = "time", "stamp"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known about the numbers of a column without NaN; ``square`` is the sum of squares."""
+
+    count: int
+    square: float
+    lowest: float
+    highest: float
+    unit: str = ""
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean square; NaN without numbers."""
+        return float(np.sqrt(self.square / self.count)) if self.count else float("nan")
+
+    def __add__(self, other: object) -> Column:
+        """Return the column of both."""
+        if not isinstance(other, Column):
+            return NotImplemented
+        return Column(self.count + other.count, self.square + other.square,
+                      min(self.lowest, other.lowest), max(self.highest, other.highest),
+                      self.unit or other.unit)
+
+
+def column(values: Array, unit: str = "") -> Column:
+    """Summarize the numbers of a column."""
+    known = values[~np.isnan(values)]
+    return Column(len(known), float(known @ known), float(known.min(initial=np.inf)),
+                  float(known.max(initial=-np.inf)), unit)
+
+
+class Summary:
+    """A summary of tables; the sum of two summaries is that of all their tables.
+
+    ``seconds`` are those from the first to the last state of each table.
+    """
+
+    def __init__(self, rows: int = 0, seconds: float = 0.0,
+                 columns: dict[str, Column] | None = None) -> None:
+        self.rows, self.seconds, self.columns = rows, seconds, columns or {}
+
+    @classmethod
+    def of(cls, table: Table) -> Summary:
+        """Summarize a table."""
+        stamp = table.columns["stamp"]
+        seconds = 1e-9 * float(stamp.max() - stamp.min()) if len(stamp) else 0.0
+        return cls(len(table), seconds, {
+            name: column(values, table.units.get(name, ""))
+            for name, values in table.columns.items() if name not in _LEFT_OUT})
+
+    def __add__(self, other: object) -> Summary:
+        """Return the summary of the tables of both."""
+        if not isinstance(other, Summary):
+            return NotImplemented
+        columns = dict(self.columns)
+        for name, one in other.columns.items():
+            columns[name] = columns[name] + one if name in columns else one
+        return Summary(self.rows + other.rows, self.seconds + other.seconds, columns)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same numbers."""
+        if not isinstance(other, Summary):
+            return NotImplemented
+        return (self.rows, self.seconds, self.columns) == (other.rows, other.seconds, other.columns)
+
+    __hash__ = None         # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Return the number of states and of columns."""
+        return f"Summary({self.rows} states, {len(self.columns)} columns)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as objects of JSON."""
+        return {"rows": self.rows, "seconds": self.seconds, "columns": {
+            name: [one.count, one.square, *((one.lowest, one.highest) if one.count else
+                                            (None, None)), one.unit]
+            for name, one in self.columns.items()}}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Summary:
+        """The summary that ``to_dict`` was called for."""
+        return cls(content["rows"], content["seconds"], {
+            name: Column(count, square, np.inf if lowest is None else lowest,
+                         -np.inf if highest is None else highest, unit)
+            for name, (count, square, lowest, highest, unit) in content["columns"].items()})
+
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of each column: name, known share, RMS, lowest, highest, unit."""
+        for name, one in self.columns.items():
+            share = f"{100.0 * one.count / self.rows:.1f} %" if self.rows else ""
+            numbers = (one.rms, one.lowest, one.highest) if one.count else ()
+            yield (name, share, *([f"{number:.4g}" for number in numbers] or [""] * 3), one.unit)
+
+    def printed(self) -> Printed:
+        """The table for a terminal."""
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Column as Cells
+        from rich.table import Table as Printed
+        table = Printed(Cells("column", overflow="fold"), *(
+            Cells(name, justify="right", no_wrap=True)
+            for name in ("known", "RMS", "lowest", "highest")), "unit", box=box.SIMPLE_HEAD)
+        for name, *cells in self.lines():
+            table.add_row(escape(name), *cells)
+        return table
+
+
+def total(summaries: Iterable[Summary]) -> Summary:
+    """The sum of summaries."""
+    return functools.reduce(operator.add, summaries, Summary())
